@@ -1,0 +1,60 @@
+# Needs Python 3.11 or later, pip and make; installs everything else into .venv by itself.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --no-header --quiet
+
+.DEFAULT_GOAL := help
+.PHONY: help dev test test-15 check format bench bench-sql lock system-deps clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+dev: $(INSTALLED) ## start the embedded Postgres with the schema in it, until Ctrl-C
+	@$(BIN)/jobforge dev
+
+test: $(INSTALLED) system-deps ## run all tests, on as many cores as there are
+	@$(BIN)/pytest -n auto $(ARGS)
+
+test-15: $(INSTALLED) system-deps ## run all tests on Debian's Postgres 15
+	@JOBFORGE_TEST_PG_BIN=/usr/lib/postgresql/15/bin $(BIN)/pytest -n auto $(ARGS)
+
+check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules
+	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@said=$$($(BIN)/lint-imports --no-cache) || { echo "$$said"; exit 1; }; echo "$$said" | tail -n 1
+	@$(BIN)/python scripts/lint_sql.py
+
+format: $(INSTALLED) ## format the Python code and fix what can be fixed
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+bench: bench-sql ## all measurements
+
+bench-sql: $(INSTALLED) ## what the SQL functions cost, against the bare tables
+	@$(BIN)/python bench/sql.py
+
+lock: $(INSTALLED) ## choose new versions of everything we depend on
+	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
+	$(COMPILE) --upgrade pyproject.toml --extra dev --group test -o requirements/dev.txt
+
+system-deps: ## Postgres 15 and PgBouncer for the tests that want them, where we may install
+	@scripts/system_deps.sh
+
+clean: ## remove what make made; the data of `make dev` stay
+	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The venv has no pip of its own: the pip that is there installs uv into it, and uv the rest.
+$(INSTALLED): pyproject.toml requirements/uv.txt requirements/dev.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Python 3.11 or later is needed; try: make PYTHON=python3.12"; exit 1; }
+	@echo "installing into .venv"
+	@$(PYTHON) -m venv --without-pip .venv
+	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --require-hashes -r requirements/uv.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@

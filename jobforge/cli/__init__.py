@@ -1,0 +1,83 @@
+"""The command `jobforge`: the only place where the parts are put together.
+
+One file per group of commands. A command imports what it needs when it runs, so that `--help`
+answers at once. Errors become one line on stderr and an exit code, here.
+"""
+
+import json
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from jobforge import __version__, errors
+from jobforge.cli import db, dev
+from jobforge.config import masked
+
+app = typer.Typer(
+    name="jobforge",
+    help="A multi-tenant job server that lives in Postgres.",
+    no_args_is_help=True,
+    # Rich help costs as much time as everything else together; tracebacks are for --debug.
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+app.add_typer(db.app, name="db")
+app.command("dev")(dev.dev)
+app.command("psql", context_settings=dev.PSQL_CONTEXT)(dev.psql)
+
+# The first class that fits decides; 2 is for wrong use and 130 for Ctrl-C, both from typer.
+EXIT_CODES: list[tuple[type[errors.JobForgeError], int]] = [
+    (errors.Invalid, 2),
+    (errors.ConfigError, 2),
+    (errors.NotFound, 3),
+    (errors.Denied, 4),
+    (errors.TenantRequired, 4),
+    (errors.Conflict, 5),
+    (errors.LeaseLost, 5),
+    (errors.QueueFull, 5),
+    (errors.Unavailable, 7),
+    (errors.JobForgeError, 1),
+]
+
+
+@app.callback()
+def _options(
+    *,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    # Read from argv by main(): an error may come before options are parsed.
+    del debug
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(f"jobforge {__version__}")
+
+
+def main() -> None:
+    """The entry point of the commands `jobforge` and `jf`."""
+    try:
+        app()
+    except errors.JobForgeError as error:
+        _fail(error)
+    except Exception as error:  # noqa: BLE001 - a traceback is for --debug only
+        _fail(errors.JobForgeError(f"{type(error).__name__}: {error}", hint=_INTERNAL))
+
+
+_INTERNAL = "this is a bug in jobforge; --debug before the command shows where"
+
+
+def _fail(error: errors.JobForgeError) -> NoReturn:
+    if "--debug" in sys.argv:
+        raise error
+    message, hint = masked(error.message), masked(error.hint or "")
+    if "--json" in sys.argv:
+        body = {"code": error.code, "message": message, "hint": hint or None}
+        typer.echo(json.dumps({"error": body}), err=True)
+    else:
+        typer.echo(f"error: {message}", err=True)
+        if hint:
+            typer.echo(f"hint: {hint}", err=True)
+    sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))

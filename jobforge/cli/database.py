@@ -1,0 +1,58 @@
+"""Which database a command works on, and a connection to it."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobforge.config import Config, load
+from jobforge.errors import ConfigError, Unavailable
+
+if TYPE_CHECKING:
+    from jobforge.migrate import Connection
+
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        metavar="URL",
+        help="The database; otherwise JOBFORGE_DATABASE_URL, jobforge.toml, or that of 'dev'.",
+    ),
+]
+
+
+def find_url(flag: str | None) -> str:
+    """The URL that was set, or that of the running `jobforge dev`."""
+    config = load(flags={"database_url": flag})
+    return config.database_url or _dev_url(config)
+
+
+def connect(flag: str | None) -> "Connection":
+    import psycopg
+
+    try:
+        return psycopg.connect(
+            find_url(flag), autocommit=True, connect_timeout=10, application_name="jobforge"
+        )
+    except psycopg.OperationalError as error:
+        raise Unavailable(
+            f"the database cannot be reached: {_one_line(error)}",
+            hint="is it running, and is the URL right? --database-url or JOBFORGE_DATABASE_URL",
+        ) from error
+    except psycopg.ProgrammingError as error:
+        raise ConfigError(f"the database URL is wrong: {_one_line(error)}") from error
+
+
+def _dev_url(config: Config) -> str:
+    from jobforge.embedded import Embedded
+
+    server = Embedded(config.postgres_dir).running()
+    if server is None:
+        raise ConfigError(
+            "no database is named, and none of 'jobforge dev' is running here",
+            hint="give --database-url, set JOBFORGE_DATABASE_URL, or start: jobforge dev",
+        )
+    return server.url()
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

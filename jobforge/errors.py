@@ -1,0 +1,196 @@
+"""Every error that JobForge raises, and the one place where a SQLSTATE becomes a class.
+
+JobForgeError
+├── TenantRequired      JF001  tenant_required
+├── Invalid             JF002  invalid
+│   └── PayloadTooLarge JF007  payload_too_large
+├── LeaseLost           JF003  lease_lost
+├── NotFound            JF004  not_found
+│   └── UnknownDefinition JF009  unknown_definition
+├── Conflict            JF005  conflict
+│   ├── DefinitionInactive JF010  definition_inactive
+│   └── DuplicateKey    JF011  duplicate_key
+├── Denied              JF006  denied
+├── QueueFull           JF008  tenant_queue_full
+├── WrongIsolation      JF012  wrong_isolation
+├── Unavailable         unavailable     the database cannot be reached
+├── MigrationError      migration_error
+├── EmbeddedError       embedded_error
+└── ConfigError         config_error
+
+The first line of a class's docstring is its default message. `code` is stable and is what programs
+compare; messages are for people and may change.
+"""
+
+import json
+from typing import Any, ClassVar
+
+# The only meaning of Any in this package: a value that JSON can hold.
+Json = Any
+
+
+class JobForgeError(Exception):
+    """JobForge could not do what was asked."""
+
+    code: ClassVar[str] = "error"
+    sqlstate: ClassVar[str | None] = None
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        field: str | None = None,
+        detail: dict[str, Json] | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.message = message or _first_line(type(self))
+        self.field = field
+        self.detail = detail or {}
+        self.hint = hint
+        super().__init__(self.message)
+
+
+class TenantRequired(JobForgeError):
+    """No tenant is set, and none was named."""
+
+    code = "tenant_required"
+    sqlstate = "JF001"
+
+
+class Invalid(JobForgeError):
+    """A value is not allowed here; `field` names it."""
+
+    code = "invalid"
+    sqlstate = "JF002"
+
+
+class PayloadTooLarge(Invalid):
+    """The payload or result is larger or deeper than the limit."""
+
+    code = "payload_too_large"
+    sqlstate = "JF007"
+
+
+class LeaseLost(JobForgeError):
+    """The lease is no longer held: the job belongs to another worker or has ended."""
+
+    code = "lease_lost"
+    sqlstate = "JF003"
+
+
+class NotFound(JobForgeError):
+    """There is no such thing, or it belongs to another tenant."""
+
+    code = "not_found"
+    sqlstate = "JF004"
+
+
+class UnknownDefinition(NotFound):
+    """No definition is registered under this key and version."""
+
+    code = "unknown_definition"
+    sqlstate = "JF009"
+
+
+class Conflict(JobForgeError):
+    """The job's state does not allow this."""
+
+    code = "conflict"
+    sqlstate = "JF005"
+
+
+class DefinitionInactive(Conflict):
+    """The definition is inactive: new jobs are refused."""
+
+    code = "definition_inactive"
+    sqlstate = "JF010"
+
+
+class DuplicateKey(Conflict):
+    """A job with this idempotency key exists already."""
+
+    code = "duplicate_key"
+    sqlstate = "JF011"
+
+
+class Denied(JobForgeError):
+    """This role or tenant may not do that."""
+
+    code = "denied"
+    sqlstate = "JF006"
+
+
+class QueueFull(JobForgeError):
+    """The tenant's limit of pending jobs is reached."""
+
+    code = "tenant_queue_full"
+    sqlstate = "JF008"
+
+
+class WrongIsolation(JobForgeError):
+    """Jobs can be claimed in READ COMMITTED transactions only."""
+
+    code = "wrong_isolation"
+    sqlstate = "JF012"
+
+
+class Unavailable(JobForgeError):
+    """The database cannot be reached."""
+
+    code = "unavailable"
+
+
+class MigrationError(JobForgeError):
+    """The schema could not be brought up to date."""
+
+    code = "migration_error"
+
+
+class EmbeddedError(JobForgeError):
+    """The embedded Postgres could not be started or stopped."""
+
+    code = "embedded_error"
+
+
+class ConfigError(JobForgeError):
+    """A setting is missing or wrong."""
+
+    code = "config_error"
+
+
+def from_sqlstate(state: str | None, message: str, detail: str | None) -> JobForgeError:
+    """The error that a SQLSTATE stands for; `detail` is its DETAIL, JSON when it is ours."""
+    facts = _facts(detail)
+    if state in _BY_SQLSTATE:
+        return _BY_SQLSTATE[state](message, field=facts.get("field"), detail=facts)
+    if state == _INSUFFICIENT_PRIVILEGE:
+        return Denied(message)
+    if state is None or state.startswith("08") or state in _UNREACHABLE:
+        return Unavailable(message)
+    return JobForgeError(message, detail={"sqlstate": state})
+
+
+_INSUFFICIENT_PRIVILEGE = "42501"
+# too_many_connections, and the server shutting down, having crashed, or still starting.
+_UNREACHABLE = {"53300", "57P01", "57P02", "57P03"}
+
+
+def _tree(root: type[JobForgeError]) -> list[type[JobForgeError]]:
+    return [root, *(leaf for child in root.__subclasses__() for leaf in _tree(child))]
+
+
+_BY_SQLSTATE = {error.sqlstate: error for error in _tree(JobForgeError) if error.sqlstate}
+
+
+def _facts(detail: str | None) -> dict[str, Json]:
+    # Postgres itself fills DETAIL with prose; only ours is a JSON object.
+    if not detail or not detail.startswith("{"):
+        return {}
+    try:
+        return dict(json.loads(detail))
+    except ValueError:
+        return {}
+
+
+def _first_line(error: type[JobForgeError]) -> str:
+    return (error.__doc__ or error.__name__).splitlines()[0]

@@ -1,0 +1,99 @@
+"""The rules of this project's SQL that no other tool knows.
+
+- Every file parses, and opens with a comment that says what it is for.
+- Keywords are in lower case.
+- A security definer function pins its search_path.
+- Whatever updates or deletes jobs compares lease or state in its own WHERE: a row that was looked
+  up earlier may belong to somebody else by now. Where that is not needed, a comment on the line
+  above says why: `-- lint: reason`.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pglast
+from pglast import ast
+
+SQL = Path(__file__).parent.parent / "jobforge" / "sql"
+
+_CHANGE_OF_JOBS = re.compile(r"\b(?:update|delete\s+from)\s+(?:only\s+)?jobforge\.jobs\b")
+_UPPER_CASE_WORD = re.compile(r"\s*[A-Z]{2,}\b")
+_BRACKETS = {"(": 1, ")": -1}
+
+
+def main() -> int:
+    files = sorted(SQL.rglob("*.sql"))
+    faults = [
+        f"{path.relative_to(SQL.parent.parent)}:{fault}" for path in files for fault in lint(path)
+    ]
+    print(*faults, sep="\n", end="\n" if faults else "")
+    print(f"{len(files)} SQL files, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+def lint(path: Path) -> Iterator[str]:
+    """Faults as `line: what is wrong`."""
+    text = path.read_text(encoding="utf-8")
+    if path.name == "rls_test.sql":  # a psql script: its commands are not SQL
+        return
+    if not text.startswith("-- "):
+        yield "1: opens with no comment that says what it is for"
+    yield from _upper_case(text)
+    yield from _unguarded_changes(text)
+    try:
+        statements = pglast.parse_sql(text)
+    except pglast.parser.ParseError as error:
+        yield f"{_line(text, error.args[1] or len(text))}: does not parse: {error}"
+        return
+    yield from _definers_without_search_path(text, statements)
+
+
+def _upper_case(text: str) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if _UPPER_CASE_WORD.match(line):
+            yield f"{number}: starts with an upper-case word"
+
+
+def _unguarded_changes(text: str) -> Iterator[str]:
+    for change in _CHANGE_OF_JOBS.finditer(text):
+        where = _where_of(text[change.end() :])
+        if not re.search(r"\b(lease|state)\b", where) and not _is_excused(text, change.start()):
+            yield f"{_line(text, change.start())}: changes jobs without comparing lease or state"
+
+
+def _where_of(rest: str) -> str:
+    """The WHERE of the statement that goes on with `rest`, without its own subqueries' ends."""
+    depth = 0
+    for position, character in enumerate(rest):
+        depth += _BRACKETS.get(character, 0)
+        if depth < 0 or (depth == 0 and character == ";"):
+            rest = rest[:position]
+            break
+    return re.split(r"\breturning\b", rest.partition("where")[2])[0]
+
+
+def _is_excused(text: str, position: int) -> bool:
+    lines = text[:position].splitlines()
+    return any("-- lint: " in line for line in lines[-2:])
+
+
+def _definers_without_search_path(text: str, statements: tuple[ast.RawStmt, ...]) -> Iterator[str]:
+    for statement in statements:
+        function = statement.stmt
+        if not isinstance(function, ast.CreateFunctionStmt):
+            continue
+        options = {option.defname: option.arg for option in function.options or ()}
+        settings = [option.arg.name for option in function.options or () if option.defname == "set"]
+        if "security" in options and options["security"].boolval and "search_path" not in settings:
+            line = _line(text, statement.stmt_location or 0)
+            yield f"{line}: a security definer function without a pinned search_path"
+
+
+def _line(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

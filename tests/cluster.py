@@ -1,0 +1,232 @@
+"""The Postgres of a test run: one server, one migrated template database, a clone for each test.
+
+The run's first process makes the folder and a watchdog; whichever process needs the server first
+starts it. The watchdog stops it when the run ends, also when the run is killed.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import DictRow, dict_row
+
+from jobforge.binaries import find_binaries
+from jobforge.embedded import Embedded, Server
+from jobforge.migrate import migrate
+
+TEMPLATE = "jobforge_template"
+
+# The whole suite runs on other binaries when this names their folder.
+BINARIES = (
+    Path(os.environ["JOBFORGE_TEST_PG_BIN"]) if "JOBFORGE_TEST_PG_BIN" in os.environ else None
+)
+
+# Nothing here outlives the run, so nothing needs to be durable. Autovacuum is off so that plans
+# and statistics are those the test made.
+SETTINGS = {
+    "autovacuum": "off",
+    "fsync": "off",
+    "full_page_writes": "off",
+    "max_connections": "200",
+    "max_locks_per_transaction": "256",
+    "max_wal_senders": "0",
+    "shared_buffers": "128MB",
+    "synchronous_commit": "off",
+    "timezone": "UTC",
+    "wal_level": "minimal",
+}
+
+# A login for each kind of caller, and the group roles that it is in.
+LOGINS = {
+    "client_login": ["jobforge_client"],
+    "service_login": ["jobforge_client", "jobforge_service"],
+    "worker_login": ["jobforge_worker"],
+    "admin_login": ["jobforge_admin"],
+}
+
+Connection = psycopg.Connection[DictRow]
+
+
+class Connect(Protocol):
+    """Opens one more connection to the test's database; without a role, as superuser."""
+
+    def __call__(self, role: str | None = None, *, autocommit: bool = True) -> Connection: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """The database of one test."""
+
+    name: str
+    server: Server
+
+    @property
+    def url(self) -> str:
+        return self.server.url(self.name)
+
+    def url_as(self, role: str) -> str:
+        return self.server.url(self.name, user=role)
+
+    def dump(self) -> str:
+        """The schema as pg_dump tells it, owners and grants included."""
+        text = run_program("pg_dump", "--schema-only", "-d", self.url)
+        # Lines that differ from dump to dump by design.
+        return "\n".join(line for line in text.splitlines() if "restrict " not in line)
+
+    def run_file(self, path: Path) -> None:
+        run_program("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.url, "-f", str(path))
+
+
+class Clock:
+    """Time travel in one database: `jobforge.now()` there is the real time plus an offset."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+        conn.execute(
+            """
+            create table public.test_clock as select interval '0' as offset_interval;
+            grant select on public.test_clock to public;
+            create or replace function jobforge.now() returns timestamptz
+            language sql volatile
+            as $$
+                select pg_catalog.clock_timestamp() + c.offset_interval from public.test_clock as c
+            $$;
+            """
+        )
+
+    def travel(self, **amount: float) -> None:
+        """`travel(seconds=30)`; any argument of timedelta."""
+        self._conn.execute(
+            "update public.test_clock set offset_interval = offset_interval + %s",
+            [timedelta(**amount)],
+        )
+
+    def now(self) -> datetime:
+        row = self._conn.execute("select jobforge.now() as now").fetchone()
+        assert row is not None
+        now = row["now"]
+        assert isinstance(now, datetime)
+        return now
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The folder of a run, known to all its processes."""
+
+    folder: Path
+
+    @classmethod
+    def make(cls) -> "Cluster":
+        folder = Path(tempfile.mkdtemp(prefix="jobforge-tests-"))
+        folder.chmod(0o755)  # when we are root, another user runs the server in it
+        return cls(folder)
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Removes the cluster at the end. The watchdog's stdin closes however this process ends."""
+        with subprocess.Popen(
+            [sys.executable, __file__, str(self.folder)],
+            stdin=subprocess.PIPE,
+            start_new_session=True,  # a Ctrl-C in the terminal is for the run, not for it
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        ):
+            yield
+
+    def embedded(self) -> Embedded:
+        return Embedded(self.folder / "pg", bin_dir=BINARIES, settings=SETTINGS)
+
+    def start(self) -> Server:
+        """The running server, with the template database in it."""
+        embedded = self.embedded()
+        embedded.start()
+        server = embedded.running()
+        assert server is not None
+        _make_template(server)
+        return server
+
+    def remove(self) -> None:
+        self.embedded().stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextmanager
+def fresh_database(server: Server, template: str = TEMPLATE) -> Iterator[Database]:
+    """A clone of the template, dropped at the end."""
+    name = f"test_{uuid.uuid4().hex[:16]}"
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        # file_copy: half the time of wal_log when nothing is synced.
+        admin.execute(
+            sql.SQL("create database {} template {} strategy file_copy").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
+        )
+        try:
+            yield Database(name, server)
+        finally:
+            admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+def connect_to(url: str, *, autocommit: bool = True) -> Connection:
+    return psycopg.connect(url, autocommit=autocommit, row_factory=dict_row)
+
+
+def run_program(program: str, *arguments: str) -> str:
+    """Runs one of Postgres's own programs, and shows what it said when it fails."""
+    command = [str(find_binaries(BINARIES).folder / program), *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Returns as soon as the condition holds; fails when it does not within half a minute."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        time.sleep(0.005)
+
+
+def _make_template(server: Server) -> None:
+    with psycopg.connect(server.url(), autocommit=True) as admin:
+        admin.execute("select pg_advisory_lock(hashtext(%s))", [TEMPLATE])
+        if _exists(admin, "select from pg_database where datname = %s", TEMPLATE):
+            return
+        # Under another name until it is complete: a failed migration must not look like a template.
+        admin.execute("drop database if exists template_in_the_making")
+        admin.execute("create database template_in_the_making")
+        with psycopg.connect(server.url("template_in_the_making"), autocommit=True) as conn:
+            migrate(conn)
+        for login, groups in LOGINS.items():
+            _make_login(admin, login, groups)
+        admin.execute(f"alter database template_in_the_making rename to {TEMPLATE}")
+
+
+def _make_login(admin: psycopg.Connection[Any], login: str, groups: list[str]) -> None:
+    if _exists(admin, "select from pg_roles where rolname = %s", login):
+        return
+    admin.execute(
+        sql.SQL("create role {} login in role {}").format(
+            sql.Identifier(login), sql.SQL(", ").join(map(sql.Identifier, groups))
+        )
+    )
+
+
+def _exists(admin: psycopg.Connection[Any], query: str, name: str) -> bool:
+    return admin.execute(query.encode(), [name]).rowcount > 0
+
+
+if __name__ == "__main__":
+    sys.stdin.read()
+    Cluster(Path(sys.argv[1])).remove()

@@ -1,0 +1,197 @@
+"""The command line, as a user's shell runs it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster import BINARIES, Database, fresh_database
+
+from jobforge.embedded import Embedded, Server
+
+NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
+
+LOADED_BY_HELP = """
+import sys
+from jobforge.cli import app
+app(["--help"], standalone_mode=False)
+print(*(name for name in ("psycopg", "pydantic", "rich", "orjson") if name in sys.modules))
+"""
+
+
+def _environment(**variables: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if "JOBFORGE" not in name}
+    if BINARIES:
+        variables["JOBFORGE_PG_BIN"] = str(BINARIES)
+    return {**inherited, **variables, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def _run(
+    *arguments: str, folder: Path | None = None, url: str | None = None
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "jobforge", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=_environment(**({"JOBFORGE_DATABASE_URL": url} if url else {})),
+        timeout=60,
+    )
+
+
+@pytest.fixture
+def blank(server: Server) -> Iterator[Database]:
+    with fresh_database(server, template="template1") as fresh:
+        yield fresh
+
+
+@pytest.mark.parametrize(
+    "command", ["", "version", "dev", "psql", "db", "db migrate", "db status", "db check", "db sql"]
+)
+def test_every_command_explains_itself(command: str) -> None:
+    result = _run(*command.split(), "--help")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "Usage:" in result.stdout
+
+
+def test_help_loads_nothing_heavy() -> None:
+    result = subprocess.run(
+        [sys.executable, "-c", LOADED_BY_HELP],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=_environment(),
+    )
+    assert result.stdout.splitlines()[-1] == ""
+
+
+@pytest.mark.parametrize("arguments", [["no-such-command"], ["db", "migrate", "--no-such-option"]])
+def test_wrong_use_exits_with_2(arguments: list[str]) -> None:
+    result = _run(*arguments)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+
+
+def test_an_unreachable_database_is_one_line_with_a_hint_and_exit_code_7() -> None:
+    result = _run("db", "status", "--database-url", NOWHERE)
+    assert result.returncode == 7
+    first, second = result.stderr.splitlines()
+    assert first.startswith("error: the database cannot be reached")
+    assert second.startswith("hint: ")
+
+
+def test_errors_are_json_when_json_was_asked_for() -> None:
+    result = _run("db", "status", "--json", url=NOWHERE)
+    error = json.loads(result.stderr)["error"]
+    assert error["code"] == "unavailable"
+    assert set(error) == {"code", "message", "hint"}
+
+
+@pytest.mark.parametrize(
+    "url", [NOWHERE, "postgresql://ada:secret@[bad", "postgresql://ada:secret@h/db?no_such=1"]
+)
+def test_no_error_shows_the_password(url: str) -> None:
+    result = _run("db", "check", "--database-url", url)
+    assert result.returncode in {2, 7}
+    assert "secret" not in result.stdout + result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_traceback_is_shown_with_debug_only() -> None:
+    assert "Traceback" in _run("--debug", "db", "check", "--database-url", NOWHERE).stderr
+
+
+def test_without_any_database_the_ways_to_name_one_are_told(tmp_path: Path) -> None:
+    result = _run("db", "status", folder=tmp_path)
+    assert result.returncode == 2
+    for way in ("--database-url", "JOBFORGE_DATABASE_URL", "jobforge dev"):
+        assert way in result.stderr
+
+
+def test_check_fails_before_and_passes_after_migrate(blank: Database) -> None:
+    url = blank.url
+    assert _run("db", "check", url=url).returncode == 1
+    dry = _run("db", "migrate", "--dry-run", url=url)
+    assert _run("db", "check", url=url).returncode == 1
+    applied = _run("db", "migrate", url=url)
+    assert (applied.returncode, applied.stdout) == (0, dry.stdout)
+    assert "roles.sql" in applied.stdout
+    assert _run("db", "check", url=url).returncode == 0
+    assert _run("db", "migrate", url=url).stdout == ""
+
+
+def test_status_is_a_table_for_pipes_and_json_for_programs(database: Database) -> None:
+    lines = _run("db", "status", "--database-url", database.url).stdout.splitlines()
+    rows = json.loads(_run("db", "status", "--json", "--database-url", database.url).stdout)
+    assert [line.split("\t")[:2] for line in lines] == [[row["name"], "applied"] for row in rows]
+
+
+def test_url_prints_the_database_for_other_programs(tmp_path: Path) -> None:
+    (tmp_path / "jobforge.toml").write_text(f'database_url = "{NOWHERE}"')
+    assert _run("db", "url", folder=tmp_path).stdout == NOWHERE + "\n"
+
+
+def test_supabase_files_are_written_once(tmp_path: Path) -> None:
+    first = _run("db", "sql", "--supabase", str(tmp_path))
+    assert sorted(first.stdout.splitlines()) == sorted(map(str, tmp_path.iterdir()))
+    assert _run("db", "sql", "--supabase", str(tmp_path)).stdout == ""
+
+
+def test_the_proof_of_isolation_passes_on_a_migrated_database(
+    database: Database, tmp_path: Path
+) -> None:
+    script = tmp_path / "rls_test.sql"
+    script.write_text(_run("db", "sql", "--rls-test").stdout)
+    database.run_file(script)
+
+
+def test_psql_opens_the_named_database(database: Database) -> None:
+    query = "select current_database()"
+    result = _run("psql", "--database-url", database.url, "-X", "-A", "-t", "-c", query)
+    assert result.stdout.strip() == database.name
+
+
+def test_dev_serves_until_it_is_told_to_stop(folder: Path) -> None:
+    with _dev(folder) as dev:
+        _read_until(dev, "Ctrl-C stops it.")
+        assert _run("db", "check", folder=folder).returncode == 0
+        answer = _run("psql", "-X", "-A", "-t", "-c", "select 40 + 2", folder=folder)
+        assert answer.stdout.strip() == "42"
+        dev.send_signal(signal.SIGTERM)
+        assert dev.wait(timeout=60) == 0
+    assert Embedded(folder / ".jobforge" / "pg").running() is None
+
+
+def test_a_second_dev_joins_and_leaves_the_first_one_running(folder: Path) -> None:
+    with _dev(folder) as first:
+        _read_until(first, "Ctrl-C stops it.")
+        with _dev(folder) as second:
+            _read_until(second, "It was running already.")
+            second.send_signal(signal.SIGINT)
+            assert second.wait(timeout=60) == 0
+        assert Embedded(folder / ".jobforge" / "pg").running() is not None
+        first.send_signal(signal.SIGINT)
+        assert first.wait(timeout=60) == 0
+
+
+def _dev(folder: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-u", "-m", "jobforge", "dev"],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=folder,
+        env=_environment(),
+    )
+
+
+def _read_until(process: "subprocess.Popen[str]", words: str) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if words in line:
+            return
+    pytest.fail(f"dev ended before it said: {words}")

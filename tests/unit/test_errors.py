@@ -1,0 +1,64 @@
+"""The error tree and the SQLSTATEs it comes from."""
+
+import pytest
+
+from jobforge import errors
+from jobforge.errors import JobForgeError, from_sqlstate
+
+SQLSTATES = {
+    "JF001": (errors.TenantRequired, "tenant_required"),
+    "JF002": (errors.Invalid, "invalid"),
+    "JF003": (errors.LeaseLost, "lease_lost"),
+    "JF004": (errors.NotFound, "not_found"),
+    "JF005": (errors.Conflict, "conflict"),
+    "JF006": (errors.Denied, "denied"),
+    "JF007": (errors.PayloadTooLarge, "payload_too_large"),
+    "JF008": (errors.QueueFull, "tenant_queue_full"),
+    "JF009": (errors.UnknownDefinition, "unknown_definition"),
+    "JF010": (errors.DefinitionInactive, "definition_inactive"),
+    "JF011": (errors.DuplicateKey, "duplicate_key"),
+    "JF012": (errors.WrongIsolation, "wrong_isolation"),
+    "08006": (errors.Unavailable, "unavailable"),
+    "57P01": (errors.Unavailable, "unavailable"),
+    "42501": (errors.Denied, "denied"),
+    "22012": (JobForgeError, "error"),
+}
+
+
+@pytest.mark.parametrize("state", SQLSTATES)
+def test_a_sqlstate_becomes_its_class_with_its_code(state: str) -> None:
+    error = from_sqlstate(state, "what happened", None)
+    assert (type(error), error.code) == SQLSTATES[state]
+    assert str(error) == "what happened"
+
+
+def test_no_two_classes_share_a_code() -> None:
+    classes: list[type[JobForgeError]] = [JobForgeError, *_below(JobForgeError)]
+    codes = [error.code for error in classes]
+    assert len(codes) == len(set(codes))
+
+
+def test_the_docstring_of_the_module_draws_every_class() -> None:
+    drawing = errors.__doc__ or ""
+    assert [
+        error.__name__ for error in _below(JobForgeError) if error.__name__ not in drawing
+    ] == []
+
+
+def test_the_detail_names_the_field() -> None:
+    error = from_sqlstate("JF002", "too high", '{"field": "priority", "limit": 10}')
+    assert error.field == "priority"
+    assert error.detail == {"field": "priority", "limit": 10}
+
+
+@pytest.mark.parametrize("detail", [None, "", "Key (id)=(1) exists.", "{broken", "[1]"])
+def test_a_detail_that_is_no_json_object_is_left_out(detail: str | None) -> None:
+    assert from_sqlstate("JF002", "no", detail).detail == {}
+
+
+def test_an_error_without_a_message_says_its_docstring() -> None:
+    assert str(errors.LeaseLost()).startswith("The lease is no longer held")
+
+
+def _below(root: type[JobForgeError]) -> list[type[JobForgeError]]:
+    return [leaf for child in root.__subclasses__() for leaf in (child, *_below(child))]

@@ -1,0 +1,101 @@
+-- Who may do what. Applied last by every migration that changed something; safe to run again.
+-- Deny by default: no table is writable by any login role, every table and partition is under
+-- FORCE ROW LEVEL SECURITY, and a role without a policy sees no row.
+
+set local client_min_messages = warning;
+
+-- Functions run as the engine, whose policy opens all rows; each of them checks the tenant first.
+-- Partition upkeep runs as the owner, because only an owner may attach and drop.
+grant create on schema jobforge to jobforge_engine;
+grant usage on schema jobforge to jobforge_engine, jobforge_client, jobforge_worker, jobforge_admin;
+do $$
+declare
+    v_function record;
+begin
+    for v_function in
+        select p.oid::regprocedure as signature,
+               case when p.proname in ('ensure_partitions', 'apply_retention')
+                    then 'jobforge_owner' else 'jobforge_engine' end as owner
+          from pg_catalog.pg_proc as p
+         where p.pronamespace = 'jobforge'::regnamespace
+    loop
+        execute format('revoke all on function %s from public', v_function.signature);
+        execute format('alter function %s owner to %I', v_function.signature, v_function.owner);
+    end loop;
+end $$;
+alter default privileges for role jobforge_owner revoke execute on functions from public;
+alter default privileges for role jobforge_engine revoke execute on functions from public;
+
+do $$
+declare
+    v_grant record;
+    v_function record;
+begin
+    for v_grant in
+        select * from (values
+            ('jobforge_client', '{tenant,pre_request,enqueue_job,enqueue_jobs,cancel_job,cancel_jobs,
+                reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,summarize,explain_job}'::text[]),
+            ('jobforge_worker', '{claim_jobs,heartbeat_job,heartbeat_jobs,complete_job,complete_jobs,
+                release_jobs,reap_jobs,register_worker,unregister_worker,put_definition,
+                ensure_partitions,apply_retention,regate_jobs}'),
+            ('jobforge_admin', '{tenant,pre_request,enqueue_job,enqueue_jobs,cancel_job,cancel_jobs,
+                reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,summarize,explain_job,
+                claim_jobs,heartbeat_job,heartbeat_jobs,complete_job,complete_jobs,release_jobs,
+                reap_jobs,register_worker,unregister_worker,put_definition,ensure_partitions,
+                apply_retention,regate_jobs,override_definition,put_tenant,put_queue,pause_queue,
+                resume_queue,pause_definition,resume_definition,pause_tenant,resume_tenant,
+                list_workers,drain_worker,stop_worker,delete_tenant}')
+        ) as g(role, functions)
+    loop
+        for v_function in
+            select p.oid::regprocedure as signature
+              from pg_catalog.pg_proc as p
+             where p.pronamespace = 'jobforge'::regnamespace and p.proname = any (v_grant.functions)
+        loop
+            execute format('grant execute on function %s to %I', v_function.signature, v_grant.role);
+        end loop;
+    end loop;
+end $$;
+
+-- Rows. A client reads its own tenant's; operators read all; only the engine writes.
+do $$
+declare
+    v_table record;
+begin
+    for v_table in
+        select c.oid::regclass as name, c.relname, c.relispartition,
+               exists (select from pg_catalog.pg_attribute as a
+                        where a.attrelid = c.oid and a.attname = 'tenant_id') as has_tenant
+          from pg_catalog.pg_class as c
+         where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p')
+         order by c.relname
+    loop
+        execute format('alter table %s enable row level security', v_table.name);
+        execute format('alter table %s force row level security', v_table.name);
+        execute format('revoke all on table %s from public', v_table.name);
+        execute format('grant select, insert, update, delete on table %s to jobforge_engine', v_table.name);
+        execute format('drop policy if exists engine_all on %s', v_table.name);
+        execute format('create policy engine_all on %s to jobforge_engine using (true) with check (true)', v_table.name);
+        -- Partitions are reached through their parents only, by anybody.
+        continue when v_table.relispartition;
+        execute format('grant select on table %s to jobforge_admin', v_table.name);
+        execute format('drop policy if exists admin_reads on %s', v_table.name);
+        execute format('create policy admin_reads on %s for select to jobforge_admin using (true)', v_table.name);
+        continue when v_table.relname in ('migrations', 'workers', 'rate_limits');
+        execute format('grant select on table %s to jobforge_client', v_table.name);
+        execute format('drop policy if exists client_reads on %s', v_table.name);
+        execute format('create policy client_reads on %s for select to jobforge_client using (%s)', v_table.name,
+            case when v_table.has_tenant then 'tenant_id = (select jobforge.tenant())'
+                 when v_table.relname = 'tenants' then 'id = (select jobforge.tenant())'
+                 else 'true' end);
+    end loop;
+end $$;
+drop policy if exists owner_all on jobforge.migrations;
+create policy owner_all on jobforge.migrations to jobforge_owner using (true) with check (true);
+revoke all on jobforge.all_jobs from public;
+grant select on jobforge.all_jobs to jobforge_engine, jobforge_client, jobforge_admin;
+
+do $$
+begin
+    perform jobforge.ensure_partitions();
+end $$;

@@ -1,0 +1,55 @@
+-- Maintenance calls this: drops history partitions older than p_history_days, and deletes, p_limit rows of each
+-- kind at most, dead jobs older than p_dead_days, idempotency keys past their time, and workers
+-- gone for a day. Answers what went. Runs as the owner of the tables; a caller while another
+-- is at it answers {}.
+create or replace function jobforge.apply_retention(
+    p_history_days integer default 14,
+    p_dead_days integer default 90,
+    p_limit integer default 10000
+) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now timestamptz := jobforge.now();
+    v_partition record;
+    v_dropped text[] := '{}';
+    v_dead bigint;
+    v_keys bigint;
+    v_workers bigint;
+begin
+    if p_history_days < 1 or p_dead_days < 1 then
+        perform jobforge.refuse('JF002', 'history is kept for at least one day', '{"field": "history_days"}');
+    elsif not pg_try_advisory_xact_lock(hashtextextended('jobforge:partitions', 0)) then
+        return '{}';
+    end if;
+    for v_partition in
+        select c.relname
+          from jobforge.history_tables() as t
+          join pg_inherits as i on i.inhparent = ('jobforge.' || t.name)::regclass
+          join pg_class as c on c.oid = i.inhrelid
+         where c.relname ~ '_\d{8}$'
+           and to_date(right(c.relname, 8), 'YYYYMMDD') + 1 + p_history_days
+               <= (v_now at time zone 'UTC')::date
+         order by c.relname
+    loop
+        execute format('drop table jobforge.%I', v_partition.relname);
+        v_dropped := v_dropped || v_partition.relname::text;
+    end loop;
+
+    delete from jobforge.jobs as j
+     where j.state = 'dead' and j.ctid = any (array(
+           select d.ctid from jobforge.jobs as d
+            where d.state = 'dead' and d.finished_at < v_now - make_interval(days => p_dead_days)
+            limit p_limit for update skip locked));
+    get diagnostics v_dead = row_count;
+    delete from jobforge.idempotency_keys as k
+     where k.ctid = any (array(
+           select e.ctid from jobforge.idempotency_keys as e
+            where e.expires_at < v_now limit p_limit for update skip locked));
+    get diagnostics v_keys = row_count;
+    delete from jobforge.workers as w where w.heartbeat_at < v_now - interval '1 day';
+    get diagnostics v_workers = row_count;
+    return jsonb_build_object('partitions', to_jsonb(v_dropped), 'dead_jobs', v_dead,
+                              'idempotency_keys', v_keys, 'workers', v_workers);
+end $$;

@@ -1,0 +1,40 @@
+-- Cancels a job. One that is not running ends at once (a dead one is thereby discarded); a running one is
+-- asked to stop, and its worker told. Answers `canceled` or `canceling`; asking again answers
+-- the same. Raises JF001, JF004, JF005 (it has succeeded), JF006. Locks the job.
+create or replace function jobforge.cancel_job(
+    p_job_id uuid,
+    p_reason text default null,
+    p_tenant_id uuid default null
+) returns text
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_job record;
+begin
+    select j.ctid as row_id, j.state, j.worker_id into v_job
+      from jobforge.jobs as j
+     where j.tenant_id = v_tenant and j.id = p_job_id
+       for update;
+    if not found then
+        if exists (select from jobforge.finished_jobs as f
+                    where f.tenant_id = v_tenant and f.id = p_job_id and f.state = 'canceled') then
+            return 'canceled';
+        end if;
+        perform jobforge.refuse_job(v_tenant, p_job_id, 'canceled');
+    end if;
+
+    perform jobforge.note_event(v_tenant, p_job_id, 'cancel_requested', jsonb_build_object('reason', p_reason));
+    perform jobforge.audit(v_tenant, 'job.cancel', p_job_id::text, jsonb_build_object('reason', p_reason));
+    if v_job.state <> 'running' then
+        perform jobforge.cancel_rows(array[v_job.row_id], left(p_reason, 1000));
+        return 'canceled';
+    end if;
+    update jobforge.jobs as j
+       set cancel_requested_at = coalesce(j.cancel_requested_at, jobforge.now()),
+           cancel_reason = coalesce(j.cancel_reason, left(p_reason, 1000))
+     where j.ctid = v_job.row_id and j.state = 'running';
+    perform pg_notify('jobforge:worker:' || v_job.worker_id, '');
+    return 'canceling';
+end $$;

@@ -1,0 +1,47 @@
+-- Cancels the jobs of a tenant that match a filter (see matching_jobs), p_limit at most; call again until
+-- it answers 0. With p_dry_run it only counts, up to p_limit. Finished jobs never match.
+-- Raises JF001, JF002, JF006. Locks in order of id; waits for settles in flight.
+create or replace function jobforge.cancel_jobs(
+    p_filter jsonb,
+    p_reason text default null,
+    p_limit integer default 1000,
+    p_dry_run boolean default false,
+    p_tenant_id uuid default null
+) returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_rows tid[];
+    v_canceled bigint;
+    v_asked bigint;
+begin
+    perform jobforge.check_bulk_limit(p_limit);
+    if p_dry_run then
+        return (select count(*) from jobforge.matching_jobs(v_tenant, p_filter, p_limit) as m
+                  join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = m.job_id
+                 where j.cancel_requested_at is null);
+    end if;
+    -- Locked first, in order; then sorted by what can be done with each.
+    v_rows := array(
+        select j.ctid
+          from jobforge.jobs as j
+         where j.tenant_id = v_tenant and j.cancel_requested_at is null
+           and j.id in (select m.job_id from jobforge.matching_jobs(v_tenant, p_filter, p_limit) as m)
+         order by j.id
+           for update);
+    with asked as (
+        update jobforge.jobs as j
+           set cancel_requested_at = jobforge.now(), cancel_reason = left(p_reason, 1000)
+         where j.ctid = any (v_rows) and j.state = 'running'
+        returning j.worker_id
+    )
+    select coalesce(sum(a.jobs), 0) into v_asked
+      from (select count(*) as jobs, pg_notify('jobforge:worker:' || d.worker_id, '')
+              from asked as d group by d.worker_id) as a;
+    v_canceled := v_asked + jobforge.cancel_rows(v_rows, left(p_reason, 1000));
+    perform jobforge.audit(v_tenant, 'jobs.cancel', null,
+        jsonb_build_object('filter', p_filter, 'reason', p_reason, 'jobs', v_canceled));
+    return v_canceled;
+end $$;

@@ -1,0 +1,21 @@
+-- Refuses settings that are not an object, or name a field not in p_fields (JF002).
+create or replace function jobforge.check_settings(p_settings jsonb, p_fields text[]) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_field text;
+begin
+    if jsonb_typeof(p_settings) is distinct from 'object' then
+        perform jobforge.refuse('JF002', 'settings must be a JSON object', '{"field": "settings"}');
+    end if;
+    select s.key into v_field from jsonb_object_keys(p_settings) as s(key)
+     where s.key <> all (p_fields) limit 1;
+    if found then
+        perform jobforge.refuse('JF002', format('there is no setting %s', v_field),
+            jsonb_build_object('field', v_field));
+    end if;
+    if p_settings ? 'queue' and p_settings ->> 'queue' !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$' then
+        perform jobforge.refuse('JF002', 'queue must be a name of at most 50 letters, digits and _ . : -', '{"field": "queue"}');
+    end if;
+end $$;

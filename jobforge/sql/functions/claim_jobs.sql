@@ -1,0 +1,106 @@
+-- Workers call this for as many jobs as they have free slots: p_limits[i] from p_queues[i]. Each comes
+-- with a new lease; rows that other workers are claiming are skipped, never waited for.
+-- Fair between tenants by weight, within a tenant by priority, then first due. Due jobs are
+-- promoted first. p_definitions lists what the worker serves as key@version (null: all);
+-- p_tenants confines it to some tenants, and so does app.tenant_id.
+-- The turn of the tenants is kept in this session (jobforge.cursors): it is a hint, not state.
+-- Raises JF002, JF006, and JF012 outside READ COMMITTED.
+create or replace function jobforge.claim_jobs(
+    p_worker_id uuid,
+    p_queues text[],
+    p_limits integer[],
+    p_definitions text[] default null,
+    p_tenants uuid[] default null,
+    p_lease_s double precision default 30
+) returns table (
+    tenant_id uuid, job_id uuid, lease bigint, lease_expires_at timestamptz, definition text,
+    version integer, queue text, priority smallint, attempt integer, max_attempts integer,
+    timeout_s integer, created_at timestamptz, run_at timestamptz, queued_at timestamptz,
+    started_at timestamptz, source text, source_ref text, correlation_id text, traceparent text,
+    idempotency_key text, limit_key text, tags text[], artifact_ref text, flags smallint,
+    payload jsonb
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_now timestamptz;
+    v_tenants uuid[] := jobforge.claimable_tenants(p_tenants);
+    v_cursors jsonb := coalesce(nullif(current_setting('jobforge.cursors', true), '')::jsonb, '{}');
+    v_limited_definitions text[];
+    v_groups integer := 32;
+    v_taken jsonb := '{}';
+    v_queue record;
+    v_round record;
+    v_width integer;
+    v_first uuid;
+begin
+    perform jobforge.check_claim(p_worker_id, p_queues, p_limits, p_lease_s);
+    perform jobforge.promote_jobs();
+    v_limited_definitions := array(
+        select d.key from jobforge.definitions as d
+         where d.max_running is not null or d.rate_limit is not null or d.paused_at is not null
+            or d.max_running_per_key is not null or d.rate_limit_per_key is not null);
+
+    for v_queue in
+        select c.name, c.slots, q.max_running is not null or q.rate_limit is not null as is_limited
+          from unnest(p_queues, p_limits) as c(name, slots)
+          left join jobforge.queues as q on q.name = c.name
+         where c.slots > 0 and q.paused_at is null
+    loop
+        v_width := v_queue.slots;
+        v_first := null;
+        loop
+            select * into v_round
+              from jobforge.pick_round(v_queue.name, v_queue.slots, v_width, v_queue.is_limited, v_tenants,
+                       p_definitions, v_limited_definitions, v_first is null,
+                       coalesce(v_cursors -> v_queue.name, '{}'), v_groups, v_taken);
+            v_cursors := v_cursors || jsonb_build_object(v_queue.name, v_round.cursor);
+            v_groups := v_round.groups;
+            v_taken := v_round.taken;
+            v_now := jobforge.now();
+
+            return query
+            with started as (
+                update jobforge.jobs as j
+                   set state = 'running',
+                       attempt = j.attempt + 1,
+                       lease = greatest(j.lease + 1, (extract(epoch from v_now) * 1000000)::bigint),
+                       lease_expires_at = v_now + make_interval(secs => p_lease_s),
+                       worker_id = p_worker_id,
+                       started_at = v_now,
+                       heartbeat_at = v_now,
+                       deferrals = 0
+                 where j.ctid = any (v_round.picked) and j.state = 'queued'
+                returning j.*
+            )
+            select s.tenant_id, s.id, s.lease, s.lease_expires_at, s.definition, s.version, s.queue,
+                   s.priority, s.attempt, s.max_attempts, coalesce(s.timeout_s, d.timeout_s),
+                   s.created_at, s.run_at, s.queued_at, s.started_at, s.source, s.source_ref,
+                   s.correlation_id, s.traceparent, s.idempotency_key, s.limit_key, s.tags,
+                   s.artifact_ref, s.flags, s.payload
+              from started as s
+              left join jobforge.definitions as d on d.key = s.definition and d.version = s.version
+             order by s.priority desc, s.run_at, s.id;
+
+            v_queue.slots := v_queue.slots - cardinality(v_round.picked);
+            exit when v_queue.slots <= 0 or v_round.turns = '{}';
+            -- Tenants may have jobs that are all locked, full or not served. Go on with more
+            -- tenants at a time until something is found or all have been asked.
+            if v_round.picked <> '{}' or v_round.mended > 0 then
+                exit when cardinality(v_round.turns) = 1 and v_round.mended = 0 and not v_round.gated;
+                v_width := v_queue.slots;
+                v_first := null;
+            else
+                exit when exists (select from unnest(v_round.turns) as t where t.tenant_id = v_first);
+                v_first := coalesce(v_first, v_round.turns[1].tenant_id);
+                v_width := least(v_width * 4, 5000);
+            end if;
+        end loop;
+    end loop;
+    perform set_config('jobforge.cursors', v_cursors::text, false);
+end $$;

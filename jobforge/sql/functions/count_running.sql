@@ -1,0 +1,43 @@
+-- How many running jobs hold a slot of a limit, counted from their rows and no further than p_most.
+-- A separate function so that the count is a later statement than the lock that protects it.
+create or replace function jobforge.count_running(
+    p_kind text,
+    p_queue text,
+    p_tenant_id uuid,
+    p_definition text,
+    p_limit_key text,
+    p_most integer
+) returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+    v_count bigint;
+begin
+    case p_kind
+        when 'queue' then
+            select count(*) into v_count from (
+                select from jobforge.jobs as j
+                 where j.queue = p_queue and j.state = 'running' and j.gate is not null
+                 limit p_most) as held;
+        when 'tenant' then
+            select count(*) into v_count from (
+                select from jobforge.jobs as j
+                 where j.tenant_id = p_tenant_id and j.state = 'running' and j.gate is not null
+                 limit p_most) as held;
+        when 'definition' then
+            select count(*) into v_count from (
+                select from jobforge.jobs as j
+                 where j.definition = p_definition and j.state = 'running' and j.gate is not null
+                 limit p_most) as held;
+        when 'key' then
+            select count(*) into v_count from (
+                select from jobforge.jobs as j
+                 where j.tenant_id = p_tenant_id and j.definition = p_definition
+                   and j.limit_key = p_limit_key and j.state = 'running' and j.gate is not null
+                 limit p_most) as held;
+    end case;
+    return v_count;
+end $$;

@@ -1,0 +1,39 @@
+-- Why a job is not running, and what would change that: one row for each reason, the decisive one first.
+-- Codes: docs/explain.md. Later areas add theirs. Raises JF001, JF004, JF006.
+create or replace function jobforge.explain_job(p_job_id uuid, p_tenant_id uuid default null)
+returns table (code text, message text, remedy text, detail jsonb)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_now timestamptz := jobforge.now();
+    v_job jobforge.all_jobs;
+begin
+    select * into v_job from jobforge.all_jobs as a
+     where a.tenant_id = v_tenant and a.id = p_job_id limit 1;
+    if not found then
+        perform jobforge.refuse('JF004', 'no such job', jsonb_build_object('job_id', p_job_id));
+    end if;
+    if v_job.state in ('succeeded', 'canceled', 'dead') then
+        return query select * from jobforge.explain_end(v_job);
+    elsif v_job.state = 'running' then
+        return query select * from jobforge.explain_running(v_job, v_now);
+    else
+        if v_job.state = 'scheduled' then
+            return query select case when v_job.error is null then 'scheduled' else 'backing_off' end,
+                format('It is %s until %s.', case when v_job.error is null then 'scheduled to wait'
+                       else format('waiting after failed attempt %s', v_job.attempt) end, v_job.run_at),
+                'Reschedule it to run now.',
+                jsonb_build_object('run_at', v_job.run_at, 'attempt', v_job.attempt, 'error', v_job.error);
+        elsif v_job.state = 'blocked' then
+            return query select 'blocked', 'It waits for its parents.', 'Wait for them, or cancel it.', '{}'::jsonb;
+        end if;
+        return query select * from jobforge.explain_pauses(v_job);
+        return query select * from jobforge.explain_limits(v_job, v_now);
+        return query select * from jobforge.explain_workers(v_job, v_now);
+        if v_job.state = 'queued' then
+            return query select * from jobforge.explain_turn(v_job, v_now);
+        end if;
+    end if;
+end $$;

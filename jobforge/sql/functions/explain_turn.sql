@@ -1,0 +1,19 @@
+-- explain_job for a job that only waits its turn: how many of the tenant's own jobs in the queue go first
+-- (counted to 1,000), and how long it has waited.
+create or replace function jobforge.explain_turn(p_job jobforge.all_jobs, p_now timestamptz)
+returns table (code text, message text, remedy text, detail jsonb)
+language sql stable
+as $$
+    select 'waiting_turn',
+           format('It is ready since %s; %s of the tenant''s jobs in queue %s go first.', p_job.queued_at,
+                  case when a.ahead < 1000 then a.ahead::text else '1000 or more' end, p_job.queue),
+           'Wait, raise its priority, or add workers.',
+           jsonb_build_object('queued_at', p_job.queued_at, 'ahead', a.ahead,
+                              'waited_s', extract(epoch from p_now - p_job.queued_at))
+      from (select count(*) as ahead
+              from (select from jobforge.jobs as j
+                     where j.queue = p_job.queue and j.tenant_id = p_job.tenant_id and j.state = 'queued'
+                       and (j.priority > p_job.priority or j.priority = p_job.priority
+                            and (j.run_at, j.id) < (p_job.run_at, p_job.id))
+                     limit 1000) as q) as a
+$$;

@@ -1,0 +1,14 @@
+-- The definition that a name means: key, or key@version, or a key with the version beside it.
+-- Without a version: the newest active one, or the newest if none is active.
+create or replace function jobforge.find_definition(p_name text, p_version integer default null)
+returns setof jobforge.definitions
+language sql stable
+as $$
+    select d.*
+      from jobforge.definitions as d
+     where d.key = split_part(p_name, '@', 1)
+       and d.version = coalesce(
+               p_version, nullif(split_part(p_name, '@', 2), '')::integer, d.version)
+     order by d.is_active desc, d.version desc
+     limit 1
+$$;

@@ -1,0 +1,53 @@
+-- One job with all that is known of it, in one call: the job, its attempts (the one in progress too), and
+-- its timeline, oldest first. Raises JF001, JF004, JF006.
+create or replace function jobforge.get_job(p_job_id uuid, p_tenant_id uuid default null)
+returns table (job jsonb, attempts jsonb, events jsonb)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_job jobforge.all_jobs;
+begin
+    select * into v_job from jobforge.all_jobs as a
+     where a.tenant_id = v_tenant and a.id = p_job_id limit 1;
+    if not found then
+        perform jobforge.refuse('JF004', 'no such job', jsonb_build_object('job_id', p_job_id));
+    end if;
+    attempts := (
+        select coalesce(jsonb_agg(to_jsonb(t) - 'tenant_id' - 'txid' order by t.lease), '[]')
+          from (select * from jobforge.attempts as h
+                 where h.tenant_id = v_tenant and h.job_id = p_job_id) as t);
+    if v_job.state = 'running' then
+        attempts := attempts || jsonb_build_object(
+            'job_id', v_job.id, 'attempt', v_job.attempt, 'lease', v_job.lease,
+            'worker_id', v_job.worker_id, 'queued_at', v_job.queued_at,
+            'started_at', v_job.started_at, 'definition', v_job.definition,
+            'version', v_job.version, 'queue', v_job.queue, 'outcome', null, 'ended_at', null);
+    end if;
+    job := to_jsonb(v_job) || jsonb_build_object('state',
+        case when v_job.state = 'running' and v_job.cancel_requested_at is not null
+             then 'canceling' else v_job.state end);
+    events := (
+        select coalesce(jsonb_agg(jsonb_strip_nulls(to_jsonb(e)) order by e.at, e.rank), '[]')
+          from (select v_job.created_at as at, 0 as rank, 'created' as kind, v_job.created_by as actor, null::jsonb as data
+                union all
+                select (t.a ->> 'started_at')::timestamptz, 1, 'attempt_started', null,
+                       jsonb_build_object('attempt', t.a -> 'attempt', 'worker_id', t.a -> 'worker_id')
+                  from jsonb_array_elements(attempts) as t(a)
+                union all
+                select (t.a ->> 'ended_at')::timestamptz, 2, 'attempt_ended', null,
+                       jsonb_build_object('attempt', t.a -> 'attempt', 'outcome', t.a -> 'outcome')
+                  from jsonb_array_elements(attempts) as t(a) where t.a ->> 'ended_at' is not null
+                union all
+                select n.at, 1, n.kind, n.actor, n.data
+                  from jobforge.job_events as n
+                 where n.tenant_id = v_tenant and n.job_id = p_job_id
+                union all
+                select v_job.finished_at, 3, v_job.state, null,
+                       jsonb_build_object('reason', v_job.cancel_reason)
+                 where v_job.finished_at is not null) as e);
+    return next;
+end $$;

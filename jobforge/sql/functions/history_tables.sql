@@ -1,0 +1,4 @@
+-- The tables that are partitioned by day, and by which column.
+create or replace function jobforge.history_tables() returns table (name text, by_column text)
+language sql immutable
+as $$ values ('finished_jobs', 'finished_at'), ('attempts', 'ended_at'), ('job_events', 'at') $$;

@@ -1,0 +1,21 @@
+-- All workers of the last day. State: live, draining, stopping, stale (no heartbeat for 60 s), stopped.
+create or replace function jobforge.list_workers()
+returns table (
+    id uuid, state text, host text, pid integer, build text, queues text[], definitions text[],
+    slots integer, running integer, started_at timestamptz, heartbeat_at timestamptz,
+    stopped_at timestamptz
+)
+language sql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select w.id,
+           case when w.stopped_at is not null then 'stopped'
+                when w.heartbeat_at < jobforge.now() - interval '60 seconds' then 'stale'
+                when w.command = 'drain' then 'draining'
+                when w.command = 'stop' then 'stopping'
+                else 'live' end,
+           w.host, w.pid, w.build, w.queues, w.definitions, w.slots, w.running, w.started_at,
+           w.heartbeat_at, w.stopped_at
+      from jobforge.workers as w
+     order by w.started_at desc, w.id
+$$;

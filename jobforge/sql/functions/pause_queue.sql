@@ -1,0 +1,14 @@
+-- Operators pause a queue. Claims skip the queue from now on; jobs keep coming in. Raises JF002.
+create or replace function jobforge.pause_queue(p_queue text) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    perform jobforge.check_settings(jsonb_build_object('queue', p_queue), '{queue}');
+    insert into jobforge.queues (name, updated_at) values (p_queue, jobforge.now())
+    on conflict (name) do nothing;
+    update jobforge.queues as p
+       set paused_at = coalesce(p.paused_at, jobforge.now()), updated_at = jobforge.now()
+     where p.name = p_queue;
+    perform jobforge.audit(null, 'queue.pause', p_queue::text);
+end $$;

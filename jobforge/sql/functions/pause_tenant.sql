@@ -1,0 +1,14 @@
+-- Operators pause a tenant. Its jobs stay queued from now on; those that run go on. Raises JF002.
+create or replace function jobforge.pause_tenant(p_tenant_id uuid) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into jobforge.tenants (id, created_at, updated_at)
+    values (p_tenant_id, jobforge.now(), jobforge.now())
+    on conflict (id) do nothing;
+    update jobforge.tenants as p
+       set paused_at = coalesce(p.paused_at, jobforge.now()), updated_at = jobforge.now()
+     where p.id = p_tenant_id;
+    perform jobforge.audit(p_tenant_id, 'tenant.pause', p_tenant_id::text);
+end $$;

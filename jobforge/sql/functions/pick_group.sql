@@ -1,0 +1,113 @@
+-- Locks the next jobs of one group, as many as all its limits leave free and p_quota at most. Caps are
+-- counted from running rows and rates from their buckets under advisory locks of all limits,
+-- held to the end of the transaction, so both are exact. A group that another worker is
+-- claiming is skipped, never waited for. Called by pick_gated_jobs.
+create or replace function jobforge.pick_group(
+    p_queue text,
+    p_tenant_id uuid,
+    p_gate text,
+    p_quota integer,
+    p_definitions text[],
+    p_limited_definitions text[],
+    inout taken jsonb,
+    out picked tid[],
+    out mended bigint
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+declare
+    v_now timestamptz;
+    v_head record;
+    v_limits jobforge.group_limit[];
+    v_limit jobforge.group_limit;
+    v_free bigint;
+    v_expired tid[];
+begin
+    picked := '{}';
+    mended := 0;
+    select j.definition, j.limit_key into v_head
+      from jobforge.jobs as j
+     where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate and j.state = 'queued'
+     order by - j.priority::integer, j.run_at, j.id
+     limit 1;
+    if not found then
+        return;
+    elsif p_gate is distinct from jobforge.gate_of(p_queue, p_tenant_id, v_head.definition, v_head.limit_key) then
+        mended := jobforge.regate_rows(array(
+            select j.ctid from jobforge.jobs as j
+             where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate and j.state = 'queued'
+             order by - j.priority::integer, j.run_at, j.id limit 1000 for update skip locked));
+        return;
+    end if;
+
+    v_limits := array(
+        select row(l.*)::jobforge.group_limit
+          from jobforge.limits_of(p_queue, p_tenant_id,
+                   case when p_gate <> '*' then v_head.definition end, v_head.limit_key) as l);
+    for v_pass in 1 .. 2 loop
+        v_now := jobforge.now();
+        v_free := p_quota;
+        foreach v_limit in array v_limits loop
+            if v_limit.max_running is not null then
+                v_free := least(v_free, v_limit.max_running
+                    - coalesce((taken ->> v_limit.subject)::integer, 0)
+                    - jobforge.count_running(v_limit.kind, p_queue, p_tenant_id, v_head.definition,
+                                             v_head.limit_key, v_limit.max_running));
+            end if;
+            if v_limit.rate_limit is not null then
+                v_free := least(v_free, floor(jobforge.tokens_of(v_limit.subject, v_limit.rate_limit,
+                    v_limit.rate_period_s, v_limit.rate_burst, v_now))::bigint);
+            end if;
+        end loop;
+        if v_free <= 0 then
+            return;
+        end if;
+        -- The first look was without locks: full groups are passed over without taking any.
+        -- The second is a later statement than the locks, so it sees all that came before them.
+        if v_pass = 1 then
+            foreach v_limit in array v_limits loop
+                if not pg_try_advisory_xact_lock(hashtextextended('jobforge:' || v_limit.subject, 0)) then
+                    return;
+                end if;
+            end loop;
+        end if;
+    end loop;
+
+    with candidates as materialized (
+        select j.ctid, j.expires_at <= v_now as is_expired
+          from jobforge.jobs as j
+         where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate
+           and j.state = 'queued'
+           and (p_gate <> '*' or j.definition <> all (p_limited_definitions))
+           and (p_definitions is null or j.definition || '@' || j.version = any (p_definitions))
+         order by - j.priority::integer, j.run_at, j.id
+         limit v_free
+           for update skip locked
+    )
+    select coalesce(array_agg(c.ctid) filter (where c.is_expired is not true), '{}'),
+           array_agg(c.ctid) filter (where c.is_expired)
+      into picked, v_expired
+      from candidates as c;
+    if v_expired is not null then
+        mended := jobforge.cancel_rows(v_expired, 'expired');
+    end if;
+
+    if picked <> '{}' then
+        foreach v_limit in array v_limits loop
+            taken := taken || jsonb_build_object(v_limit.subject,
+                coalesce((taken ->> v_limit.subject)::integer, 0) + cardinality(picked));
+            if v_limit.rate_limit is not null then
+                insert into jobforge.rate_limits as b (bucket, tokens, refilled_at)
+                values (v_limit.subject, v_limit.rate_burst - cardinality(picked), v_now)
+                on conflict (bucket) do update
+                   set tokens = jobforge.tokens_of(v_limit.subject, v_limit.rate_limit,
+                           v_limit.rate_period_s, v_limit.rate_burst, v_now) - cardinality(picked),
+                       refilled_at = v_now;
+            end if;
+        end loop;
+    end if;
+end $$;

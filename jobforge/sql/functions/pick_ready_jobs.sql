@@ -1,0 +1,77 @@
+-- Locks the next plain jobs of the tenants whose turn it is, p_limit in all. Rows that others are claiming are
+-- skipped. Called by pick_round. Not picked, but mended here and counted: jobs past their
+-- expiry, and jobs whose tenant, definition or queue came under a limit or a pause after they
+-- were queued. With p_remember, `turns` comes back with the places where each tenant's jobs go on.
+create or replace function jobforge.pick_ready_jobs(
+    p_queue text,
+    p_limit integer,
+    p_definitions text[],
+    p_limited_definitions text[],
+    p_queue_limited boolean,
+    p_remember boolean,
+    inout turns jobforge.turn[],
+    out picked tid[],
+    out mended bigint
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    v_now timestamptz := jobforge.now();
+    v_expired tid[];
+    v_limited tid[];
+    v_reached jobforge.turn[];
+begin
+    with candidates as materialized (
+        select t.tenant_id, j.*,
+               j.of_limited or p_queue_limited or w.paused_at is not null
+                   or w.max_running is not null or w.rate_limit is not null as is_limited
+          from unnest(turns) as t
+          left join jobforge.tenants as w on w.id = t.tenant_id
+         cross join lateral (
+            select q.ctid as row_id, - q.priority::integer as rank, q.run_at, q.id,
+                   q.expires_at <= v_now as is_expired,
+                   q.definition = any (p_limited_definitions) as of_limited
+              from jobforge.jobs as q
+             where q.queue = p_queue and q.tenant_id = t.tenant_id
+               and q.state = 'queued' and q.gate is null
+               and (- q.priority::integer, q.run_at, q.id) >= (t.rank, t.run_at, t.id)
+               and (p_definitions is null or q.definition || '@' || q.version = any (p_definitions))
+             order by - q.priority::integer, q.run_at, q.id
+             limit t.quota
+               for update skip locked) as j
+         limit p_limit
+    )
+    select array_agg(c.row_id) filter (where c.is_expired is not true and not c.is_limited),
+           array_agg(c.row_id) filter (where c.is_expired),
+           array_agg(c.row_id) filter (where c.is_expired is not true and c.is_limited),
+           case when p_remember then
+               array_agg(row(c.tenant_id, c.rank, c.run_at, c.id, 0)::jobforge.turn) end
+      into picked, v_expired, v_limited, v_reached
+      from candidates as c;
+
+    picked := coalesce(picked, '{}');
+    mended := coalesce(cardinality(v_expired), 0) + coalesce(cardinality(v_limited), 0);
+    if v_expired is not null then
+        perform jobforge.cancel_rows(v_expired, 'expired');
+    end if;
+    if v_limited is not null then
+        perform jobforge.regate_rows(v_limited);
+    end if;
+    if p_remember then
+        turns := array(
+            select row(t.tenant_id, coalesce(r.rank, t.rank), coalesce(r.run_at, t.run_at),
+                       coalesce(r.id, t.id), 0)::jobforge.turn
+              from unnest(turns) with ordinality as t(tenant_id, rank, run_at, id, quota, turn)
+              left join (select distinct on (v.tenant_id) v.*
+                           from unnest(v_reached) as v
+                          order by v.tenant_id, v.rank desc, v.run_at desc, v.id desc) as r
+                on r.tenant_id = t.tenant_id
+             order by t.turn);
+    end if;
+end $$;

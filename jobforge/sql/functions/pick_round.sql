@@ -1,0 +1,65 @@
+-- One round of a claim over a queue: whose turn it is, then the next jobs of each. A tenant's jobs under
+-- limits compete with its plain ones by priority and due time; without p_in_order they are
+-- taken wherever they can be. p_width tenants' turns are looked at for p_limit jobs. Called by
+-- claim_jobs, which starts `picked`.
+create or replace function jobforge.pick_round(
+    p_queue text,
+    p_limit integer,
+    p_width integer,
+    p_queue_limited boolean,
+    p_tenants uuid[],
+    p_definitions text[],
+    p_limited_definitions text[],
+    p_in_order boolean,
+    inout cursor jsonb,
+    inout groups integer,
+    inout taken jsonb,
+    out turns jobforge.turn[],
+    out picked tid[],
+    out mended bigint,
+    out gated boolean
+)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_gate text := coalesce(cursor ->> 'gate', '');
+    v_place jobforge.turn;
+    v_gated_rows tid[];
+    v_ready_rows tid[];
+    v_mended bigint;
+begin
+    select t.turns, t.gated, t.cursor into turns, gated, cursor
+      from jobforge.take_turns(p_queue, p_width, p_tenants, cursor) as t;
+    picked := '{}';
+    mended := 0;
+
+    if gated then
+        for i in 1 .. cardinality(turns) loop
+            exit when cardinality(picked) >= p_limit or groups <= 0;
+            v_place := case when p_in_order then jobforge.first_place(p_queue, turns[i].tenant_id) end;
+            select g.picked, g.cursor_gate, g.groups, g.taken, g.mended
+              into v_gated_rows, v_gate, groups, taken, v_mended
+              from jobforge.pick_gated_jobs(
+                       p_queue, turns[i].tenant_id, least(turns[i].quota, p_limit - cardinality(picked)),
+                       p_definitions, p_limited_definitions, v_place.rank, v_place.run_at,
+                       v_gate, groups, taken) as g;
+            turns[i].quota := turns[i].quota - cardinality(v_gated_rows);
+            picked := picked || v_gated_rows;
+            mended := mended + v_mended;
+        end loop;
+        cursor := cursor || jsonb_build_object('gate', v_gate);
+    end if;
+
+    if cardinality(picked) < p_limit and turns <> '{}' then
+        select r.picked, r.mended, r.turns into v_ready_rows, v_mended, turns
+          from jobforge.pick_ready_jobs(
+                   p_queue, p_limit - cardinality(picked), p_definitions, p_limited_definitions,
+                   p_queue_limited, cursor ? 'until', turns) as r;
+        picked := picked || v_ready_rows;
+        mended := mended + v_mended;
+    end if;
+    if cursor ? 'until' then
+        cursor := cursor || jsonb_build_object('turns', turns::text);
+    end if;
+end $$;

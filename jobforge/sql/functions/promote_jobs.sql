@@ -1,0 +1,39 @@
+-- Makes due jobs ready; called by every claim, so no process has to do it. One index probe when nothing is
+-- due. Rows that another claim is promoting are skipped. When the probe was slow (see
+-- take_turns: dead entries that cannot be cleaned), this session starts the next ones where
+-- it stopped, for twenty times as long as the probe took, a second at most.
+create or replace function jobforge.promote_jobs(p_limit integer default 1000) returns integer
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+declare
+    v_start timestamptz := clock_timestamp();
+    v_now timestamptz := jobforge.now();
+    v_kept timestamptz[] := nullif(current_setting('jobforge.promoted', true), '')::timestamptz[];
+    v_floor timestamptz := case when v_kept[2] > v_start then v_kept[1] else '-infinity' end;
+    v_cost double precision;
+    v_due tid[];
+begin
+    v_due := array(
+        select j.ctid
+          from jobforge.jobs as j
+         where j.state = 'scheduled' and j.run_at <= v_now and j.run_at >= v_floor
+         order by j.run_at
+         limit p_limit
+           for update skip locked);
+    if v_due <> '{}' then
+        update jobforge.jobs as j
+           set state = 'queued', queued_at = coalesce(j.queued_at, j.run_at)
+         where j.ctid = any (v_due) and j.state = 'scheduled';
+        return cardinality(v_due);
+    end if;
+    v_cost := extract(epoch from clock_timestamp() - v_start);
+    if v_floor = '-infinity' and v_cost > 0.0003 then
+        perform set_config('jobforge.promoted',
+            array[v_now, v_start + make_interval(secs => v_cost + least(1, 20 * v_cost))]::text, false);
+    end if;
+    return 0;
+end $$;

@@ -1,0 +1,37 @@
+-- Workers register what their code declares (and operators may); safe to repeat. p_settings: description,
+-- parameters (JSON Schema), queue, timeout_s, max_attempts, backoff_base_s, backoff_cap_s,
+-- max_running, max_running_per_key, rate_limit, rate_period_s, rate_burst, rate_limit_per_key,
+-- rate_period_per_key_s, rate_burst_per_key, is_active. What operators set over it stays.
+-- Limits belong to the key: those of its newest version hold for all. Raises JF002.
+create or replace function jobforge.put_definition(p_key text, p_version integer, p_settings jsonb default '{}')
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now timestamptz := jobforge.now();
+begin
+    if p_key is null or p_key !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$' then
+        perform jobforge.refuse('JF002', 'key must be a name of at most 200 letters, digits and _ . : -', '{"field": "key"}');
+    elsif p_version is null or p_version < 1 then
+        perform jobforge.refuse('JF002', 'version must be at least 1', '{"field": "version"}');
+    end if;
+    perform jobforge.check_settings(p_settings, '{description,parameters,queue,timeout_s,max_attempts,
+        backoff_base_s,backoff_cap_s,max_running,max_running_per_key,rate_limit,rate_period_s,
+        rate_burst,rate_limit_per_key,rate_period_per_key_s,rate_burst_per_key,is_active}');
+    -- Several workers start at once: registering the same again must not wait or write.
+    if exists (select from jobforge.definitions as d
+                where d.key = p_key and d.version = p_version and d.registered = p_settings) then
+        return;
+    end if;
+    perform pg_advisory_xact_lock(hashtextextended('jobforge:definition:' || p_key, 0));
+    insert into jobforge.definitions as d (
+           key, version, registered, overrides, queue, timeout_s, max_attempts, backoff_base_s,
+           backoff_cap_s, rate_period_s, rate_period_per_key_s, is_active, created_at, updated_at)
+    values (p_key, p_version, p_settings,
+            coalesce((select o.overrides from jobforge.definitions as o where o.key = p_key
+                       order by o.version desc limit 1), '{}'),
+            'default', 3600, 5, 1, 3600, 1, 1, true, v_now, v_now)
+    on conflict (key, version) do update set registered = excluded.registered;
+    perform jobforge.apply_definition(p_key);
+end $$;

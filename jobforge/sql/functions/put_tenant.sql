@@ -1,0 +1,39 @@
+-- Operators create or change a tenant: slug, name, timezone, weight, max_running, max_pending, rate_limit,
+-- rate_period_s, rate_burst. Fields not given stay as they are; null takes one back.
+-- Raises JF002, JF005 (the slug is taken).
+create or replace function jobforge.put_tenant(p_tenant_id uuid, p_settings jsonb default '{}') returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now timestamptz := jobforge.now();
+    v_tenant jobforge.tenants;
+begin
+    if p_tenant_id is null then
+        perform jobforge.refuse('JF002', 'tenant_id is required', '{"field": "tenant_id"}');
+    end if;
+    perform jobforge.check_settings(p_settings, '{slug,name,timezone,weight,max_running,max_pending,
+        rate_limit,rate_period_s,rate_burst}');
+    insert into jobforge.tenants (id, created_at, updated_at)
+    values (p_tenant_id, v_now, v_now)
+    on conflict (id) do nothing;
+    select * into v_tenant from jobforge.tenants as t where t.id = p_tenant_id for update;
+    v_tenant := jsonb_populate_record(v_tenant, p_settings);
+    if not exists (select from pg_timezone_names as z where z.name = coalesce(v_tenant.timezone, 'UTC')) then
+        perform jobforge.refuse('JF002', 'timezone is not the name of a zone', '{"field": "timezone"}');
+    end if;
+    update jobforge.tenants as t
+       set slug = v_tenant.slug, name = v_tenant.name,
+           timezone = coalesce(v_tenant.timezone, 'UTC'), weight = coalesce(v_tenant.weight, 1),
+           max_running = v_tenant.max_running, max_pending = v_tenant.max_pending,
+           rate_limit = v_tenant.rate_limit, rate_period_s = coalesce(v_tenant.rate_period_s, 1),
+           rate_burst = v_tenant.rate_burst, updated_at = v_now
+     where t.id = p_tenant_id;
+    perform jobforge.regate_running(p_tenant_id => p_tenant_id);
+    perform jobforge.audit(p_tenant_id, 'tenant.put', p_tenant_id::text, p_settings);
+exception
+    when unique_violation then
+        perform jobforge.refuse('JF005', 'another tenant has this slug', '{"field": "slug"}');
+    when check_violation or data_exception then
+        perform jobforge.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm, '{"field": "settings"}');
+end $$;

@@ -1,0 +1,50 @@
+-- Every worker calls this on its tick; no leader is needed. Leases that expired end as lease_lost: the job
+-- waits its ordinary backoff, or is dead, or canceled if that was asked. Jobs past expires_at
+-- are canceled. Rows that somebody is settling are skipped. Raises nothing.
+create or replace function jobforge.reap_jobs(p_limit integer default 500)
+returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    v_now timestamptz := jobforge.now();
+    v_lost jsonb;
+    v_expired tid[];
+begin
+    with expired as materialized (
+        select j.tenant_id, j.id, j.worker_id, j.lease
+          from jobforge.jobs as j
+         where j.state = 'running' and j.lease_expires_at < v_now
+         order by j.lease_expires_at
+         limit p_limit
+           for update skip locked
+    )
+    select jsonb_agg(jsonb_build_object(
+               'tenant_id', e.tenant_id, 'job_id', e.id, 'worker_id', e.worker_id,
+               'lease', e.lease, 'outcome', 'lease_lost', 'error', jsonb_build_object(
+                   'type', 'LeaseLost', 'message', 'the worker stopped renewing its lease')))
+      into v_lost
+      from expired as e;
+    if v_lost is not null then
+        return query select s.tenant_id, s.job_id, s.lease, s.state from jobforge.settle_jobs(null, v_lost) as s;
+    end if;
+
+    v_expired := array(
+        select j.ctid
+          from jobforge.jobs as j
+         where j.expires_at is not null and j.state in ('scheduled', 'blocked', 'queued')
+           and j.expires_at <= v_now
+         order by j.expires_at
+         limit p_limit
+           for update skip locked);
+    if v_expired <> '{}' then
+        return query
+        select x.tenant_id, x.id, x.lease, 'canceled'
+          from jobforge.jobs as x
+         where x.ctid = any (v_expired);
+        perform jobforge.cancel_rows(v_expired, 'expired');
+    end if;
+end $$;

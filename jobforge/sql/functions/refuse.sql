@@ -1,0 +1,16 @@
+-- The one way in which functions refuse: a private SQLSTATE, one sentence, details as JSON.
+--   JF001 tenant required    JF002 invalid          JF003 lease lost       JF004 not found
+--   JF005 conflict           JF006 denied           JF007 payload too large
+--   JF008 tenant queue full  JF009 unknown definition  JF010 definition inactive
+--   JF011 duplicate key      JF012 wrong isolation level
+create or replace function jobforge.refuse(
+    p_code text,
+    p_message text,
+    p_detail jsonb default '{}'
+) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    raise exception using errcode = p_code, message = p_message, detail = p_detail::text;
+end $$;

@@ -1,0 +1,30 @@
+-- A worker says what it is: at its start, and again when a heartbeat answers `unknown`. Its id is a random
+-- UUID of the process, never a host name. p_definitions lists what it serves as key@version.
+-- Raises JF002.
+create or replace function jobforge.register_worker(
+    p_worker_id uuid,
+    p_queues text[],
+    p_slots integer,
+    p_definitions text[] default null,
+    p_host text default null,
+    p_pid integer default null,
+    p_build text default null
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now timestamptz := jobforge.now();
+begin
+    if p_worker_id is null or coalesce(cardinality(p_queues), 0) = 0 or p_slots is null or p_slots < 1 then
+        perform jobforge.refuse('JF002', 'a worker needs an id, queues and slots', '{"field": "worker"}');
+    end if;
+    insert into jobforge.workers as w (
+           id, started_at, heartbeat_at, pid, slots, host, build, queues, definitions)
+    values (p_worker_id, v_now, v_now, p_pid, p_slots, left(p_host, 255), left(p_build, 255),
+            p_queues, p_definitions)
+    on conflict (id) do update
+       set heartbeat_at = v_now, stopped_at = null, pid = excluded.pid, slots = excluded.slots,
+           host = excluded.host, build = excluded.build, queues = excluded.queues,
+           definitions = excluded.definitions;
+end $$;

@@ -1,0 +1,12 @@
+-- Workers hand back jobs they did not finish: queued again at once, the attempt not counted. p_jobs is an
+-- array of {tenant_id, job_id, lease}. Answers as complete_jobs does.
+create or replace function jobforge.release_jobs(p_worker_id uuid, p_jobs jsonb)
+returns table (job_id uuid, lease bigint, status text, state text)
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select c.job_id, c.lease, c.status, c.state
+      from jobforge.complete_jobs(p_worker_id, (
+               select coalesce(jsonb_agg(j.token || '{"outcome": "released"}'), '[]')
+                 from jsonb_array_elements(p_jobs) as j(token))) as c
+$$;

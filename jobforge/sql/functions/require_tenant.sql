@@ -1,0 +1,22 @@
+-- First call of every tenant function: the tenant it acts for. The setting app.tenant_id decides;
+-- an argument may repeat it, never contradict it (JF006). Without the setting, only a trusted
+-- back end (session_user in jobforge_service) may name the tenant by argument; others get JF001.
+create or replace function jobforge.require_tenant(p_tenant_id uuid) returns uuid
+language plpgsql stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_setting uuid := jobforge.tenant();
+begin
+    if v_setting is not null then
+        if p_tenant_id is null or p_tenant_id = v_setting then
+            return v_setting;
+        end if;
+        perform jobforge.refuse('JF006', 'the tenant named differs from the tenant of this transaction');
+    end if;
+    if p_tenant_id is not null and pg_has_role(session_user, 'jobforge_service', 'member') then
+        return p_tenant_id;
+    end if;
+    perform jobforge.refuse('JF001', 'no tenant is set: call set_config(''app.tenant_id'', …, true) in this transaction');
+    return null;
+end $$;

@@ -1,0 +1,11 @@
+-- Moves a job that is not running to another time. Raises JF001, JF002, JF004, JF005 (running or ended), JF006.
+create or replace function jobforge.reschedule_job(
+    p_job_id uuid,
+    p_run_at timestamptz,
+    p_tenant_id uuid default null
+) returns text
+language sql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+    select jobforge.edit_job(p_job_id, jsonb_build_object('run_at', p_run_at), p_tenant_id)
+$$;

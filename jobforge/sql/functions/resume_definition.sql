@@ -1,0 +1,15 @@
+-- Operators resume a paused definition. Wakes the workers. Raises JF004.
+create or replace function jobforge.resume_definition(p_key text) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update jobforge.definitions as p
+       set paused_at = null, updated_at = jobforge.now()
+     where p.key = p_key;
+    if not found then
+        perform jobforge.refuse('JF004', format('no definition %s', p_key), jsonb_build_object('key', p_key));
+    end if;
+    perform jobforge.wake_workers();
+    perform jobforge.audit(null, 'definition.resume', p_key::text);
+end $$;

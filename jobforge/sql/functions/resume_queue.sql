@@ -1,0 +1,12 @@
+-- Operators resume a paused queue. Wakes the workers. Raises nothing.
+create or replace function jobforge.resume_queue(p_queue text) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update jobforge.queues as p
+       set paused_at = null, updated_at = jobforge.now()
+     where p.name = p_queue;
+    perform jobforge.wake_workers(p_queue);
+    perform jobforge.audit(null, 'queue.resume', p_queue::text);
+end $$;

@@ -1,0 +1,12 @@
+-- Operators resume a paused tenant. Wakes the workers. Raises nothing.
+create or replace function jobforge.resume_tenant(p_tenant_id uuid) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    update jobforge.tenants as p
+       set paused_at = null, updated_at = jobforge.now()
+     where p.id = p_tenant_id;
+    perform jobforge.wake_workers();
+    perform jobforge.audit(p_tenant_id, 'tenant.resume', p_tenant_id::text);
+end $$;

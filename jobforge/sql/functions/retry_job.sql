@@ -1,0 +1,62 @@
+-- Runs a job again. A dead one is revived in place: its attempt numbers go on, and it gets its allowance
+-- again or p_attempts more. One that succeeded or was canceled is final: a new job is made from
+-- it (retry_of), with p_payload if given. One that waits for its backoff runs now. Answers the
+-- id of the job that will run. Raises JF001, JF002, JF004, JF005 (running, queued, blocked, or
+-- a dead job with a new payload's rules broken), JF006 to JF010.
+create or replace function jobforge.retry_job(
+    p_job_id uuid,
+    p_payload jsonb default null,
+    p_attempts integer default null,
+    p_tenant_id uuid default null
+) returns uuid
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_job jobforge.jobs;
+    v_old jobforge.finished_jobs;
+    v_id uuid;
+begin
+    if p_attempts is not null and p_attempts not between 1 and 1000 then
+        perform jobforge.refuse('JF002', 'attempts must lie between 1 and 1000', '{"field": "attempts"}');
+    end if;
+    if p_payload is not null then
+        perform jobforge.check_changes(jsonb_build_object('payload', p_payload));
+    end if;
+
+    select j.* into v_job from jobforge.jobs as j
+     where j.tenant_id = v_tenant and j.id = p_job_id
+       for update;
+    if found then
+        if v_job.state = 'scheduled' and v_job.attempt > 0 and p_payload is null then
+            perform jobforge.edit_job(p_job_id, '{"run_at": null}', v_tenant);
+        elsif v_job.state = 'dead' then
+            perform jobforge.revive_rows(
+                array(select j.ctid from jobforge.jobs as j where j.tenant_id = v_tenant and j.id = p_job_id),
+                p_attempts, p_payload);
+        else
+            perform jobforge.refuse_job(v_tenant, p_job_id, 'retried');
+        end if;
+        v_id := p_job_id;
+    else
+        select f.* into v_old from jobforge.finished_jobs as f
+         where f.tenant_id = v_tenant and f.id = p_job_id;
+        if not found then
+            perform jobforge.refuse_job(v_tenant, p_job_id, 'retried');
+        end if;
+        v_id := jobforge.nth_id(jobforge.uuid7(), 0);
+        perform jobforge.insert_jobs(v_tenant, jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
+            'definition', v_old.definition, 'version', v_old.version, 'queue', v_old.queue,
+            'priority', v_old.priority, 'max_attempts', coalesce(p_attempts, v_old.max_attempts),
+            'timeout_s', v_old.timeout_s, 'limit_key', v_old.limit_key, 'tags', to_jsonb(v_old.tags),
+            'correlation_id', v_old.correlation_id, 'traceparent', v_old.traceparent,
+            'source', v_old.source, 'source_ref', v_old.source_ref, 'retry_of', v_old.id,
+            'created_by', jobforge.actor()))
+            || jsonb_build_object('payload', coalesce(p_payload, v_old.payload))), v_id);
+        v_id := jobforge.nth_id(v_id, 1);
+    end if;
+    perform jobforge.note_event(v_tenant, p_job_id, 'retried', jsonb_build_object('job_id', v_id));
+    perform jobforge.audit(v_tenant, 'job.retry', p_job_id::text, jsonb_build_object('job_id', v_id));
+    return v_id;
+end $$;

@@ -1,0 +1,37 @@
+-- Re-drives the dead jobs of a tenant that match a filter (see matching_jobs; its state is taken as dead),
+-- p_limit at most; call again until it answers 0. p_rate spreads them, in jobs per second;
+-- p_attempts is their new allowance. With p_dry_run it only counts, up to p_limit.
+-- Raises JF001, JF002, JF006. Locks in order of id.
+create or replace function jobforge.retry_jobs(
+    p_filter jsonb default '{}',
+    p_rate double precision default null,
+    p_attempts integer default null,
+    p_limit integer default 1000,
+    p_dry_run boolean default false,
+    p_tenant_id uuid default null
+) returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_filter jsonb := p_filter || '{"state": "dead"}';
+    v_revived bigint;
+begin
+    perform jobforge.check_bulk_limit(p_limit);
+    if p_rate <= 0 or p_attempts not between 1 and 1000 then
+        perform jobforge.refuse('JF002', 'rate must be positive, attempts must lie between 1 and 1000', '{"field": "rate"}');
+    elsif p_dry_run then
+        return (select count(*) from jobforge.matching_jobs(v_tenant, v_filter, p_limit));
+    end if;
+    v_revived := jobforge.revive_rows(array(
+        select j.ctid
+          from jobforge.jobs as j
+         where j.tenant_id = v_tenant and j.state = 'dead'
+           and j.id in (select m.job_id from jobforge.matching_jobs(v_tenant, v_filter, p_limit) as m)
+         order by j.id
+           for update), p_attempts, null, p_rate);
+    perform jobforge.audit(v_tenant, 'jobs.retry', null,
+        jsonb_build_object('filter', p_filter, 'rate', p_rate, 'jobs', v_revived));
+    return v_revived;
+end $$;

@@ -1,0 +1,39 @@
+-- Makes dead jobs ready again. The rows are locked by the caller. p_run_at spreads a re-drive over time.
+create or replace function jobforge.revive_rows(
+    p_rows tid[],
+    p_attempts integer default null,
+    p_payload jsonb default null,
+    p_rate double precision default null
+) returns bigint
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now timestamptz := jobforge.now();
+    v_revived bigint;
+begin
+    with queues as (
+        select distinct j.queue from jobforge.jobs as j where j.ctid = any (p_rows)
+    )
+    select count(pg_notify('jobforge:' || q.queue, '')) into v_revived from queues as q;
+
+    with numbered as materialized (
+        select j.tenant_id, j.id, d.max_attempts as allowance,
+               v_now + make_interval(secs => coalesce((row_number() over (order by j.id) - 1) / p_rate, 0)) as due_at
+          from jobforge.jobs as j
+          left join jobforge.definitions as d on d.key = j.definition and d.version = j.version
+         where j.ctid = any (p_rows)
+    )
+    update jobforge.jobs as j
+       set state = case when n.due_at <= v_now then 'queued' else 'scheduled' end,
+           run_at = n.due_at,
+           queued_at = case when n.due_at <= v_now then v_now end,
+           finished_at = null,
+           expires_at = null,
+           max_attempts = least(100000, j.attempt + coalesce(p_attempts, n.allowance, 5)),
+           payload = coalesce(p_payload, j.payload)
+      from numbered as n
+     where j.tenant_id = n.tenant_id and j.id = n.id and j.state = 'dead';
+    get diagnostics v_revived = row_count;
+    return v_revived;
+end $$;

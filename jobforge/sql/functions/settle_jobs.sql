@@ -1,0 +1,79 @@
+-- The one way out of running, for workers (complete_jobs) and the reaper alike. Each outcome names its job,
+-- worker and lease; a row moves on only if all three still match and it is running.
+--   succeeded                    -> succeeded (moved to finished_jobs)
+--   canceled, or a cancel was requested and the attempt did not succeed -> canceled (moved)
+--   failed, timed_out, crashed, lease_lost -> scheduled after its backoff or retry_in_s; dead when
+--                                   `final` is set or the allowance is used up
+--   snoozed                      -> scheduled at run_at or after retry_in_s, attempt not counted
+--   released                     -> queued again at once, attempt not counted
+-- Every lease that ends leaves a row in attempts. Returns the jobs that matched. Locks in order
+-- of (tenant_id, id), as every function does that locks many jobs. With app.tenant_id set, other
+-- tenants' jobs do not match.
+create or replace function jobforge.settle_jobs(p_worker_id uuid, p_outcomes jsonb)
+returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_now timestamptz := jobforge.now();
+    v_tenant uuid := jobforge.tenant();
+    v_ended integer;
+begin
+    return query
+    with given as materialized (
+        select * from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
+         where v_tenant is null or o.tenant_id = v_tenant
+         order by o.tenant_id, o.job_id
+    ), ended as (
+        delete from jobforge.jobs as j
+         using given as g
+         where j.tenant_id = g.tenant_id and j.id = g.job_id
+           -- Not "state = 'running'": that would invite the planner to the lease index.
+           and j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
+           and (g.outcome in ('succeeded', 'canceled')
+                or j.cancel_requested_at is not null and g.outcome <> 'succeeded')
+        returning j.*, g.outcome as outcome, g.result as new_result, g.error as new_error,
+                  g.reason as reason, g.artifact_ref as new_artifact_ref, g.exit_code, g.pid,
+                  g.peak_memory_bytes, g.cpu_ms, g.stdout_tail, g.stderr_tail,
+                  jobforge.fingerprint(j.definition, g.error) as new_fingerprint
+    ), finished as (
+        insert into jobforge.finished_jobs (
+               tenant_id, id, lease, created_at, run_at, queued_at, started_at,
+               cancel_requested_at, expires_at, finished_at, worker_id, retry_of, version, attempt,
+               max_attempts, timeout_s, priority, flags, state, definition, queue, source,
+               limit_key, idempotency_key, source_ref, correlation_id, traceparent, created_by,
+               cancel_reason, fingerprint, artifact_ref, tags, error, payload, result)
+        select e.tenant_id, e.id, e.lease, e.created_at, e.run_at, e.queued_at, e.started_at,
+               e.cancel_requested_at, e.expires_at, v_now, e.worker_id, e.retry_of, e.version,
+               e.attempt, e.max_attempts, e.timeout_s, e.priority, e.flags,
+               case e.outcome when 'succeeded' then 'succeeded' else 'canceled' end,
+               e.definition, e.queue, e.source, e.limit_key, e.idempotency_key, e.source_ref,
+               e.correlation_id, e.traceparent, e.created_by,
+               case when e.outcome <> 'succeeded' then coalesce(e.cancel_reason, e.reason) end,
+               e.new_fingerprint, coalesce(e.new_artifact_ref, e.artifact_ref), e.tags,
+               e.new_error, e.payload, e.new_result
+          from ended as e
+    ), logged as (
+        insert into jobforge.attempts (
+               tenant_id, job_id, worker_id, lease, queued_at, started_at, ended_at,
+               peak_memory_bytes, cpu_ms, version, attempt, exit_code, pid, outcome, definition,
+               queue, fingerprint, error, stdout_tail, stderr_tail)
+        select e.tenant_id, e.id, e.worker_id, e.lease, e.queued_at, e.started_at, v_now,
+               e.peak_memory_bytes, e.cpu_ms, e.version, e.attempt, e.exit_code, e.pid, e.outcome,
+               e.definition, e.queue, e.new_fingerprint, e.new_error, e.stdout_tail, e.stderr_tail
+          from ended as e
+    )
+    select e.tenant_id, e.id, e.lease,
+           case e.outcome when 'succeeded' then 'succeeded' else 'canceled' end
+      from ended as e;
+
+    get diagnostics v_ended = row_count;
+    if v_ended < jsonb_array_length(p_outcomes) then
+        return query select * from jobforge.settle_unfinished_jobs(p_worker_id, p_outcomes, v_now);
+    end if;
+end $$;

@@ -1,0 +1,70 @@
+-- The part of settle_jobs for attempts after which the job goes on or is dead. Same fence, same promise.
+create or replace function jobforge.settle_unfinished_jobs(
+    p_worker_id uuid,
+    p_outcomes jsonb,
+    p_now timestamptz
+)
+returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_tenant uuid := jobforge.tenant();
+begin
+    return query
+    with given as materialized (
+        select o.*, o.outcome in ('snoozed', 'released') as is_free
+          from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
+         where o.outcome not in ('succeeded', 'canceled')
+           and (v_tenant is null or o.tenant_id = v_tenant)
+         order by o.tenant_id, o.job_id
+    ), held as materialized (
+        -- Locked, so that what the attempts table gets is what the row had.
+        select g.tenant_id, g.job_id, g.lease, g.outcome, g.is_free, g.error, g.retry_in_s, g.run_at,
+               g.exit_code, g.pid, g.peak_memory_bytes, g.cpu_ms, g.stdout_tail, g.stderr_tail,
+               j.worker_id as held_by, j.definition, j.version, j.queue, j.attempt,
+               j.queued_at, j.started_at,
+               jobforge.fingerprint(j.definition, g.error) as fingerprint,
+               not g.is_free and (coalesce(g.final, false) or j.attempt >= j.max_attempts) as is_dead,
+               least(d.backoff_cap_s, d.backoff_base_s * power(2, least(j.attempt - 1, 40)))
+                   * (1 + random() * 0.1) as backoff_s
+          from given as g
+          join jobforge.jobs as j on j.tenant_id = g.tenant_id and j.id = g.job_id
+          left join jobforge.definitions as d on d.key = j.definition and d.version = j.version
+         where j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
+           for update of j
+    ), settled as (
+        update jobforge.jobs as j
+           set state = case when h.is_dead then 'dead'
+                            when h.outcome = 'released' then 'queued' else 'scheduled' end,
+               attempt = j.attempt - case when h.is_free then 1 else 0 end,
+               run_at = case when h.is_dead or h.outcome = 'released' then j.run_at
+                             else greatest(p_now, coalesce(h.run_at,
+                                 p_now + make_interval(secs => coalesce(h.retry_in_s, h.backoff_s, 1)))) end,
+               queued_at = case when h.outcome = 'released' or h.is_dead then j.queued_at end,
+               finished_at = case when h.is_dead then p_now end,
+               worker_id = null,
+               lease_expires_at = null,
+               error = case when h.is_free then j.error else h.error end,
+               fingerprint = case when h.is_free then j.fingerprint else h.fingerprint end
+          from held as h
+         where j.tenant_id = h.tenant_id and j.id = h.job_id
+           and j.state || '' = 'running' and j.lease = h.lease
+        returning j.tenant_id, j.id, j.lease, j.state, j.queue
+    ), logged as (
+        insert into jobforge.attempts (
+               tenant_id, job_id, worker_id, lease, queued_at, started_at, ended_at,
+               peak_memory_bytes, cpu_ms, version, attempt, exit_code, pid, outcome, definition,
+               queue, fingerprint, error, stdout_tail, stderr_tail)
+        select h.tenant_id, h.job_id, h.held_by, h.lease, h.queued_at, h.started_at, p_now,
+               h.peak_memory_bytes, h.cpu_ms, h.version, h.attempt, h.exit_code, h.pid, h.outcome,
+               h.definition, h.queue, h.fingerprint, h.error, h.stdout_tail, h.stderr_tail
+          from held as h
+    )
+    select s.tenant_id, s.id, s.lease, s.state from settled as s;
+end $$;

@@ -1,0 +1,17 @@
+-- What is wrong with a point in time given as text, or null. Only ISO 8601 is read: words such as
+-- 'infinity' or 'tomorrow' are refused, and so is what lies more than a year ahead unless p_far.
+create or replace function jobforge.time_fault(p_text text, p_far boolean) returns text
+language plpgsql
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if p_text !~ '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d(:?\d\d)?)$' then
+        return 'must be an ISO 8601 time with an offset';
+    end if;
+    if p_text::timestamptz > jobforge.now() + interval '366 days' and not p_far then
+        return 'is more than a year ahead; set far_future to allow it';
+    end if;
+    return null;
+exception
+    when data_exception then return 'is not a point in time';
+end $$;

@@ -1,0 +1,10 @@
+-- Tells the workers of a queue, or of every queue that live workers serve, to look for jobs.
+create or replace function jobforge.wake_workers(p_queue text default null) returns void
+language sql
+as $$
+    select pg_notify('jobforge:' || q.name, '')
+      from (select p_queue as name where p_queue is not null
+            union
+            select unnest(w.queues) from jobforge.workers as w
+             where p_queue is null and w.stopped_at is null) as q
+$$;

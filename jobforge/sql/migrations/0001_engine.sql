@@ -1,0 +1,359 @@
+-- The tables of the engine. Rows are written by the functions of schema jobforge only.
+
+-- Jobs that can still change. Fixed-width columns come first (no padding), text after them.
+-- Jobs that succeeded or were canceled move to finished_jobs, so this table holds the backlog
+-- and what runs, however long the history is.
+create table jobforge.jobs (
+    tenant_id uuid not null,
+    id uuid not null,
+    lease bigint not null default 0,
+    created_at timestamptz not null,
+    run_at timestamptz not null,
+    queued_at timestamptz,
+    started_at timestamptz,
+    heartbeat_at timestamptz,
+    lease_expires_at timestamptz,
+    cancel_requested_at timestamptz,
+    expires_at timestamptz,
+    finished_at timestamptz,
+    worker_id uuid,
+    retry_of uuid,
+    version integer not null,
+    attempt integer not null default 0,
+    max_attempts integer not null,
+    timeout_s integer,
+    priority smallint not null default 0,
+    flags smallint not null default 0,
+    deferrals smallint not null default 0,
+    state text not null,
+    definition text not null,
+    queue text not null,
+    source text not null default 'manual',
+    gate text,
+    limit_key text,
+    idempotency_key text,
+    source_ref text,
+    correlation_id text,
+    traceparent text,
+    created_by text,
+    cancel_reason text,
+    fingerprint text,
+    artifact_ref text,
+    tags text[],
+    error jsonb,
+    payload jsonb not null,
+    result jsonb,
+
+    constraint jobs_pkey primary key (tenant_id, id),
+    constraint jobs_are_in_a_live_state
+        check (state in ('scheduled', 'blocked', 'queued', 'running', 'dead')),
+    constraint running_jobs_hold_a_lease
+        check ((state = 'running') = (worker_id is not null)
+           and (state = 'running') = (lease_expires_at is not null)),
+    constraint queued_jobs_have_a_queue_time
+        check (state <> 'queued' or queued_at is not null),
+    constraint dead_jobs_have_an_end
+        check ((state = 'dead') = (finished_at is not null)),
+    constraint attempts_stay_within_the_allowance
+        check (attempt between 0 and max_attempts and max_attempts between 1 and 100000),
+    constraint only_running_jobs_are_asked_to_cancel
+        check (cancel_requested_at is null or state = 'running'),
+    constraint versions_count_from_one check (version > 0),
+    constraint sources_are_known
+        check (source in ('manual', 'event', 'schedule', 'system', 'workflow'))
+) with (
+    -- A claim rewrites the row in a new version. Room on the page keeps it beside the old one,
+    -- and lets heartbeats and progress marks be heap-only updates.
+    fillfactor = 70,
+    -- A queue turns over completely every few seconds: vacuum by a fixed count of dead rows,
+    -- not by a share of a table whose size says nothing, and without pauses.
+    autovacuum_vacuum_scale_factor = 0,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_insert_scale_factor = 0,
+    autovacuum_vacuum_insert_threshold = 100000,
+    autovacuum_vacuum_cost_delay = 0,
+    autovacuum_analyze_scale_factor = 0,
+    autovacuum_analyze_threshold = 10000
+);
+
+-- What a claim walks: exactly the runnable jobs, in exactly the order in which they are taken. The
+-- priority is negated so that all columns ascend: a walk can then start at any row by comparing
+-- the whole key.
+create index jobs_ready on jobforge.jobs (queue, tenant_id, (- priority::integer), run_at, id)
+    where state = 'queued' and gate is null;
+-- The same for jobs under a cap, a rate limit or a pause, by group: a full group in front
+-- costs the others nothing.
+create index jobs_gated on jobforge.jobs (queue, tenant_id, gate, (- priority::integer), run_at, id)
+    where state = 'queued' and gate is not null;
+create index jobs_due on jobforge.jobs (run_at)
+    where state = 'scheduled';
+create index jobs_leased on jobforge.jobs (lease_expires_at)
+    where state = 'running';
+-- Who holds the slots of a cap. Only jobs under a limit are in these three.
+create index jobs_held_by_tenant on jobforge.jobs (tenant_id, definition, limit_key)
+    where state = 'running' and gate is not null;
+create index jobs_held_by_definition on jobforge.jobs (definition)
+    where state = 'running' and gate is not null;
+create index jobs_held_by_queue on jobforge.jobs (queue)
+    where state = 'running' and gate is not null;
+create index jobs_dead on jobforge.jobs (tenant_id, id)
+    where state = 'dead';
+create index jobs_dead_alike on jobforge.jobs (tenant_id, fingerprint, id)
+    where state = 'dead';
+create index jobs_expiring on jobforge.jobs (expires_at)
+    where expires_at is not null and state in ('scheduled', 'blocked', 'queued');
+
+-- Jobs that succeeded or were canceled. Never updated; retention drops whole days.
+create table jobforge.finished_jobs (
+    tenant_id uuid not null,
+    id uuid not null,
+    lease bigint not null,
+    created_at timestamptz not null,
+    run_at timestamptz not null,
+    queued_at timestamptz,
+    started_at timestamptz,
+    cancel_requested_at timestamptz,
+    expires_at timestamptz,
+    finished_at timestamptz not null,
+    worker_id uuid,
+    retry_of uuid,
+    version integer not null,
+    attempt integer not null,
+    max_attempts integer not null,
+    timeout_s integer,
+    priority smallint not null,
+    flags smallint not null,
+    state text not null,
+    definition text not null,
+    queue text not null,
+    source text not null,
+    limit_key text,
+    idempotency_key text,
+    source_ref text,
+    correlation_id text,
+    traceparent text,
+    created_by text,
+    cancel_reason text,
+    fingerprint text,
+    artifact_ref text,
+    tags text[],
+    error jsonb,
+    payload jsonb not null,
+    result jsonb,
+
+    constraint finished_jobs_are_in_a_final_state check (state in ('succeeded', 'canceled'))
+) partition by range (finished_at);
+create index finished_jobs_of_a_tenant on jobforge.finished_jobs (tenant_id, id);
+create table jobforge.finished_jobs_default partition of jobforge.finished_jobs default;
+
+-- One row for every lease that ended, written when it ended.
+create table jobforge.attempts (
+    tenant_id uuid not null,
+    job_id uuid not null,
+    worker_id uuid not null,
+    lease bigint not null,
+    queued_at timestamptz,
+    started_at timestamptz not null,
+    ended_at timestamptz not null,
+    txid xid8 not null default pg_current_xact_id(),
+    peak_memory_bytes bigint,
+    cpu_ms bigint,
+    version integer not null,
+    attempt integer not null,
+    exit_code integer,
+    pid integer,
+    outcome text not null,
+    definition text not null,
+    queue text not null,
+    fingerprint text,
+    error jsonb,
+    stdout_tail text,
+    stderr_tail text,
+
+    constraint attempts_end_in_a_known_way
+        check (outcome in ('succeeded', 'failed', 'timed_out', 'crashed', 'lease_lost',
+                           'canceled', 'released', 'snoozed')),
+    constraint attempts_count_from_one check (attempt > 0)
+) partition by range (ended_at);
+create index attempts_of_a_job on jobforge.attempts (tenant_id, job_id, lease);
+create table jobforge.attempts_default partition of jobforge.attempts default;
+
+-- What cannot be derived from jobs and attempts: progress marks, custom events, operator actions.
+create table jobforge.job_events (
+    tenant_id uuid not null,
+    job_id uuid not null,
+    at timestamptz not null,
+    txid xid8 not null default pg_current_xact_id(),
+    kind text not null,
+    actor text,
+    data jsonb
+) partition by range (at);
+create index job_events_of_a_job on jobforge.job_events (tenant_id, job_id, at);
+create table jobforge.job_events_default partition of jobforge.job_events default;
+
+create table jobforge.idempotency_keys (
+    tenant_id uuid not null,
+    job_id uuid not null,
+    created_at timestamptz not null,
+    expires_at timestamptz not null,
+    while_active boolean not null,
+    definition text not null,
+    key text not null,
+    payload_hash bytea not null,
+    constraint idempotency_keys_pkey primary key (tenant_id, definition, key)
+);
+create index idempotency_keys_expiring on jobforge.idempotency_keys (expires_at);
+create index idempotency_keys_of_a_job on jobforge.idempotency_keys (tenant_id, job_id);
+
+-- What code registered, what operators set over it, and the settings that result: the columns
+-- below the two documents are the effective values, and the only ones the engine reads.
+create table jobforge.definitions (
+    key text not null,
+    version integer not null,
+    registered jsonb not null,
+    overrides jsonb not null default '{}',
+    description text,
+    parameters jsonb,
+    queue text not null,
+    timeout_s integer not null,
+    max_attempts integer not null,
+    backoff_base_s double precision not null,
+    backoff_cap_s double precision not null,
+    max_running integer,
+    max_running_per_key integer,
+    rate_limit integer,
+    rate_period_s double precision not null,
+    rate_burst integer,
+    rate_limit_per_key integer,
+    rate_period_per_key_s double precision not null,
+    rate_burst_per_key integer,
+    is_active boolean not null,
+    paused_at timestamptz,
+    created_at timestamptz not null,
+    updated_at timestamptz not null,
+    constraint definitions_pkey primary key (key, version),
+    constraint definition_keys_are_names check (key ~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$'),
+    constraint definition_versions_count_from_one check (version > 0),
+    constraint definition_limits_are_positive
+        check (max_running > 0 and max_running_per_key > 0
+           and rate_limit > 0 and rate_period_s > 0 and rate_burst > 0
+           and rate_limit_per_key > 0 and rate_period_per_key_s > 0 and rate_burst_per_key > 0),
+    constraint definition_retries_are_bounded
+        check (max_attempts between 1 and 1000 and timeout_s between 1 and 604800
+           and backoff_base_s between 0 and 86400 and backoff_cap_s between 0 and 604800)
+);
+
+create table jobforge.tenants (
+    id uuid not null,
+    slug text,
+    name text,
+    timezone text not null default 'UTC',
+    weight integer not null default 1,
+    max_running integer,
+    max_pending integer,
+    rate_limit integer,
+    rate_period_s double precision not null default 1,
+    rate_burst integer,
+    paused_at timestamptz,
+    created_at timestamptz not null,
+    updated_at timestamptz not null,
+    constraint tenants_pkey primary key (id),
+    constraint tenant_slugs_are_unique unique (slug),
+    constraint tenant_slugs_are_names check (slug ~ '^[a-z0-9][a-z0-9_-]{0,62}$'),
+    constraint tenant_weights_are_bounded check (weight between 1 and 1000),
+    constraint tenant_limits_are_positive
+        check (max_running > 0 and max_pending > 0
+           and rate_limit > 0 and rate_period_s > 0 and rate_burst > 0)
+);
+
+-- Queues exist by being named; a row is there only for a queue that was paused or limited.
+create table jobforge.queues (
+    name text not null,
+    max_running integer,
+    rate_limit integer,
+    rate_period_s double precision not null default 1,
+    rate_burst integer,
+    paused_at timestamptz,
+    updated_at timestamptz not null,
+    constraint queues_pkey primary key (name),
+    constraint queue_names_are_names check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$'),
+    constraint queue_limits_are_positive
+        check (max_running > 0 and rate_limit > 0 and rate_period_s > 0 and rate_burst > 0)
+);
+
+create table jobforge.workers (
+    id uuid not null,
+    started_at timestamptz not null,
+    heartbeat_at timestamptz not null,
+    stopped_at timestamptz,
+    pid integer,
+    slots integer not null,
+    running integer not null default 0,
+    host text,
+    build text,
+    command text,
+    queues text[] not null,
+    definitions text[],
+    constraint workers_pkey primary key (id),
+    constraint worker_commands_are_known check (command in ('drain', 'stop'))
+);
+
+-- Token buckets. A row appears with the first claim under its limit.
+create table jobforge.rate_limits (
+    bucket text not null,
+    tokens double precision not null,
+    refilled_at timestamptz not null,
+    constraint rate_limits_pkey primary key (bucket)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+create table jobforge.audit_log (
+    id uuid not null,
+    tenant_id uuid,
+    at timestamptz not null,
+    actor text not null,
+    action text not null,
+    target text,
+    detail jsonb,
+    constraint audit_log_pkey primary key (id)
+);
+create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, at desc);
+
+-- Every job, live or finished, for reading. Obeys the caller's row-level security.
+create view jobforge.all_jobs with (security_invoker = true) as
+select j.tenant_id, j.id, j.state, j.definition, j.version, j.queue, j.priority, j.attempt,
+       j.max_attempts, j.created_at, j.run_at, j.queued_at, j.started_at, j.finished_at,
+       j.heartbeat_at, j.lease_expires_at, j.cancel_requested_at, j.expires_at, j.worker_id,
+       j.lease, j.source, j.source_ref, j.correlation_id, j.traceparent, j.idempotency_key,
+       j.limit_key, j.tags, j.created_by, j.retry_of, j.timeout_s, j.cancel_reason, j.fingerprint,
+       j.error, j.payload, j.result, j.artifact_ref
+  from jobforge.jobs as j
+union all
+select f.tenant_id, f.id, f.state, f.definition, f.version, f.queue, f.priority, f.attempt,
+       f.max_attempts, f.created_at, f.run_at, f.queued_at, f.started_at, f.finished_at,
+       null, null, f.cancel_requested_at, f.expires_at, f.worker_id,
+       f.lease, f.source, f.source_ref, f.correlation_id, f.traceparent, f.idempotency_key,
+       f.limit_key, f.tags, f.created_by, f.retry_of, f.timeout_s, f.cancel_reason, f.fingerprint,
+       f.error, f.payload, f.result, f.artifact_ref
+  from jobforge.finished_jobs as f;
+
+-- One limit of a group of jobs, as jobforge.limits_of returns it.
+create type jobforge.group_limit as (
+    kind text,
+    subject text,
+    max_running integer,
+    rate_limit integer,
+    rate_period_s double precision,
+    rate_burst integer
+);
+
+-- A job that a settle call moved on.
+create type jobforge.settled_job as (tenant_id uuid, job_id uuid, lease bigint, state text);
+
+-- A tenant's turn in a claim: where its ready jobs begin, and how many it may have.
+create type jobforge.turn as (
+    tenant_id uuid,
+    rank integer,
+    run_at timestamptz,
+    id uuid,
+    quota integer
+);

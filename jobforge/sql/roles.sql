@@ -1,0 +1,57 @@
+-- Run first by every migration, as the migrating user: the roles, the schema, and the list of
+-- applied files. Safe to run again. Needs CREATEROLE (superuser is not needed) the first time
+-- in a cluster; roles are shared by all databases of a cluster, so later databases only need
+-- membership in jobforge_owner.
+--
+--   jobforge_owner    owns schema, tables and partitions; nobody logs in as it
+--   jobforge_engine   owns the functions; its own policy opens the rows to them alone
+--   jobforge_client   an application: EXECUTE on tenant functions, SELECT under RLS
+--   jobforge_worker   EXECUTE on claim, heartbeat, complete and their like; no table
+--   jobforge_admin    an operator: EXECUTE on everything below, SELECT on all rows
+--   jobforge_service  a trusted back end that may name a tenant by argument alone
+do $$
+declare
+    v_role text;
+begin
+    foreach v_role in array array['jobforge_owner', 'jobforge_engine', 'jobforge_client',
+                                  'jobforge_worker', 'jobforge_admin', 'jobforge_service'] loop
+        begin
+            if not exists (select from pg_catalog.pg_roles where rolname = v_role) then
+                execute pg_catalog.format('create role %I nologin', v_role);
+            end if;
+        exception
+            -- Another database of this cluster is being migrated at the same moment.
+            when duplicate_object or unique_violation then null;
+        end;
+    end loop;
+
+    if not pg_catalog.pg_has_role(current_user, 'jobforge_owner', 'usage') then
+        execute pg_catalog.format('grant jobforge_owner to %I', current_user);
+    end if;
+    -- The owner is a member of the engine so that partition upkeep sees the rows it moves.
+    if not pg_catalog.pg_has_role('jobforge_owner', 'jobforge_engine', 'usage') then
+        grant jobforge_engine to jobforge_owner;
+    end if;
+exception
+    when insufficient_privilege then
+        raise exception using
+            errcode = '42501',
+            message = pg_catalog.format('%I may not create or grant the jobforge roles', current_user),
+            hint = 'Run the migration as a user with CREATEROLE, or have one run: '
+                || 'grant jobforge_owner to ' || pg_catalog.quote_ident(current_user);
+end $$;
+
+do $$
+begin
+    if not exists (select from pg_catalog.pg_namespace where nspname = 'jobforge') then
+        create schema jobforge authorization jobforge_owner;
+    end if;
+    if pg_catalog.to_regclass('jobforge.migrations') is null then
+        create table jobforge.migrations (
+            name text primary key,
+            checksum text not null,
+            applied_at timestamptz not null default clock_timestamp()
+        );
+        alter table jobforge.migrations owner to jobforge_owner;
+    end if;
+end $$;

@@ -1,0 +1,200 @@
+"""The functions of schema jobforge as tests call them: typed, thin, without rules of their own.
+
+The connection is the superuser's, or that of a role that may call the function. Rows come back
+as dicts. What a test wants to know of a job it reads from the tables, past row-level security.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from cluster import Connection
+from psycopg import sql
+from psycopg.rows import DictRow
+from psycopg.types.json import Jsonb
+
+Json = Any
+Row = DictRow
+
+TENANT_A = UUID("aaaaaaaa-0000-4000-8000-000000000001")
+TENANT_B = UUID("bbbbbbbb-0000-4000-8000-000000000002")
+
+
+def new_worker() -> UUID:
+    """The identity of one more worker process; claiming needs no registration."""
+    return uuid4()
+
+
+def call(conn: Connection, function: str, **arguments: Any) -> list[Row]:
+    """`call(conn, "cancel_job", job_id=id)`: dicts, and lists that hold dicts, go as JSON."""
+    given = sql.SQL(", ").join(
+        sql.SQL("{} => {}").format(sql.Identifier(f"p_{name}"), sql.Placeholder())
+        for name in arguments
+    )
+    query = sql.SQL("select * from jobforge.{}({})").format(sql.Identifier(function), given)
+    return conn.execute(query, [_adapted(value) for value in arguments.values()]).fetchall()
+
+
+def call_for_value(conn: Connection, function: str, **arguments: Any) -> Any:
+    """The one value that a function answers."""
+    [row] = call(conn, function, **arguments)
+    [value] = row.values()
+    return value
+
+
+def definition(conn: Connection, key: str = "test", version: int = 1, **settings: Json) -> str:
+    call(conn, "put_definition", key=key, version=version, settings=settings)
+    return key
+
+
+def enqueue(
+    conn: Connection,
+    tenant: UUID = TENANT_A,
+    n: int = 1,
+    *,
+    definition: str = "test",
+    payload: Json = None,
+    **options: Json,
+) -> list[UUID]:
+    """Enqueues n jobs alike, in one call, and returns their ids in order."""
+    job = {"definition": definition, "payload": payload or {}, **options}
+    rows = call(conn, "enqueue_jobs", jobs=[job] * n, tenant_id=tenant)
+    return [row["job_id"] for row in sorted(rows, key=lambda row: row["index"])]
+
+
+def enqueue_one(
+    conn: Connection,
+    tenant: UUID = TENANT_A,
+    *,
+    definition: str = "test",
+    payload: Json = None,
+    **options: Json,
+) -> UUID:
+    [job] = enqueue(conn, tenant, definition=definition, payload=payload, **options)
+    return job
+
+
+def claim(
+    conn: Connection,
+    worker: UUID,
+    queue: str = "default",
+    limit: int = 1,
+    *,
+    lease_s: float = 30,
+    definitions: list[str] | None = None,
+    tenants: list[UUID] | None = None,
+) -> list[Row]:
+    """Up to `limit` jobs, running under this worker's new leases."""
+    return call(
+        conn,
+        "claim_jobs",
+        worker_id=worker,
+        queues=[queue],
+        limits=[limit],
+        definitions=definitions,
+        tenants=tenants,
+        lease_s=lease_s,
+    )
+
+
+def heartbeat(
+    conn: Connection, worker: UUID, jobs: Sequence[Row], lease_s: float = 30
+) -> list[Row]:
+    """The answers for the jobs; the last row speaks of the worker."""
+    tokens = [token(job) for job in jobs]
+    return call(conn, "heartbeat_jobs", worker_id=worker, jobs=Jsonb(tokens), lease_s=lease_s)
+
+
+def complete(
+    conn: Connection, worker: UUID, jobs: Sequence[Row], outcome: str = "succeeded", **fields: Json
+) -> list[Row]:
+    """Settles claimed jobs, all with the same outcome; fields such as error={...}, final=True."""
+    outcomes = [token(job) | {"outcome": outcome} | fields for job in jobs]
+    return call(conn, "complete_jobs", worker_id=worker, outcomes=Jsonb(outcomes))
+
+
+def release(conn: Connection, worker: UUID, jobs: Sequence[Row]) -> list[Row]:
+    return call(conn, "release_jobs", worker_id=worker, jobs=Jsonb([token(job) for job in jobs]))
+
+
+def reap(conn: Connection, limit: int = 500) -> list[Row]:
+    return call(conn, "reap_jobs", limit=limit)
+
+
+def token(job: Row) -> Json:
+    """What proves that a claimed job is held; the worker's id goes beside it."""
+    return {
+        "tenant_id": str(job["tenant_id"]),
+        "job_id": str(job["job_id"]),
+        "lease": job["lease"],
+    }
+
+
+def job_of(conn: Connection, tenant: UUID, job: UUID) -> Row:
+    """The job's row, live or finished, with every column of the view all_jobs."""
+    [row] = conn.execute(
+        "select * from jobforge.all_jobs where tenant_id = %s and id = %s", [tenant, job]
+    ).fetchall()
+    return row
+
+
+def state_of(conn: Connection, tenant: UUID, job: UUID) -> str:
+    """The state as the API names it: a running job that was asked to stop is `canceling`."""
+    row = job_of(conn, tenant, job)
+    if row["state"] == "running" and row["cancel_requested_at"] is not None:
+        return "canceling"
+    state = row["state"]
+    assert isinstance(state, str)
+    return state
+
+
+def attempts_of(conn: Connection, tenant: UUID, job: UUID) -> list[Row]:
+    """The ended leases of a job, oldest first."""
+    return conn.execute(
+        "select * from jobforge.attempts where tenant_id = %s and job_id = %s order by lease",
+        [tenant, job],
+    ).fetchall()
+
+
+def count(conn: Connection, table: str, tenant: UUID | None = None) -> int:
+    """How many rows a table of the schema holds, in all or of one tenant."""
+    query = sql.SQL("select count(*) as n from jobforge.{} where %s::uuid is null").format(
+        sql.Identifier(table)
+    )
+    if tenant is not None:
+        query += sql.SQL(" or tenant_id = %s")
+    [row] = conn.execute(query, [tenant] if tenant is None else [tenant, tenant]).fetchall()
+    n = row["n"]
+    assert isinstance(n, int)
+    return n
+
+
+@contextmanager
+def refused(code: str, **detail: Json) -> Iterator[None]:
+    """What is inside must be refused with this SQLSTATE, and these fields in its detail."""
+    with pytest.raises(psycopg.Error) as caught:
+        yield
+    assert caught.value.sqlstate == code, caught.value
+    if detail:
+        told = json.loads(caught.value.diag.message_detail or "{}")
+        assert {name: told.get(name) for name in detail} == detail
+
+
+@contextmanager
+def as_tenant(conn: Connection, tenant: UUID) -> Iterator[Connection]:
+    """A transaction in which app.tenant_id is set, as clients without the service role work."""
+    with conn.transaction():
+        conn.execute("select set_config('app.tenant_id', %s, true)", [str(tenant)])
+        yield conn
+
+
+def _adapted(value: Any) -> Any:
+    if isinstance(value, dict) or (
+        isinstance(value, list) and value and isinstance(value[0], dict)
+    ):
+        return Jsonb(value)
+    return value

@@ -1,5 +1,4 @@
 -- Who acts, for job events and the audit log: app.actor if the caller set it, else the login.
 create or replace function jobforge.actor() returns text
 language sql stable
-set search_path = pg_catalog, pg_temp
 as $$ select left(coalesce(nullif(current_setting('app.actor', true), ''), session_user), 200) $$;

@@ -3,7 +3,6 @@
 -- came under limits, so that they count. Raises JF002.
 create or replace function jobforge.apply_definition(p_key text) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_limits jsonb := (
@@ -39,7 +38,7 @@ begin
            rate_period_s double precision, rate_burst integer, rate_limit_per_key integer,
            rate_period_per_key_s double precision, rate_burst_per_key integer, is_active boolean)
      where d.key = p_key and o.key = d.key and o.version = d.version;
-    perform jobforge.regate_running(p_definition => p_key);
+    perform jobforge.regate_running('definition', null, null, p_key);
 exception
     when check_violation or data_exception then
         perform jobforge.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm, '{"field": "settings"}');

@@ -10,6 +10,11 @@ create or replace function jobforge.cancel_jobs(
 ) returns bigint
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);

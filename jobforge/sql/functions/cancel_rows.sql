@@ -1,7 +1,6 @@
 -- Moves jobs that are not running to finished_jobs as canceled. The rows are locked by the caller.
 create or replace function jobforge.cancel_rows(p_rows tid[], p_reason text) returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now timestamptz := jobforge.now();

@@ -1,7 +1,6 @@
 -- Refuses a bulk action on fewer than 1 or more than 10,000 jobs at a time (JF002): its locks would hold up workers.
 create or replace function jobforge.check_bulk_limit(p_limit integer) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if p_limit is null or p_limit not between 1 and 10000 then

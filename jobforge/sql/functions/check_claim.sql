@@ -7,7 +7,6 @@ create or replace function jobforge.check_claim(
     p_lease_s double precision
 ) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then

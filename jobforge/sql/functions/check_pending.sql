@@ -8,9 +8,6 @@ create or replace function jobforge.check_pending(
     p_more integer
 ) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
     v_kept text[] := string_to_array(current_setting('jobforge.pending', true), ' ');

@@ -1,7 +1,6 @@
 -- Refuses settings that are not an object, or name a field not in p_fields (JF002).
 create or replace function jobforge.check_settings(p_settings jsonb, p_fields text[]) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_field text;

@@ -1,7 +1,7 @@
 -- Workers call this for as many jobs as they have free slots: p_limits[i] from p_queues[i]. Each comes
 -- with a new lease; rows that other workers are claiming are skipped, never waited for.
--- Fair between tenants by weight, within a tenant by priority, then first due. Due jobs are
--- promoted first. p_definitions lists what the worker serves as key@version (null: all);
+-- Fair between tenants by weight, within a tenant by priority, then first due; the rows come in no
+-- order. Due jobs are promoted first. p_definitions lists what the worker serves as key@version (null: all);
 -- p_tenants confines it to some tenants, and so does app.tenant_id.
 -- The turn of the tenants is kept in this session (jobforge.cursors): it is a hint, not state.
 -- Raises JF002, JF006, and JF012 outside READ COMMITTED.
@@ -22,7 +22,10 @@ create or replace function jobforge.claim_jobs(
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
@@ -37,7 +40,8 @@ declare
     v_queue record;
     v_round record;
     v_width integer;
-    v_first uuid;
+    v_rounds integer;
+    v_fruitless integer;
 begin
     perform jobforge.check_claim(p_worker_id, p_queues, p_limits, p_lease_s);
     perform jobforge.promote_jobs();
@@ -53,11 +57,12 @@ begin
          where c.slots > 0 and q.paused_at is null
     loop
         v_width := v_queue.slots;
-        v_first := null;
+        v_rounds := 0;
+        v_fruitless := 0;
         loop
             select * into v_round
               from jobforge.pick_round(v_queue.name, v_queue.slots, v_width, v_queue.is_limited, v_tenants,
-                       p_definitions, v_limited_definitions, v_first is null,
+                       p_definitions, v_limited_definitions, v_rounds > 0, v_fruitless > 0,
                        coalesce(v_cursors -> v_queue.name, '{}'), v_groups, v_taken);
             v_cursors := v_cursors || jsonb_build_object(v_queue.name, v_round.cursor);
             v_groups := v_round.groups;
@@ -65,41 +70,44 @@ begin
             v_now := jobforge.now();
 
             return query
-            with started as (
-                update jobforge.jobs as j
-                   set state = 'running',
-                       attempt = j.attempt + 1,
-                       lease = greatest(j.lease + 1, (extract(epoch from v_now) * 1000000)::bigint),
-                       lease_expires_at = v_now + make_interval(secs => p_lease_s),
-                       worker_id = p_worker_id,
-                       started_at = v_now,
-                       heartbeat_at = v_now,
-                       deferrals = 0
-                 where j.ctid = any (v_round.picked) and j.state = 'queued'
-                returning j.*
-            )
-            select s.tenant_id, s.id, s.lease, s.lease_expires_at, s.definition, s.version, s.queue,
-                   s.priority, s.attempt, s.max_attempts, coalesce(s.timeout_s, d.timeout_s),
-                   s.created_at, s.run_at, s.queued_at, s.started_at, s.source, s.source_ref,
-                   s.correlation_id, s.traceparent, s.idempotency_key, s.limit_key, s.tags,
-                   s.artifact_ref, s.flags, s.payload
-              from started as s
-              left join jobforge.definitions as d on d.key = s.definition and d.version = s.version
-             order by s.priority desc, s.run_at, s.id;
+            update jobforge.jobs as j
+               set state = 'running',
+                   attempt = j.attempt + 1,
+                   lease = greatest(j.lease + 1, (extract(epoch from v_now) * 1000000)::bigint),
+                   lease_expires_at = v_now + make_interval(secs => p_lease_s),
+                   worker_id = p_worker_id,
+                   started_at = v_now,
+                   heartbeat_at = v_now,
+                   deferrals = 0
+             where j.ctid = any (v_round.picked) and j.state = 'queued'
+            returning j.tenant_id, j.id, j.lease, j.lease_expires_at, j.definition, j.version, j.queue,
+                      j.priority, j.attempt, j.max_attempts,
+                      coalesce(j.timeout_s, (select d.timeout_s from jobforge.definitions as d
+                                              where d.key = j.definition and d.version = j.version)),
+                      j.created_at, j.run_at, j.queued_at, j.started_at, j.source, j.source_ref,
+                      j.correlation_id, j.traceparent, j.idempotency_key, j.limit_key, j.tags,
+                      j.artifact_ref, j.flags, j.payload;
 
             v_queue.slots := v_queue.slots - cardinality(v_round.picked);
-            exit when v_queue.slots <= 0 or v_round.turns = '{}';
-            -- Tenants may have jobs that are all locked, full or not served. Go on with more
-            -- tenants at a time until something is found or all have been asked.
+            exit when v_queue.slots <= 0;
+            v_rounds := v_rounds + 1;
             if v_round.picked <> '{}' or v_round.mended > 0 then
-                exit when cardinality(v_round.turns) = 1 and v_round.mended = 0 and not v_round.gated;
+                exit when v_rounds > 20
+                       or v_round.complete and cardinality(v_round.turns) = 1 and v_round.mended = 0
+                          and not v_round.gated and not v_round.cursor ? 'until';
                 v_width := v_queue.slots;
-                v_first := null;
-            else
-                exit when exists (select from unnest(v_round.turns) as t where t.tenant_id = v_first);
-                v_first := coalesce(v_first, v_round.turns[1].tenant_id);
-                v_width := least(v_width * 4, 5000);
+                v_fruitless := 0;
+                continue;
             end if;
+            -- All that these tenants have is locked, full or not served: ask others, more at a
+            -- time, until something is found or everybody was asked. Once more if their
+            -- order was from memory, or jobs under limits had to wait behind plain ones.
+            exit when v_fruitless > 8
+                   or v_round.complete and (v_fruitless > 0 or v_round.turns = '{}')
+                      and (v_rounds > 1 or not v_round.cursor ? 'until');
+            v_fruitless := v_fruitless + 1;
+            v_width := least(greatest(v_width, cardinality(v_round.turns)) * 4, 5000);
+            v_cursors := jsonb_set(v_cursors, array[v_queue.name, 'served'], '1000');
         end loop;
     end loop;
     perform set_config('jobforge.cursors', v_cursors::text, false);

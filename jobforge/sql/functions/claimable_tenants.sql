@@ -2,7 +2,6 @@
 -- that one. Null means all. Raises JF006 when the two exclude each other.
 create or replace function jobforge.claimable_tenants(p_tenants uuid[]) returns uuid[]
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_tenant uuid := jobforge.tenant();

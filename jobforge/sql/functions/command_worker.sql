@@ -1,7 +1,6 @@
 -- Leaves a command for a worker, which sees it at once by NOTIFY, or at its next heartbeat. Raises JF004.
 create or replace function jobforge.command_worker(p_worker_id uuid, p_command text) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     update jobforge.workers as w

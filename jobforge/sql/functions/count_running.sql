@@ -9,9 +9,6 @@ create or replace function jobforge.count_running(
     p_most integer
 ) returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
     v_count bigint;

@@ -4,6 +4,11 @@ create or replace function jobforge.explain_job(p_job_id uuid, p_tenant_id uuid 
 returns table (code text, message text, remedy text, detail jsonb)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
@@ -20,7 +25,8 @@ begin
     elsif v_job.state = 'running' then
         return query select * from jobforge.explain_running(v_job, v_now);
     else
-        if v_job.state = 'scheduled' then
+        -- A scheduled job that was queued before was deferred: nobody serves it.
+        if v_job.state = 'scheduled' and v_job.queued_at is null then
             return query select case when v_job.error is null then 'scheduled' else 'backing_off' end,
                 format('It is %s until %s.', case when v_job.error is null then 'scheduled to wait'
                        else format('waiting after failed attempt %s', v_job.attempt) end, v_job.run_at),

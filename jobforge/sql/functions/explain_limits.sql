@@ -2,7 +2,6 @@
 create or replace function jobforge.explain_limits(p_job jobforge.all_jobs, p_now timestamptz)
 returns table (code text, message text, remedy text, detail jsonb)
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_limit record;

@@ -9,9 +9,6 @@ create or replace function jobforge.find_turns(
     out gated boolean
 )
 language plpgsql
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
     v_first constant uuid := '00000000-0000-0000-0000-000000000000';

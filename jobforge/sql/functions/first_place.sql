@@ -1,11 +1,15 @@
 -- The place of a tenant's first plain job in a queue, or null.
 create or replace function jobforge.first_place(p_queue text, p_tenant_id uuid) returns jobforge.turn
-language sql stable
+language plpgsql
 as $$
-    select row(j.tenant_id, - j.priority::integer, j.run_at, j.id, 0)::jobforge.turn
+declare
+    v_place jobforge.turn;
+begin
+    select j.tenant_id, - j.priority::integer, j.run_at, j.id, 0 into v_place
       from jobforge.jobs as j
      where j.queue = p_queue and j.tenant_id = p_tenant_id
        and j.state = 'queued' and j.gate is null
      order by - j.priority::integer, j.run_at, j.id
-     limit 1
-$$;
+     limit 1;
+    return v_place;
+end $$;

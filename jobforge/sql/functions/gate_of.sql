@@ -5,9 +5,12 @@ create or replace function jobforge.gate_of(
     p_definition text,
     p_limit_key text
 ) returns text
-language sql stable
+language plpgsql
 as $$
-    select jobforge.gate(p_definition, p_limit_key, bool_or(l.kind = 'key'),
-                         bool_or(l.kind = 'definition'), count(*) > 0)
-      from jobforge.limits_of(p_queue, p_tenant_id, p_definition, p_limit_key) as l
-$$;
+declare
+    v_kinds text[] := array(
+        select l.kind from jobforge.limits_of(p_queue, p_tenant_id, p_definition, p_limit_key) as l);
+begin
+    return jobforge.gate(p_definition, p_limit_key, 'key' = any (v_kinds),
+                         'definition' = any (v_kinds), v_kinds <> '{}');
+end $$;

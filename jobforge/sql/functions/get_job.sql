@@ -4,8 +4,11 @@ create or replace function jobforge.get_job(p_job_id uuid, p_tenant_id uuid defa
 returns table (job jsonb, attempts jsonb, events jsonb)
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);

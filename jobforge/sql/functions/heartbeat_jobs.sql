@@ -10,8 +10,10 @@ create or replace function jobforge.heartbeat_jobs(
 ) returns table (job_id uuid, lease bigint, status text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_sort = off
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$

@@ -2,7 +2,6 @@
 -- a job without its payload. Fields are listed and explained in docs/sql.md.
 create or replace function jobforge.job_fault(p_options jsonb, out field text, out rule text)
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_value jsonb;

@@ -14,6 +14,7 @@ create or replace function jobforge.list_jobs(
 )
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off

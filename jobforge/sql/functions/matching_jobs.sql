@@ -9,10 +9,6 @@ create or replace function jobforge.matching_jobs(
     p_before uuid default null
 ) returns table (job_id uuid, is_finished boolean)
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
 as $$
 declare
     f record := jobforge.read_filter(p_filter);

@@ -18,9 +18,6 @@ create or replace function jobforge.pick_gated_jobs(
     out mended bigint
 )
 language plpgsql
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
 as $$
 declare
     v_start text := cursor_gate;

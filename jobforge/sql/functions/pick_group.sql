@@ -14,10 +14,6 @@ create or replace function jobforge.pick_group(
     out mended bigint
 )
 language plpgsql
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
 as $$
 declare
     v_now timestamptz;
@@ -26,6 +22,7 @@ declare
     v_limit jobforge.group_limit;
     v_free bigint;
     v_expired tid[];
+    v_misplaced tid[];
 begin
     picked := '{}';
     mended := 0;
@@ -70,6 +67,10 @@ begin
         -- The second is a later statement than the locks, so it sees all that came before them.
         if v_pass = 1 then
             foreach v_limit in array v_limits loop
+                -- A claim in flight when the limit was set has started jobs that do not carry it.
+                if v_limit.changed_at > v_now - interval '1 minute' then
+                    perform jobforge.regate_running(v_limit.kind, p_queue, p_tenant_id, v_head.definition);
+                end if;
                 if not pg_try_advisory_xact_lock(hashtextextended('jobforge:' || v_limit.subject, 0)) then
                     return;
                 end if;
@@ -78,22 +79,26 @@ begin
     end loop;
 
     with candidates as materialized (
-        select j.ctid, j.expires_at <= v_now as is_expired
+        select j.ctid as row_id, j.expires_at <= v_now as is_expired,
+               p_gate = '*' and j.definition = any (p_limited_definitions) as is_misplaced
           from jobforge.jobs as j
          where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate
            and j.state = 'queued'
-           and (p_gate <> '*' or j.definition <> all (p_limited_definitions))
            and (p_definitions is null or j.definition || '@' || j.version = any (p_definitions))
          order by - j.priority::integer, j.run_at, j.id
          limit v_free
            for update skip locked
     )
-    select coalesce(array_agg(c.ctid) filter (where c.is_expired is not true), '{}'),
-           array_agg(c.ctid) filter (where c.is_expired)
-      into picked, v_expired
+    select coalesce(array_agg(c.row_id) filter (where c.is_expired is not true and not c.is_misplaced), '{}'),
+           array_agg(c.row_id) filter (where c.is_expired),
+           array_agg(c.row_id) filter (where c.is_expired is not true and c.is_misplaced)
+      into picked, v_expired, v_misplaced
       from candidates as c;
     if v_expired is not null then
         mended := jobforge.cancel_rows(v_expired, 'expired');
+    end if;
+    if v_misplaced is not null then
+        mended := mended + jobforge.regate_rows(v_misplaced);
     end if;
 
     if picked <> '{}' then

@@ -14,17 +14,14 @@ create or replace function jobforge.pick_ready_jobs(
     out mended bigint
 )
 language plpgsql
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
     v_now timestamptz := jobforge.now();
+    v_tenants_limited boolean := exists (
+        select from jobforge.tenants as w
+         where w.max_running is not null or w.rate_limit is not null or w.paused_at is not null);
     v_expired tid[];
-    v_limited tid[];
+    v_limited uuid[];
     v_reached jobforge.turn[];
 begin
     with candidates as materialized (
@@ -32,7 +29,7 @@ begin
                j.of_limited or p_queue_limited or w.paused_at is not null
                    or w.max_running is not null or w.rate_limit is not null as is_limited
           from unnest(turns) as t
-          left join jobforge.tenants as w on w.id = t.tenant_id
+          left join jobforge.tenants as w on v_tenants_limited and w.id = t.tenant_id
          cross join lateral (
             select q.ctid as row_id, - q.priority::integer as rank, q.run_at, q.id,
                    q.expires_at <= v_now as is_expired,
@@ -45,23 +42,34 @@ begin
              order by - q.priority::integer, q.run_at, q.id
              limit t.quota
                for update skip locked) as j
+         where t.quota > 0
          limit p_limit
     )
     select array_agg(c.row_id) filter (where c.is_expired is not true and not c.is_limited),
            array_agg(c.row_id) filter (where c.is_expired),
-           array_agg(c.row_id) filter (where c.is_expired is not true and c.is_limited),
+           array_agg(distinct c.tenant_id) filter (where c.is_expired is not true and c.is_limited),
            case when p_remember then
                array_agg(row(c.tenant_id, c.rank, c.run_at, c.id, 0)::jobforge.turn) end
       into picked, v_expired, v_limited, v_reached
       from candidates as c;
 
     picked := coalesce(picked, '{}');
-    mended := coalesce(cardinality(v_expired), 0) + coalesce(cardinality(v_limited), 0);
+    mended := 0;
     if v_expired is not null then
-        perform jobforge.cancel_rows(v_expired, 'expired');
+        mended := jobforge.cancel_rows(v_expired, 'expired');
     end if;
     if v_limited is not null then
-        perform jobforge.regate_rows(v_limited);
+        mended := mended + jobforge.regate_rows(array(
+            select q.ctid
+              from unnest(v_limited) as t(tenant_id)
+             cross join lateral (
+                select j.ctid
+                  from jobforge.jobs as j
+                 where j.queue = p_queue and j.tenant_id = t.tenant_id
+                   and j.state = 'queued' and j.gate is null
+                 order by - j.priority::integer, j.run_at, j.id
+                 limit 1000
+                   for update skip locked) as q));
     end if;
     if p_remember then
         turns := array(

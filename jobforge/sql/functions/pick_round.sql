@@ -1,7 +1,8 @@
 -- One round of a claim over a queue: whose turn it is, then the next jobs of each. A tenant's jobs under
--- limits compete with its plain ones by priority and due time; without p_in_order they are
--- taken wherever they can be. p_width tenants' turns are looked at for p_limit jobs. Called by
--- claim_jobs, which starts `picked`.
+-- limits compete with its plain ones by priority and due time. p_width tenants are asked for p_limit
+-- jobs. p_is_short: an earlier round of this claim left slots free. p_is_even: it found
+-- nothing, so now everybody is asked, whatever weight and order say. Called by claim_jobs,
+-- which starts `picked`.
 create or replace function jobforge.pick_round(
     p_queue text,
     p_limit integer,
@@ -10,17 +11,18 @@ create or replace function jobforge.pick_round(
     p_tenants uuid[],
     p_definitions text[],
     p_limited_definitions text[],
-    p_in_order boolean,
+    p_is_short boolean,
+    p_is_even boolean,
     inout cursor jsonb,
     inout groups integer,
     inout taken jsonb,
     out turns jobforge.turn[],
     out picked tid[],
     out mended bigint,
+    out complete boolean,
     out gated boolean
 )
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_gate text := coalesce(cursor ->> 'gate', '');
@@ -29,15 +31,16 @@ declare
     v_ready_rows tid[];
     v_mended bigint;
 begin
-    select t.turns, t.gated, t.cursor into turns, gated, cursor
-      from jobforge.take_turns(p_queue, p_width, p_tenants, cursor) as t;
+    select t.turns, t.complete, t.gated, t.cursor into turns, complete, gated, cursor
+      from jobforge.take_turns(p_queue, p_width, p_tenants, p_is_short, p_is_even, cursor) as t;
     picked := '{}';
     mended := 0;
 
     if gated then
         for i in 1 .. cardinality(turns) loop
             exit when cardinality(picked) >= p_limit or groups <= 0;
-            v_place := case when p_in_order then jobforge.first_place(p_queue, turns[i].tenant_id) end;
+            continue when turns[i].quota <= 0;
+            v_place := case when not p_is_even then jobforge.first_place(p_queue, turns[i].tenant_id) end;
             select g.picked, g.cursor_gate, g.groups, g.taken, g.mended
               into v_gated_rows, v_gate, groups, taken, v_mended
               from jobforge.pick_gated_jobs(
@@ -58,6 +61,9 @@ begin
                    p_queue_limited, cursor ? 'until', turns) as r;
         picked := picked || v_ready_rows;
         mended := mended + v_mended;
+    end if;
+    if p_definitions is not null and turns <> '{}' then
+        mended := mended + jobforge.defer_unserved(p_queue, turns[1].tenant_id, p_definitions);
     end if;
     if cursor ? 'until' then
         cursor := cursor || jsonb_build_object('turns', turns::text);

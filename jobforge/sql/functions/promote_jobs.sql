@@ -3,11 +3,7 @@
 -- take_turns: dead entries that cannot be cleaned), this session starts the next ones where
 -- it stopped, for twenty times as long as the probe took, a second at most.
 create or replace function jobforge.promote_jobs(p_limit integer default 1000) returns integer
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
+language plpgsql
 as $$
 declare
     v_start timestamptz := clock_timestamp();

@@ -18,7 +18,7 @@ begin
            rate_period_s = coalesce(v_queue.rate_period_s, 1), rate_burst = v_queue.rate_burst,
            updated_at = jobforge.now()
      where q.name = p_queue;
-    perform jobforge.regate_running(p_queue => p_queue);
+    perform jobforge.regate_running('queue', p_queue, null, null);
     perform jobforge.audit(null, 'queue.put', p_queue, p_settings);
 exception
     when check_violation or data_exception or not_null_violation then

@@ -29,7 +29,7 @@ begin
            rate_limit = v_tenant.rate_limit, rate_period_s = coalesce(v_tenant.rate_period_s, 1),
            rate_burst = v_tenant.rate_burst, updated_at = v_now
      where t.id = p_tenant_id;
-    perform jobforge.regate_running(p_tenant_id => p_tenant_id);
+    perform jobforge.regate_running('tenant', null, p_tenant_id, null);
     perform jobforge.audit(p_tenant_id, 'tenant.put', p_tenant_id::text, p_settings);
 exception
     when unique_violation then

@@ -17,7 +17,6 @@ create or replace function jobforge.read_filter(
     out created_before timestamptz
 )
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_field text;

@@ -8,10 +8,6 @@ create or replace function jobforge.ready_tenants(
     p_limit integer
 ) returns table (tenant_id uuid, rank integer, run_at timestamptz, id uuid)
 language plpgsql
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_sort = off
 as $$
 begin
     return query

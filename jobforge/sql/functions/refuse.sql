@@ -9,7 +9,6 @@ create or replace function jobforge.refuse(
     p_detail jsonb default '{}'
 ) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     raise exception using errcode = p_code, message = p_message, detail = p_detail::text;

@@ -3,7 +3,6 @@
 create or replace function jobforge.refuse_job(p_tenant_id uuid, p_job_id uuid, p_action text)
 returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_state text;

@@ -9,8 +9,11 @@ create or replace function jobforge.regate_jobs(
 )
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
 as $$
 declare
     v_rows tid[];

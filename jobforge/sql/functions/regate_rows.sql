@@ -2,22 +2,27 @@
 -- was marked under other limits; the rows are locked by the caller.
 create or replace function jobforge.regate_rows(p_rows tid[]) returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_changed bigint;
 begin
-    with expected as materialized (
-        select j.ctid as row_id, j.tenant_id, j.id, jobforge.gate_of(j.queue, j.tenant_id, j.definition, j.limit_key) as gate
+    with kinds as materialized (
+        select k.*, jobforge.gate_of(k.queue, k.tenant_id, k.definition, k.limit_key) as gate
+          from (select distinct j.queue, j.tenant_id, j.definition, j.limit_key
+                  from jobforge.jobs as j
+                 where j.ctid = any (p_rows)) as k
+    ), expected as materialized (
+        select j.tenant_id, j.id, k.gate
           from jobforge.jobs as j
-         where j.ctid = any (p_rows)
+          join kinds as k on k.queue = j.queue and k.tenant_id = j.tenant_id
+               and k.definition = j.definition and k.limit_key is not distinct from j.limit_key
+         where j.ctid = any (p_rows) and j.gate is distinct from k.gate
     )
     update jobforge.jobs as j
        set gate = e.gate
       from expected as e
      where j.tenant_id = e.tenant_id and j.id = e.id
-       and j.state in ('queued', 'scheduled', 'blocked', 'running')
-       and j.gate is distinct from e.gate;
+       and j.state in ('queued', 'scheduled', 'blocked', 'running');
     get diagnostics v_changed = row_count;
     return v_changed;
 end $$;

@@ -1,20 +1,21 @@
 -- Marks the running jobs of a tenant, definition or queue whose limits changed, so that caps count them from
--- now on. Queued jobs need no such haste: a claim that meets a wrongly marked one mends it.
+-- now on. Called by what changes limits, and by claims for a minute after. Rows that are being
+-- settled are skipped. Queued jobs need no such haste: a claim that meets a wrongly marked one
+-- mends it.
 create or replace function jobforge.regate_running(
-    p_tenant_id uuid default null,
-    p_definition text default null,
-    p_queue text default null
+    p_kind text,
+    p_queue text,
+    p_tenant_id uuid,
+    p_definition text
 ) returns void
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     perform jobforge.regate_rows(array(
         select j.ctid from jobforge.jobs as j
          where j.state = 'running'
-           and (p_tenant_id is null or j.tenant_id = p_tenant_id)
-           and (p_definition is null or j.definition = p_definition)
-           and (p_queue is null or j.queue = p_queue)
-         order by j.tenant_id, j.id
-           for update));
+           and case p_kind when 'queue' then j.queue = p_queue
+                           when 'tenant' then j.tenant_id = p_tenant_id
+                           else j.definition = p_definition end
+           for update skip locked));
 end $$;

@@ -3,7 +3,6 @@
 create or replace function jobforge.replace_job(p_tenant_id uuid, p_job_id uuid, p_job jsonb)
 returns boolean
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now timestamptz := jobforge.now();

@@ -3,7 +3,6 @@
 -- back end (session_user in jobforge_service) may name the tenant by argument; others get JF001.
 create or replace function jobforge.require_tenant(p_tenant_id uuid) returns uuid
 language plpgsql stable
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_setting uuid := jobforge.tenant();

@@ -11,7 +11,6 @@ create or replace function jobforge.reserve_key(
     p_payload jsonb
 ) returns table (job_id uuid, status text)
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now timestamptz := jobforge.now();

@@ -11,6 +11,9 @@ create or replace function jobforge.retry_job(
 ) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
 as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);

@@ -6,7 +6,6 @@ create or replace function jobforge.revive_rows(
     p_rate double precision default null
 ) returns bigint
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now timestamptz := jobforge.now();

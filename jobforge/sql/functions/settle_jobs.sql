@@ -11,12 +11,7 @@
 -- tenants' jobs do not match.
 create or replace function jobforge.settle_jobs(p_worker_id uuid, p_outcomes jsonb)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
-language plpgsql security definer
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
+language plpgsql
 as $$
 #variable_conflict use_column
 declare
@@ -24,6 +19,22 @@ declare
     v_tenant uuid := jobforge.tenant();
     v_ended integer;
 begin
+    if jsonb_path_exists(p_outcomes, '$[*] ? (!(@.outcome == "succeeded") || exists(@.retry_in_s) || exists(@.run_at))')
+       or pg_column_size(p_outcomes) > 1048576
+       or jsonb_path_exists(p_outcomes, 'strict $.**{67 to last}')
+    then
+        -- Not all will be stored as succeeded: two statements follow, which must agree on who
+        -- was asked to cancel and must not lock in two passes.
+        perform
+           from (select o.* from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
+                  where v_tenant is null or o.tenant_id = v_tenant
+                  order by o.tenant_id, o.job_id) as g
+           join jobforge.jobs as j on j.tenant_id = g.tenant_id and j.id = g.job_id
+          where j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
+            for update of j;
+        v_now := jobforge.now();
+    end if;
+
     return query
     with given as materialized (
         select * from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
@@ -37,7 +48,12 @@ begin
            and j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
            and (g.outcome in ('succeeded', 'canceled')
                 or j.cancel_requested_at is not null and g.outcome <> 'succeeded')
-        returning j.*, g.outcome as outcome, g.result as new_result, g.error as new_error,
+        returning j.tenant_id, j.id, j.lease, j.created_at, j.run_at, j.queued_at, j.started_at,
+                  j.cancel_requested_at, j.expires_at, j.worker_id, j.retry_of, j.version,
+                  j.attempt, j.max_attempts, j.timeout_s, j.priority, j.flags, j.definition,
+                  j.queue, j.source, j.limit_key, j.idempotency_key, j.source_ref,
+                  j.correlation_id, j.traceparent, j.created_by, j.cancel_reason, j.artifact_ref,
+                  j.tags, j.payload, g.outcome as outcome, g.result as new_result, g.error as new_error,
                   g.reason as reason, g.artifact_ref as new_artifact_ref, g.exit_code, g.pid,
                   g.peak_memory_bytes, g.cpu_ms, g.stdout_tail, g.stderr_tail,
                   jobforge.fingerprint(j.definition, g.error) as new_fingerprint
@@ -63,8 +79,8 @@ begin
                tenant_id, job_id, worker_id, lease, queued_at, started_at, ended_at,
                peak_memory_bytes, cpu_ms, version, attempt, exit_code, pid, outcome, definition,
                queue, fingerprint, error, stdout_tail, stderr_tail)
-        select e.tenant_id, e.id, e.worker_id, e.lease, e.queued_at, e.started_at, v_now,
-               e.peak_memory_bytes, e.cpu_ms, e.version, e.attempt, e.exit_code, e.pid, e.outcome,
+        select e.tenant_id, e.id, e.worker_id, e.lease, e.queued_at, e.started_at,
+               greatest(v_now, e.started_at), e.peak_memory_bytes, e.cpu_ms, e.version, e.attempt, e.exit_code, e.pid, e.outcome,
                e.definition, e.queue, e.new_fingerprint, e.new_error, e.stdout_tail, e.stderr_tail
           from ended as e
     )

@@ -1,4 +1,4 @@
--- The part of settle_jobs for attempts after which the job goes on or is dead. Same fence, same promise.
+-- The part of settle_jobs for attempts after which the job goes on or is dead. Same fence; the rows are locked by settle_jobs.
 create or replace function jobforge.settle_unfinished_jobs(
     p_worker_id uuid,
     p_outcomes jsonb,
@@ -6,11 +6,6 @@ create or replace function jobforge.settle_unfinished_jobs(
 )
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
@@ -24,7 +19,6 @@ begin
            and (v_tenant is null or o.tenant_id = v_tenant)
          order by o.tenant_id, o.job_id
     ), held as materialized (
-        -- Locked, so that what the attempts table gets is what the row had.
         select g.tenant_id, g.job_id, g.lease, g.outcome, g.is_free, g.error, g.retry_in_s, g.run_at,
                g.exit_code, g.pid, g.peak_memory_bytes, g.cpu_ms, g.stdout_tail, g.stderr_tail,
                j.worker_id as held_by, j.definition, j.version, j.queue, j.attempt,
@@ -37,7 +31,6 @@ begin
           join jobforge.jobs as j on j.tenant_id = g.tenant_id and j.id = g.job_id
           left join jobforge.definitions as d on d.key = j.definition and d.version = j.version
          where j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
-           for update of j
     ), settled as (
         update jobforge.jobs as j
            set state = case when h.is_dead then 'dead'
@@ -61,7 +54,8 @@ begin
                tenant_id, job_id, worker_id, lease, queued_at, started_at, ended_at,
                peak_memory_bytes, cpu_ms, version, attempt, exit_code, pid, outcome, definition,
                queue, fingerprint, error, stdout_tail, stderr_tail)
-        select h.tenant_id, h.job_id, h.held_by, h.lease, h.queued_at, h.started_at, p_now,
+        select h.tenant_id, h.job_id, h.held_by, h.lease, h.queued_at, h.started_at,
+               greatest(p_now, h.started_at),
                h.peak_memory_bytes, h.cpu_ms, h.version, h.attempt, h.exit_code, h.pid, h.outcome,
                h.definition, h.queue, h.fingerprint, h.error, h.stdout_tail, h.stderr_tail
           from held as h

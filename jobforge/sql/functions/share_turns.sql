@@ -1,49 +1,54 @@
 -- Divides p_limit jobs between tenants by weight, from the cursor on: a line on which each tenant has `weight`
--- places a round, of which the next p_limit are handed out. Tenants without a place are left
--- out. Called by take_turns.
+-- places a round, of which the next p_limit are handed out. Called by take_turns.
 create or replace function jobforge.share_turns(
     inout turns jobforge.turn[],
     p_limit integer,
+    p_is_even boolean,
     inout cursor_tenant uuid,
     inout cursor_served bigint
 )
 language plpgsql
-set search_path = pg_catalog, pg_temp
-set enable_seqscan = off
-set enable_bitmapscan = off
-set enable_hashjoin = off
-set enable_mergejoin = off
 as $$
 declare
-    v_weights integer[] := array(
-        select coalesce(w.weight, 1)
-          from unnest(turns) with ordinality as t(tenant_id, rank, run_at, id, quota, turn)
-          left join jobforge.tenants as w on w.id = t.tenant_id
-         order by t.turn);
+    v_count integer := cardinality(turns);
 begin
-    if turns[1].tenant_id <> cursor_tenant then
-        cursor_served := 0;
-    elsif cursor_served >= v_weights[1] then
-        -- The tenant at the cursor has used its turn: it comes last.
-        turns := turns[2:] || turns[1];
-        v_weights := v_weights[2:] || v_weights[1];
-        cursor_served := 0;
+    if p_is_even or not exists (select from jobforge.tenants as w where w.weight <> 1) then
+        -- All weights are 1, as they mostly are: the tenant at the cursor has had its turn.
+        turns := array(
+            select row(t.tenant_id, t.rank, t.run_at, t.id,
+                       p_limit / v_count + (t.turn <= p_limit % v_count)::integer)::jobforge.turn
+              from (select u.*, row_number() over (order by u.tenant_id <= share_turns.cursor_tenant, u.tenant_id) as turn
+                      from unnest(turns) as u) as t
+             order by t.turn);
+        cursor_tenant := turns[(p_limit - 1) % v_count + 1].tenant_id;
+        cursor_served := 1;
+        return;
     end if;
-
-    with placed as (
-        select t.*, sum(t.weight) over () as round,
-               sum(t.weight) over (order by t.turn) - t.weight as place
-          from rows from (unnest(turns), unnest(v_weights)) with ordinality
-            as t(tenant_id, rank, run_at, id, quota, weight, turn)
+    with weighed as (
+        select t.*, coalesce(w.weight, 1) as weight,
+               t.tenant_id = share_turns.cursor_tenant as is_at_cursor
+          from unnest(turns) as t
+          left join jobforge.tenants as w on w.id = t.tenant_id
+    ), ordered as (
+        -- The tenant at the cursor comes first, or last if it has used its turn.
+        select w.*, case when w.is_at_cursor and share_turns.cursor_served < w.weight
+                         then share_turns.cursor_served else 0 end as served,
+               row_number() over (order by
+                   case when w.is_at_cursor then share_turns.cursor_served >= w.weight
+                        else w.tenant_id < share_turns.cursor_tenant end,
+                   w.is_at_cursor and share_turns.cursor_served >= w.weight, w.tenant_id) as turn
+          from weighed as w
+    ), placed as (
+        select o.*, max(o.served) over () as start, sum(o.weight) over () as round,
+               sum(o.weight) over (order by o.turn) - o.weight as place
+          from ordered as o
     ), shared as (
-        select p.*,
-               jobforge.places_below(cursor_served + p_limit, p.place, p.weight, p.round)
-             - jobforge.places_below(cursor_served, p.place, p.weight, p.round) as share,
-               (cursor_served + p_limit - 1) % p.round - p.place as last
+        select p.*, jobforge.places_below(p.start + p_limit, p.place, p.weight, p.round)
+                  - jobforge.places_below(p.start, p.place, p.weight, p.round) as share,
+               (p.start + p_limit - 1) % p.round - p.place as last
           from placed as p
     )
-    select array_agg(row(s.tenant_id, s.rank, s.run_at, s.id, s.share)::jobforge.turn order by s.turn)
-               filter (where s.share > 0),
+    select array_agg(row(s.tenant_id, s.rank, s.run_at, s.id, s.share)::jobforge.turn order by s.turn),
            (array_agg(s.tenant_id) filter (where s.last >= 0 and s.last < s.weight))[1],
            max(s.last + 1) filter (where s.last >= 0 and s.last < s.weight)
       into turns, cursor_tenant, cursor_served

@@ -2,7 +2,6 @@
 -- 'infinity' or 'tomorrow' are refused, and so is what lies more than a year ahead unless p_far.
 create or replace function jobforge.time_fault(p_text text, p_far boolean) returns text
 language plpgsql
-set search_path = pg_catalog, pg_temp
 as $$
 begin
     if p_text !~ '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d(:?\d\d)?)$' then

@@ -6,12 +6,15 @@ create or replace function jobforge.tokens_of(
     p_burst integer,
     p_at timestamptz
 ) returns double precision
-language sql stable
+language plpgsql
 as $$
-    select coalesce(
-        (select least(p_burst, b.tokens + p_rate_limit / p_period_s
-                    * greatest(0, extract(epoch from p_at - b.refilled_at)::double precision))
-           from jobforge.rate_limits as b
-          where b.bucket = p_bucket),
-        p_burst)
-$$;
+declare
+    v_bucket jobforge.rate_limits;
+begin
+    select * into v_bucket from jobforge.rate_limits as b where b.bucket = p_bucket;
+    if not found then
+        return p_burst;
+    end if;
+    return least(p_burst, v_bucket.tokens + p_rate_limit / p_period_s
+        * greatest(0, extract(epoch from p_at - v_bucket.refilled_at)::double precision));
+end $$;

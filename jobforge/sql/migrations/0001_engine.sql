@@ -266,6 +266,11 @@ create table jobforge.tenants (
            and rate_limit > 0 and rate_period_s > 0 and rate_burst > 0)
 );
 
+-- Most tenants have neither: a claim asks these whether it must look at tenants at all.
+create index tenants_weighted on jobforge.tenants (id) where weight <> 1;
+create index tenants_limited on jobforge.tenants (id)
+    where max_running is not null or rate_limit is not null or paused_at is not null;
+
 -- Queues exist by being named; a row is there only for a queue that was paused or limited.
 create table jobforge.queues (
     name text not null,
@@ -343,11 +348,9 @@ create type jobforge.group_limit as (
     max_running integer,
     rate_limit integer,
     rate_period_s double precision,
-    rate_burst integer
+    rate_burst integer,
+    changed_at timestamptz
 );
-
--- A job that a settle call moved on.
-create type jobforge.settled_job as (tenant_id uuid, job_id uuid, lease bigint, state text);
 
 -- A tenant's turn in a claim: where its ready jobs begin, and how many it may have.
 create type jobforge.turn as (
@@ -356,4 +359,16 @@ create type jobforge.turn as (
     run_at timestamptz,
     id uuid,
     quota integer
+);
+
+-- A definition as one enqueue names it, and what its jobs take from it.
+create type jobforge.named_definition as (
+    name text,
+    wanted integer,
+    key text,
+    version integer,
+    queue text,
+    max_attempts integer,
+    is_key_limited boolean,
+    is_limited boolean
 );

@@ -1,0 +1,166 @@
+"""Calls on a tenant's jobs, for applications."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.calls.document import encode_jobs
+from jobforge.errors import Invalid, Json
+from jobforge.job import (
+    Enqueued,
+    Explanation,
+    JobFilter,
+    JobHistory,
+    JobListing,
+    JobRequest,
+    State,
+    SummaryLine,
+)
+from jobforge.jsonb import encode
+
+EVERY_JOB = JobFilter()
+
+
+def enqueue_job(job: JobRequest, *, tenant_id: UUID | None = None) -> Call[Enqueued]:
+    options = job.to_json()
+    definition, payload = options.pop("definition"), options.pop("payload", {})
+    return Call(
+        "select job_id, status from jobforge.enqueue_job(%s, %s::jsonb, %s::jsonb, %s)",
+        (definition, encode(payload, "payload"), encode(options, "options"), tenant_id),
+        rows.enqueued_one,
+    )
+
+
+def enqueue_jobs(
+    jobs: Sequence[JobRequest], *, tenant_id: UUID | None = None
+) -> Call[list[Enqueued]]:
+    """All or nothing. The answers come in the order of the jobs."""
+    return Call(
+        "select index, job_id, status from jobforge.enqueue_jobs(%s::jsonb, %s)",
+        (encode_jobs(jobs), tenant_id),
+        rows.enqueued,
+    )
+
+
+def cancel_job(
+    job_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
+) -> Call[State]:
+    """Answers `canceled`, or `canceling` when its worker has to stop it first."""
+    return Call("select jobforge.cancel_job(%s, %s, %s)", (job_id, reason, tenant_id), rows.state)
+
+
+def cancel_jobs(
+    which: JobFilter,
+    *,
+    reason: str | None = None,
+    limit: int = 1000,
+    dry_run: bool = False,
+    tenant_id: UUID | None = None,
+) -> Call[int]:
+    """Answers how many; call it again until that is 0."""
+    return Call(
+        "select jobforge.cancel_jobs(%s::jsonb, %s, %s::integer, %s, %s)",
+        (encode(which.to_json(), "filter"), reason, limit, dry_run, tenant_id),
+        rows.value,
+    )
+
+
+def reschedule_job(
+    job_id: UUID, run_at: datetime | None, *, tenant_id: UUID | None = None
+) -> Call[State]:
+    """None is as soon as possible."""
+    if run_at is not None and run_at.tzinfo is None:
+        raise Invalid("run_at needs a time zone", field="run_at")
+    return Call(
+        "select jobforge.reschedule_job(%s, %s, %s)", (job_id, run_at, tenant_id), rows.state
+    )
+
+
+def edit_job(
+    job_id: UUID, changes: Mapping[str, Json], *, tenant_id: UUID | None = None
+) -> Call[State]:
+    """Changes: payload, priority, queue, run_at."""
+    return Call(
+        "select jobforge.edit_job(%s, %s::jsonb, %s)",
+        (job_id, encode(dict(changes), "changes"), tenant_id),
+        rows.state,
+    )
+
+
+def retry_job(
+    job_id: UUID,
+    *,
+    payload: dict[str, Json] | None = None,
+    attempts: int | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[UUID]:
+    """Answers the job that will run: the same when it was dead, a new one when it had ended."""
+    return Call(
+        "select jobforge.retry_job(%s, %s::jsonb, %s::integer, %s)",
+        (job_id, None if payload is None else encode(payload, "payload"), attempts, tenant_id),
+        rows.value,
+    )
+
+
+def retry_jobs(
+    which: JobFilter = EVERY_JOB,
+    *,
+    rate: float | None = None,
+    attempts: int | None = None,
+    limit: int = 1000,
+    dry_run: bool = False,
+    tenant_id: UUID | None = None,
+) -> Call[int]:
+    """Of dead jobs only. Answers how many; call it again until that is 0."""
+    return Call(
+        "select jobforge.retry_jobs(%s::jsonb, %s::float8, %s::integer, %s::integer, %s, %s)",
+        (encode(which.to_json(), "filter"), rate, attempts, limit, dry_run, tenant_id),
+        rows.value,
+    )
+
+
+def get_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[JobHistory]:
+    return Call(
+        "select job, attempts, events from jobforge.get_job(%s, %s)",
+        (job_id, tenant_id),
+        rows.history,
+    )
+
+
+def list_jobs(
+    which: JobFilter = EVERY_JOB,
+    *,
+    limit: int = 50,
+    before: UUID | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[list[JobListing]]:
+    """Newest first; `before` is the last id of the page before."""
+    return Call(
+        """
+        select id, state, definition, version, queue, priority, attempt, max_attempts, created_at,
+               run_at, queued_at, started_at, finished_at, worker_id, source, source_ref,
+               correlation_id, idempotency_key, tags, fingerprint, error, retry_of, created_by
+          from jobforge.list_jobs(%s::jsonb, %s::integer, %s, %s)
+        """,
+        (encode(which.to_json(), "filter"), limit, before, tenant_id),
+        rows.listings,
+    )
+
+
+def summarize(*, window_s: float = 86400, tenant_id: UUID | None = None) -> Call[list[SummaryLine]]:
+    return Call(
+        "select queue, state, jobs, oldest_queued_at from jobforge.summarize(%s::float8, %s)",
+        (window_s, tenant_id),
+        rows.summary,
+    )
+
+
+def explain_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[Explanation]]:
+    """The decisive reason first."""
+    return Call(
+        "select code, message, remedy, detail from jobforge.explain_job(%s, %s)",
+        (job_id, tenant_id),
+        rows.explanations,
+    )

@@ -1,0 +1,109 @@
+"""Calls of operators and of maintenance."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.errors import Json
+from jobforge.job import SweepPosition, WorkerInfo
+from jobforge.jsonb import encode
+
+
+def override_definition(key: str, overrides: Mapping[str, Json]) -> Call[None]:
+    return Call(
+        "select jobforge.override_definition(%s, %s::jsonb)",
+        (key, encode(dict(overrides), "overrides")),
+        rows.nothing,
+    )
+
+
+def put_tenant(tenant_id: UUID, settings: Mapping[str, Json] | None = None) -> Call[None]:
+    return Call(
+        "select jobforge.put_tenant(%s, %s::jsonb)",
+        (tenant_id, encode(dict(settings or {}), "settings")),
+        rows.nothing,
+    )
+
+
+def put_queue(queue: str, settings: Mapping[str, Json] | None = None) -> Call[None]:
+    return Call(
+        "select jobforge.put_queue(%s, %s::jsonb)",
+        (queue, encode(dict(settings or {}), "settings")),
+        rows.nothing,
+    )
+
+
+def pause_queue(queue: str) -> Call[None]:
+    return Call("select jobforge.pause_queue(%s)", (queue,), rows.nothing)
+
+
+def resume_queue(queue: str) -> Call[None]:
+    return Call("select jobforge.resume_queue(%s)", (queue,), rows.nothing)
+
+
+def pause_definition(key: str) -> Call[None]:
+    return Call("select jobforge.pause_definition(%s)", (key,), rows.nothing)
+
+
+def resume_definition(key: str) -> Call[None]:
+    return Call("select jobforge.resume_definition(%s)", (key,), rows.nothing)
+
+
+def pause_tenant(tenant_id: UUID) -> Call[None]:
+    return Call("select jobforge.pause_tenant(%s)", (tenant_id,), rows.nothing)
+
+
+def resume_tenant(tenant_id: UUID) -> Call[None]:
+    return Call("select jobforge.resume_tenant(%s)", (tenant_id,), rows.nothing)
+
+
+def list_workers() -> Call[list[WorkerInfo]]:
+    return Call(
+        """
+        select id, state, host, pid, build, queues, definitions, slots, running, started_at,
+               heartbeat_at, stopped_at
+          from jobforge.list_workers()
+        """,
+        (),
+        rows.workers,
+    )
+
+
+def drain_worker(worker_id: UUID) -> Call[None]:
+    return Call("select jobforge.drain_worker(%s)", (worker_id,), rows.nothing)
+
+
+def stop_worker(worker_id: UUID) -> Call[None]:
+    return Call("select jobforge.stop_worker(%s)", (worker_id,), rows.nothing)
+
+
+def delete_tenant(tenant_id: UUID) -> Call[dict[str, int]]:
+    """Answers how many rows went from each table. One statement, however long it takes."""
+    call: Call[dict[str, int]] = Call("select jobforge.delete_tenant(%s)", (tenant_id,), rows.value)
+    return call.under("statement_timeout", "0")
+
+
+def ensure_partitions(*, days: int = 7) -> Call[int]:
+    """Answers how many were made."""
+    return Call("select jobforge.ensure_partitions(%s::integer)", (days,), rows.value)
+
+
+def apply_retention(
+    *, history_days: int = 14, dead_days: int = 90, limit: int = 10_000
+) -> Call[dict[str, Json]]:
+    """Answers what went, by kind; nothing when another caller is at it."""
+    return Call(
+        "select jobforge.apply_retention(%s::integer, %s::integer, %s::integer)",
+        (history_days, dead_days, limit),
+        rows.value,
+    )
+
+
+def regate_jobs(after: SweepPosition | None = None, *, limit: int = 5000) -> Call[SweepPosition]:
+    """One step of the sweep that marks waiting jobs anew after limits or pauses changed."""
+    return Call(
+        "select after_tenant, after_id, changed from jobforge.regate_jobs(%s::integer, %s, %s)",
+        (limit, after.after_tenant if after else None, after.after_id if after else None),
+        rows.position,
+    )

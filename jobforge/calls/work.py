@@ -1,0 +1,138 @@
+"""Calls of workers, across tenants: claim, keep, settle."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.calls.document import encode_report, encode_reports, encode_tokens
+from jobforge.errors import Json
+from jobforge.job import (
+    BeatStatus,
+    ClaimedJob,
+    Heartbeat,
+    OutcomeReport,
+    Reaped,
+    Settled,
+    State,
+    Token,
+)
+from jobforge.jsonb import encode
+
+LEASE_S = 30.0
+
+T = TypeVar("T")
+
+
+def register_worker(
+    worker_id: UUID,
+    queues: Sequence[str],
+    *,
+    slots: int,
+    definitions: Sequence[str] | None = None,
+    host: str | None = None,
+    pid: int | None = None,
+    build: str | None = None,
+) -> Call[None]:
+    return Call(
+        "select jobforge.register_worker(%s, %s, %s::integer, %s, %s, %s::integer, %s)",
+        (worker_id, list(queues), slots, _listed(definitions), host, pid, build),
+        rows.nothing,
+    )
+
+
+def unregister_worker(worker_id: UUID) -> Call[None]:
+    return Call("select jobforge.unregister_worker(%s)", (worker_id,), rows.nothing)
+
+
+def put_definition(
+    key: str, version: int, settings: Mapping[str, Json] | None = None
+) -> Call[None]:
+    return Call(
+        "select jobforge.put_definition(%s, %s::integer, %s::jsonb)",
+        (key, version, encode(dict(settings or {}), "settings")),
+        rows.nothing,
+    )
+
+
+def claim_jobs(
+    worker_id: UUID,
+    limits: Mapping[str, int],
+    *,
+    definitions: Sequence[str] | None = None,
+    tenants: Sequence[UUID] | None = None,
+    lease_s: float = LEASE_S,
+) -> Call[list[ClaimedJob]]:
+    """`limits` has how many jobs to take of each queue."""
+    return Call(
+        """
+        select tenant_id, job_id, lease, lease_expires_at, definition, version, queue, priority,
+               attempt, max_attempts, timeout_s, created_at, run_at, queued_at, started_at, source,
+               source_ref, correlation_id, traceparent, idempotency_key, limit_key, tags,
+               artifact_ref, flags, payload
+          from jobforge.claim_jobs(%s, %s, %s::integer[], %s, %s::uuid[], %s::float8)
+        """,
+        (
+            *(worker_id, list(limits), list(limits.values())),
+            *(_listed(definitions), _listed(tenants), lease_s),
+        ),
+        rows.claimed,
+    )
+
+
+def heartbeat_job(worker_id: UUID, token: Token, *, lease_s: float = LEASE_S) -> Call[BeatStatus]:
+    """Raises LeaseLost where heartbeat_jobs answers `lost`."""
+    return Call(
+        "select jobforge.heartbeat_job(%s, %s, %s, %s::bigint, %s::float8)",
+        (token.tenant_id, token.job_id, worker_id, token.lease, lease_s),
+        rows.beat,
+    )
+
+
+def heartbeat_jobs(
+    worker_id: UUID, tokens: Iterable[Token], *, lease_s: float = LEASE_S
+) -> Call[Heartbeat]:
+    return Call(
+        "select job_id, lease, status from jobforge.heartbeat_jobs(%s, %s::jsonb, %s::float8)",
+        (worker_id, encode_tokens(tokens), lease_s),
+        rows.heartbeat,
+    )
+
+
+def complete_job(worker_id: UUID, report: OutcomeReport) -> Call[State | None]:
+    """Raises LeaseLost where complete_jobs answers so. A repeated report answers no state."""
+    return Call(
+        "select jobforge.complete_job(%s, %s, %s, %s::bigint, %s::jsonb)",
+        (report.tenant_id, report.job_id, worker_id, report.lease, encode_report(report)),
+        rows.state_if_any,
+    )
+
+
+def complete_jobs(worker_id: UUID, reports: Sequence[OutcomeReport]) -> Call[list[Settled]]:
+    """One bad report does not fail the others: it is settled as a failure that says why."""
+    return Call(
+        "select job_id, lease, status, state from jobforge.complete_jobs(%s, %s::jsonb)",
+        (worker_id, encode_reports(reports)),
+        rows.settled,
+    )
+
+
+def release_jobs(worker_id: UUID, tokens: Iterable[Token]) -> Call[list[Settled]]:
+    return Call(
+        "select job_id, lease, status, state from jobforge.release_jobs(%s, %s::jsonb)",
+        (worker_id, encode_tokens(tokens)),
+        rows.settled,
+    )
+
+
+def reap_jobs(*, limit: int = 500) -> Call[list[Reaped]]:
+    return Call(
+        "select tenant_id, job_id, lease, state from jobforge.reap_jobs(%s::integer)",
+        (limit,),
+        rows.reaped,
+    )
+
+
+def _listed(names: Sequence[T] | None) -> list[T] | None:
+    return None if names is None else list(names)

@@ -1,0 +1,317 @@
+"""The seam to Postgres: connections, the tenant of a transaction, and running a Call.
+
+Which functions there are, calls.py knows. Nothing here relies on the state of a session, so all of
+it works through PgBouncer in transaction mode; only LISTEN needs a session, and has a connection of
+its own. Every error of the driver becomes one of errors.py here.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.adapt import AdaptersMap
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import tuple_row
+from psycopg.types.json import set_json_loads
+from psycopg_pool import AsyncConnectionPool
+
+from jobforge import jsonb
+from jobforge.calls import Call
+from jobforge.config import masked
+from jobforge.errors import (
+    ConfigError,
+    Conflict,
+    Invalid,
+    JobForgeError,
+    Unavailable,
+    from_sqlstate,
+)
+from jobforge.inspection import Inspection, inspect
+
+T = TypeVar("T")
+
+# Rows of a connection that is not ours come as it likes; calls ask for tuples by themselves.
+Connection = psycopg.Connection[Any]
+AsyncConnection = psycopg.AsyncConnection[Any]
+
+# A peer that has vanished is noticed within 15 s or so, rather than after hours.
+_NETWORK = {
+    "application_name": "jobforge",
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 15_000,
+}
+_SET_LOCAL = "select set_config(%s, %s, true)"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """What our sessions may take, in seconds; 0 is no limit.
+
+    They are asked for when a session starts. A pooler refuses such parameters, so behind one they
+    are settings of the login: `alter role worker set lock_timeout = '2s'`.
+    """
+
+    statement_s: float = 30
+    lock_s: float = 2
+    idle_in_transaction_s: float = 10
+
+    def options(self) -> str:
+        settings = {
+            "statement_timeout": self.statement_s,
+            "lock_timeout": self.lock_s,
+            "idle_in_transaction_session_timeout": self.idle_in_transaction_s,
+        }
+        return " ".join(f"-c {name}={int(value * 1000)}" for name, value in settings.items())
+
+
+DEFAULT_TIMEOUTS = Timeouts()
+
+
+class Database:
+    """A pool of connections to one database, for async code.
+
+    `behind_pooler` is for PgBouncer in transaction mode: no start-up options and no prepared
+    statements. LISTEN cannot go through it; `listen_url` leads past it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        size: int = 10,
+        behind_pooler: bool = False,
+        listen_url: str | None = None,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+    ) -> None:
+        self._settings = _settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
+        self._listen_settings = self._settings
+        if listen_url:
+            self._listen_settings = _settings(listen_url, behind_pooler=False, timeouts=timeouts)
+        self.can_listen = bool(listen_url) or not behind_pooler
+        self._pool = AsyncConnectionPool(
+            connection_class=psycopg.AsyncConnection[Any],
+            kwargs=self._settings,
+            min_size=1,
+            max_size=size,
+            open=False,
+        )
+
+    async def open(self) -> None:
+        """Raises Unavailable at once, and says why, when the database cannot be reached."""
+        with _Explained():
+            # The pool would try again in silence until its time is up.
+            await (await psycopg.AsyncConnection.connect(**self._settings)).close()
+            await self._pool.open(wait=True)
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def run(self, call: Call[T]) -> T:
+        """The call in a transaction of its own: one round trip."""
+        async with self.connection() as conn:
+            return await arun(conn, call)
+
+    @asynccontextmanager
+    async def tenant(self, tenant_id: UUID) -> AsyncIterator["Scope"]:
+        """A transaction in the name of a tenant: commits at the end, rolls back on an error."""
+        async with self.connection() as conn:
+            with _Explained() as explained:
+                try:
+                    # What opens the transaction travels with the first call.
+                    async with conn.pipeline():
+                        await conn.execute("begin")
+                        await conn.execute(_SET_LOCAL, ("app.tenant_id", str(tenant_id)))
+                        with explained.except_from_body():
+                            yield Scope(conn)
+                        await conn.execute("commit")
+                finally:
+                    await _roll_back(conn)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection]:
+        """A connection of the pool, in autocommit, for a transaction of the caller's own."""
+        with _Explained():
+            conn = await self._pool.getconn()
+        try:
+            yield conn
+        finally:
+            await self._pool.putconn(conn)
+
+    @asynccontextmanager
+    async def listen(self, *channels: str) -> AsyncIterator[AsyncIterator[str]]:
+        """The names of channels as they are notified, on a connection of its own."""
+        if not self.can_listen:
+            raise ConfigError(
+                "LISTEN does not work through a pooler",
+                hint="give a URL that leads to Postgres itself, or rely on polling",
+            )
+        with _Explained():
+            conn = await psycopg.AsyncConnection.connect(**self._listen_settings)
+        async with conn:
+            with _Explained():
+                for channel in channels:
+                    await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+            async with aclosing(_notified(conn)) as names:
+                yield names
+
+    async def inspect(self) -> Inspection:
+        """What the server is like, and what this login may do there."""
+        async with self.connection() as conn:
+            return await arun(conn, inspect(conn.info.backend_pid))
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """An open transaction; the first call also carries what opened it."""
+
+    connection: AsyncConnection
+
+    async def run(self, call: Call[T]) -> T:
+        return await arun(self.connection, call)
+
+
+@contextmanager
+def connect(
+    url: str, *, behind_pooler: bool = False, timeouts: Timeouts = DEFAULT_TIMEOUTS
+) -> Iterator[Connection]:
+    """A connection for code that is not async, in autocommit; closed at the end."""
+    settings = _settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
+    with _Explained():
+        conn: Connection = psycopg.connect(**settings)
+    with conn:
+        yield conn
+
+
+@contextmanager
+def tenant(conn: Connection, tenant_id: UUID) -> Iterator[None]:
+    """A transaction in the name of a tenant, on a connection of `connect`."""
+    with _Explained() as explained, conn.transaction():
+        conn.execute(_SET_LOCAL, ("app.tenant_id", str(tenant_id)))
+        with explained.except_from_body():
+            yield
+
+
+def run(conn: Connection, call: Call[T]) -> T:
+    """The call on any connection: within its transaction, or in one of its own."""
+    cursor = psycopg.Cursor(conn, row_factory=tuple_row)
+    with _Explained():
+        if not call.settings:
+            cursor.execute(call.sql, call.parameters, binary=True)
+            return call.decode(cursor.fetchall())
+        with conn.pipeline():
+            for setting in call.settings:
+                conn.execute(_SET_LOCAL, setting)
+            cursor.execute(call.sql, call.parameters, binary=True)
+        return call.decode(cursor.fetchall())
+
+
+async def arun(conn: AsyncConnection, call: Call[T]) -> T:
+    """As `run`, for async connections."""
+    cursor = psycopg.AsyncCursor(conn, row_factory=tuple_row)
+    with _Explained():
+        if not call.settings:
+            await cursor.execute(call.sql, call.parameters, binary=True)
+            return call.decode(await cursor.fetchall())
+        async with conn.pipeline():
+            for setting in call.settings:
+                await conn.execute(_SET_LOCAL, setting)
+            await cursor.execute(call.sql, call.parameters, binary=True)
+        return call.decode(await cursor.fetchall())
+
+
+async def _roll_back(conn: AsyncConnection) -> None:
+    if not conn.closed:
+        await conn.rollback()
+
+
+async def _notified(conn: AsyncConnection) -> AsyncGenerator[str, None]:
+    with _Explained():
+        async for notice in conn.notifies():
+            yield notice.channel
+
+
+def _settings(url: str, *, behind_pooler: bool, timeouts: Timeouts) -> dict[str, Any]:
+    """What psycopg.connect is given. What the URL itself says goes before our own wishes."""
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise ConfigError(f"the database URL is wrong: {masked(str(error)).strip()}") from error
+    settings = {**_NETWORK, **given, "autocommit": True, "context": _ADAPTERS}
+    if behind_pooler:
+        return {**settings, "prepare_threshold": None}
+    options = f"{timeouts.options()} {given.get('options') or ''}"
+    return {**settings, "options": options.strip()}
+
+
+def _adapters() -> AdaptersMap:
+    adapters = AdaptersMap(psycopg.adapters)
+    set_json_loads(jsonb.decode, adapters)
+    return adapters
+
+
+_ADAPTERS = _adapters()
+
+
+class _Explained:
+    """Within it, errors of the driver are raised as ours."""
+
+    __slots__ = ("_from_body",)
+
+    def __init__(self) -> None:
+        self._from_body: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None or error is self._from_body:
+            return
+        explanation = _explanation(error)
+        if explanation is not None:
+            raise explanation from error
+
+    @contextmanager
+    def except_from_body(self) -> Iterator[None]:
+        """What the caller's own code raises may be an error of another database's driver."""
+        try:
+            yield
+        except BaseException as error:
+            self._from_body = error
+            raise
+
+
+def _explanation(error: BaseException) -> JobForgeError | None:
+    if isinstance(error, UnicodeEncodeError):
+        return Invalid(f"a text cannot be sent: {error}")
+    if isinstance(error, psycopg.errors.PipelineAborted):
+        return Conflict("an earlier call of this transaction has failed")
+    if isinstance(error, psycopg.Error):
+        return _explanation_of_driver(error)
+    return None
+
+
+def _explanation_of_driver(error: psycopg.Error) -> JobForgeError | None:
+    diagnosis = error.diag
+    message = diagnosis.message_primary or " ".join(str(error).split())
+    if isinstance(error, psycopg.DataError):
+        return Invalid(message)
+    if diagnosis.sqlstate is not None:
+        return from_sqlstate(diagnosis.sqlstate, message, diagnosis.message_detail)
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return Unavailable(masked(message))
+    return None  # a fault of the calling code, such as a wrong number of parameters

@@ -1,0 +1,361 @@
+"""The engine's words as data: what its functions take and what they answer.
+
+Owns no behaviour beyond being written as JSON. Calls are made in calls.py. Rows that pass by the
+thousand are NamedTuples, because a frozen dataclass takes ten times as long to make; the rest are
+frozen dataclasses.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+from uuid import UUID
+
+from jobforge.errors import Json
+
+
+class State(StrEnum):
+    """Where a job stands. `canceling` is a running job that was asked to stop."""
+
+    SCHEDULED = "scheduled"
+    BLOCKED = "blocked"
+    QUEUED = "queued"
+    RUNNING = "running"
+    CANCELING = "canceling"
+    SUCCEEDED = "succeeded"
+    CANCELED = "canceled"
+    DEAD = "dead"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    CRASHED = "crashed"
+    LEASE_LOST = "lease_lost"
+    CANCELED = "canceled"
+    RELEASED = "released"
+    SNOOZED = "snoozed"
+
+
+class EnqueueStatus(StrEnum):
+    CREATED = "created"
+    EXISTING = "existing"  # the job that holds the idempotency key
+    REPLACED = "replaced"  # that job had not started, and now has the new content
+
+
+class JobRequest(NamedTuple):
+    """A job to be enqueued. What is None is not given; docs/sql.md explains each field."""
+
+    definition: str
+    payload: dict[str, Json] | None = None
+    version: int | None = None
+    queue: str | None = None
+    priority: int | None = None
+    run_at: datetime | None = None
+    delay_s: float | None = None
+    expires_at: datetime | None = None
+    expires_in_s: float | None = None
+    max_attempts: int | None = None
+    timeout_s: int | None = None
+    key: str | None = None
+    key_mode: str | None = None
+    key_window_s: float | None = None
+    on_conflict: str | None = None
+    limit_key: str | None = None
+    tags: Sequence[str] | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+    created_by: str | None = None
+    artifact_ref: str | None = None
+    far_future: bool | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return _given(self._fields, self)
+
+
+class Enqueued(NamedTuple):
+    job_id: UUID
+    status: EnqueueStatus
+
+
+class Token(NamedTuple):
+    """What proves to the engine, together with the worker's id, that a job is still held."""
+
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+
+
+class ClaimedJob(NamedTuple):
+    """A job that this worker holds, with everything that its run needs."""
+
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+    lease_expires_at: datetime
+    definition: str
+    version: int
+    queue: str
+    priority: int
+    attempt: int
+    max_attempts: int
+    timeout_s: int | None
+    created_at: datetime
+    run_at: datetime
+    queued_at: datetime
+    started_at: datetime
+    source: str
+    source_ref: str | None
+    correlation_id: str | None
+    traceparent: str | None
+    idempotency_key: str | None
+    limit_key: str | None
+    tags: list[str] | None
+    artifact_ref: str | None
+    flags: int
+    payload: dict[str, Json]
+
+    @property
+    def token(self) -> Token:
+        return Token(self.tenant_id, self.job_id, self.lease)
+
+
+class OutcomeReport(NamedTuple):
+    """How an attempt ended, for complete_jobs. What is None is not given."""
+
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+    outcome: Outcome
+    started_at: datetime | None = None  # as claimed: spares the engine a search in its history
+    result: Json = None
+    error: dict[str, Json] | None = None
+    reason: str | None = None
+    final: bool | None = None
+    retry_in_s: float | None = None
+    run_at: datetime | None = None
+    artifact_ref: str | None = None
+    exit_code: int | None = None
+    pid: int | None = None
+    peak_memory_bytes: int | None = None
+    cpu_ms: int | None = None
+    stdout_tail: str | None = None
+    stderr_tail: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return _given(self._fields, self)
+
+
+class Settled(NamedTuple):
+    """What became of an outcome. A repeated report is `ok` too, but its state is not told again."""
+
+    job_id: UUID
+    lease: int
+    is_lost: bool
+    state: State | None
+
+
+class Reaped(NamedTuple):
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+    state: State
+
+
+class BeatStatus(StrEnum):
+    OK = "ok"
+    CANCEL = "cancel"
+    LOST = "lost"
+
+
+class WorkerCommand(StrEnum):
+    """What a heartbeat tells the worker about itself."""
+
+    OK = "ok"
+    DRAIN = "drain"
+    STOP = "stop"
+    UNKNOWN = "unknown"  # it is not registered, and should be
+
+
+class Beat(NamedTuple):
+    job_id: UUID
+    lease: int
+    status: BeatStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    command: WorkerCommand
+    jobs: list[Beat]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs of a tenant; all that is given must hold. `failed` is a state here too."""
+
+    state: str | Sequence[str] | None = None
+    definition: str | None = None
+    queue: str | None = None
+    tag: str | None = None
+    source: str | None = None
+    key: str | None = None
+    correlation_id: str | None = None
+    fingerprint: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        names = [field.name for field in fields(self)]
+        return _given(names, [getattr(self, name) for name in names])
+
+
+@dataclass(frozen=True, slots=True)
+class JobListing:
+    """A job as a list shows it."""
+
+    id: UUID
+    state: State
+    definition: str
+    version: int
+    queue: str
+    priority: int
+    attempt: int
+    max_attempts: int
+    created_at: datetime
+    run_at: datetime
+    queued_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    worker_id: UUID | None
+    source: str
+    source_ref: str | None
+    correlation_id: str | None
+    idempotency_key: str | None
+    tags: list[str] | None
+    fingerprint: str | None
+    error: dict[str, Json] | None
+    retry_of: UUID | None
+    created_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Job(JobListing):
+    """A job with all its fields."""
+
+    tenant_id: UUID
+    lease: int
+    heartbeat_at: datetime | None
+    lease_expires_at: datetime | None
+    cancel_requested_at: datetime | None
+    cancel_reason: str | None
+    expires_at: datetime | None
+    timeout_s: int | None
+    limit_key: str | None
+    traceparent: str | None
+    artifact_ref: str | None
+    payload: dict[str, Json]
+    result: Json
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One lease of a job. The one in progress has neither outcome nor end."""
+
+    job_id: UUID
+    attempt: int
+    lease: int
+    worker_id: UUID
+    definition: str
+    version: int
+    queue: str
+    queued_at: datetime | None
+    started_at: datetime
+    ended_at: datetime | None
+    outcome: Outcome | None
+    fingerprint: str | None
+    error: dict[str, Json] | None
+    exit_code: int | None
+    pid: int | None
+    peak_memory_bytes: int | None
+    cpu_ms: int | None
+    stdout_tail: str | None
+    stderr_tail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """A point of a job's timeline."""
+
+    at: datetime
+    kind: str
+    actor: str | None
+    data: Json
+
+
+@dataclass(frozen=True, slots=True)
+class JobHistory:
+    """All that is known of a job, oldest first."""
+
+    job: Job
+    attempts: list[Attempt]
+    events: list[JobEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One reason why a job does not run, and what would change that."""
+
+    code: str
+    message: str
+    remedy: str
+    detail: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryLine:
+    """How many jobs of a tenant are in a state, in one queue."""
+
+    queue: str
+    state: State
+    jobs: int
+    oldest_queued_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """A worker as operators see it: live, draining, stopping, stale or stopped."""
+
+    id: UUID
+    state: str
+    host: str | None
+    pid: int | None
+    build: str | None
+    queues: list[str]
+    definitions: list[str] | None
+    slots: int
+    running: int
+    started_at: datetime
+    heartbeat_at: datetime
+    stopped_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPosition:
+    """How far a sweep over all jobs has come, and how many of its last step it changed."""
+
+    after_tenant: UUID | None
+    after_id: UUID | None
+    changed: int
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.after_id is None
+
+
+def _given(names: Sequence[str], values: Sequence[Json]) -> dict[str, Json]:
+    pairs = zip(names, values, strict=True)
+    return {name: value for name, value in pairs if value is not None}

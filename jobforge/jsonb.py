@@ -1,0 +1,80 @@
+"""JSON as Postgres keeps it: written and read by orjson, without losing anything on the way.
+
+orjson alone would write NaN as null and read a long integer as a float. What jsonb or orjson cannot
+hold is refused here, before anything is sent.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from decimal import Decimal
+
+import orjson
+
+from jobforge.errors import Invalid, Json
+
+# What orjson would read as a float starts at 20 digits.
+_LONG_NUMBER = re.compile(rb"\d{19}")
+_MOST_DIGITS_OF_INT = 4300  # Python refuses to parse longer ones
+_DEEPEST = 64  # as the engine has it
+
+
+def encode(value: Json, field: str) -> str:
+    """The value as JSON text that jsonb can hold; Invalid with the field otherwise."""
+    try:
+        # Dataclasses are refused: a NaN within one would go unseen below.
+        text = orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATACLASS)
+    except TypeError as error:
+        raise Invalid(f"{field} cannot be written as JSON: {error}", field=field) from error
+    # Only where these stand in the text can there be a NaN, an infinity or a NUL in the value.
+    if b"null" in text or b"\\u0000" in text:
+        for fault in _faults(value):
+            raise Invalid(f"{field} holds {fault}, which jsonb cannot keep", field=field)
+    return text.decode()
+
+
+def decode(text: str | bytes) -> Json:
+    """The value of JSON text; integers of any length stay exact."""
+    if isinstance(text, str):
+        text = text.encode()
+    if _LONG_NUMBER.search(text):
+        return json.loads(text, parse_int=_integer)
+    return orjson.loads(text)
+
+
+def legible(value: Json, depth: int = 0) -> Json:
+    """The value with whatever jsonb cannot keep put into words: for messages, not for results."""
+    if isinstance(value, str):
+        return value.replace("\0", "\N{REPLACEMENT CHARACTER}").encode(errors="replace").decode()
+    if isinstance(value, dict) and depth < _DEEPEST:
+        return {legible(str(name)): legible(inner, depth + 1) for name, inner in value.items()}
+    if isinstance(value, list | tuple) and depth < _DEEPEST:
+        return [legible(inner, depth + 1) for inner in value]
+    return value if _is_plain(value) else f"<{type(value).__name__}>"
+
+
+def _is_plain(value: Json) -> bool:
+    if isinstance(value, int):
+        return -(2**63) <= value < 2**64
+    return value is None or (isinstance(value, float) and math.isfinite(value))
+
+
+def _faults(value: Json) -> Iterator[str]:
+    if isinstance(value, str):
+        if "\0" in value:
+            yield "the character NUL"
+    elif isinstance(value, float):
+        if not math.isfinite(value):
+            yield f"the number {value}"
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _faults(name)
+            yield from _faults(inner)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _faults(inner)
+
+
+def _integer(digits: str) -> int | Decimal:
+    return int(digits) if len(digits) <= _MOST_DIGITS_OF_INT else Decimal(digits)

@@ -1,0 +1,158 @@
+"""What a call's rows become. Columns come in the order in which calls.py selects them."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, TypeVar, get_args, get_type_hints
+from uuid import UUID
+
+from jobforge.errors import Json
+from jobforge.job import (
+    Attempt,
+    Beat,
+    BeatStatus,
+    ClaimedJob,
+    Enqueued,
+    EnqueueStatus,
+    Explanation,
+    Heartbeat,
+    Job,
+    JobEvent,
+    JobHistory,
+    JobListing,
+    Outcome,
+    Reaped,
+    Settled,
+    State,
+    SummaryLine,
+    SweepPosition,
+    WorkerCommand,
+    WorkerInfo,
+)
+
+# What a column holds is known by its position alone.
+Row = tuple[Any, ...]
+Rows = Sequence[Row]
+T = TypeVar("T")
+
+
+def nothing(_: Rows) -> None:
+    """For functions that return void."""
+
+
+def value(rows: Rows) -> Any:  # noqa: ANN401 - the caller's Call says what it is
+    """The one column of the one row."""
+    return rows[0][0]
+
+
+def state(rows: Rows) -> State:
+    return State(rows[0][0])
+
+
+def state_if_any(rows: Rows) -> State | None:
+    return None if rows[0][0] is None else State(rows[0][0])
+
+
+def enqueued(rows: Rows) -> list[Enqueued]:
+    # The engine answers keys it found taken first; callers get the order of their request.
+    ordered = sorted(rows, key=lambda row: int(row[0]))
+    return [Enqueued(job_id, EnqueueStatus(status)) for _, job_id, status in ordered]
+
+
+def enqueued_one(rows: Rows) -> Enqueued:
+    job_id, status = rows[0]
+    return Enqueued(job_id, EnqueueStatus(status))
+
+
+def claimed(rows: Rows) -> list[ClaimedJob]:
+    return list(map(ClaimedJob._make, rows))
+
+
+def settled(rows: Rows) -> list[Settled]:
+    return [
+        Settled(job_id, lease, status == "lost", State(state) if state else None)
+        for job_id, lease, status, state in rows
+    ]
+
+
+def reaped(rows: Rows) -> list[Reaped]:
+    return [
+        Reaped(tenant_id, job_id, lease, State(state)) for tenant_id, job_id, lease, state in rows
+    ]
+
+
+def beat(rows: Rows) -> BeatStatus:
+    return BeatStatus(rows[0][0])
+
+
+def heartbeat(rows: Rows) -> Heartbeat:
+    command = WorkerCommand.UNKNOWN
+    jobs = []
+    for job_id, lease, status in rows:
+        if job_id is None:  # the row that speaks of the worker itself
+            command = WorkerCommand(status)
+        else:
+            jobs.append(Beat(job_id, lease, BeatStatus(status)))
+    return Heartbeat(command, jobs)
+
+
+def listings(rows: Rows) -> list[JobListing]:
+    return [JobListing(job_id, State(state), *others) for job_id, state, *others in rows]
+
+
+def summary(rows: Rows) -> list[SummaryLine]:
+    return [SummaryLine(queue, State(state), *others) for queue, state, *others in rows]
+
+
+def explanations(rows: Rows) -> list[Explanation]:
+    return [Explanation(*row) for row in rows]
+
+
+def workers(rows: Rows) -> list[WorkerInfo]:
+    return [WorkerInfo(*row) for row in rows]
+
+
+def position(rows: Rows) -> SweepPosition:
+    return SweepPosition(*rows[0])
+
+
+def history(rows: Rows) -> JobHistory:
+    job, attempts, events = rows[0]
+    return JobHistory(
+        _read_job(job), list(map(_read_attempt, attempts)), list(map(_read_event, events))
+    )
+
+
+def _reader(kind: Callable[..., T]) -> Callable[[dict[str, Json]], T]:
+    """Makes a dataclass from a JSON object; members that it has no field for are left out."""
+    converters = {name: _converter(hint) for name, hint in get_type_hints(kind).items()}
+
+    def read(document: dict[str, Json]) -> T:
+        members = ((name, document.get(name), convert) for name, convert in converters.items())
+        return kind(
+            **{
+                name: None if member is None else convert(member)
+                for name, member, convert in members
+            }
+        )
+
+    return read
+
+
+def _converter(hint: Any) -> Callable[[Json], Json]:  # noqa: ANN401 - a type as hints spell it
+    parts = get_args(hint) or (hint,)
+    return next((_FROM_JSON[part] for part in parts if part in _FROM_JSON), _as_is)
+
+
+def _as_is(document: Json) -> Json:
+    return document
+
+
+_FROM_JSON: dict[Any, Callable[[Json], Json]] = {
+    UUID: UUID,
+    datetime: datetime.fromisoformat,
+    State: State,
+    Outcome: Outcome,
+}
+_read_job = _reader(Job)
+_read_attempt = _reader(Attempt)
+_read_event = _reader(JobEvent)

@@ -1,0 +1,37 @@
+-- Takes the idempotency keys of an enqueue for its jobs. Returns the elements that are not to be inserted,
+-- because another job holds their key: that job, and whether it got the new content. Called by
+-- enqueue_jobs. Raises JF011 where on_conflict is raise.
+create or replace function jobforge.hold_keys(p_tenant_id uuid, p_jobs jsonb, p_first_id uuid)
+returns table (index integer, job_id uuid, status text)
+language plpgsql
+as $$
+declare
+    v_key record;
+begin
+    -- Keys are taken in one order by everybody, so that two batches cannot deadlock.
+    for v_key in
+        select g.*
+          from rows from (jsonb_to_recordset(p_jobs) as (
+                   definition text, key text, key_mode text, key_window_s double precision,
+                   on_conflict text, payload jsonb))
+               with ordinality as g(
+                   definition, key, key_mode, key_window_s, on_conflict, payload, index)
+         where g.key is not null
+         order by split_part(g.definition, '@', 1), g.key, g.index
+    loop
+        index := v_key.index - 1;
+        select r.job_id, r.status into job_id, status
+          from jobforge.reserve_key(
+                   p_tenant_id, split_part(v_key.definition, '@', 1), v_key.key,
+                   coalesce(v_key.key_mode, 'retained'), v_key.key_window_s,
+                   jobforge.nth_id(p_first_id, v_key.index), coalesce(v_key.payload, '{}')) as r;
+        continue when status = 'created';
+        if v_key.on_conflict = 'raise' then
+            perform jobforge.refuse('JF011', 'a job with this idempotency key exists',
+                jsonb_build_object('job_id', job_id, 'key', v_key.key, 'index', index));
+        elsif v_key.on_conflict = 'replace' and jobforge.replace_job(p_tenant_id, job_id, p_jobs -> index) then
+            status := 'replaced';
+        end if;
+        return next;
+    end loop;
+end $$;

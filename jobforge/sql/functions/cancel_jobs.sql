@@ -22,7 +22,7 @@ declare
     v_canceled bigint;
     v_asked bigint;
 begin
-    perform jobforge.check_bulk_limit(p_limit);
+    perform jobforge.check_limit(p_limit, 10000);
     if p_dry_run then
         return (select count(*) from jobforge.matching_jobs(v_tenant, p_filter, p_limit) as m
                   join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = m.job_id

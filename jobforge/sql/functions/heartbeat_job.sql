@@ -16,7 +16,7 @@ begin
       from jobforge.heartbeat_jobs(p_worker_id, jsonb_build_array(jsonb_build_object(
                'tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease)), p_lease_s) as h
      where h.job_id = p_job_id;
-    if v_status = 'lost' then
+    if v_status is distinct from 'ok' and v_status is distinct from 'cancel' then
         perform jobforge.refuse('JF003', 'the lease of this job is lost', jsonb_build_object('job_id', p_job_id));
     end if;
     return v_status;

@@ -23,10 +23,9 @@ declare
     v_tenant uuid := jobforge.tenant();
     v_rows tid[];
 begin
-    if p_worker_id is null or p_lease_s is null or not p_lease_s between 1 and 3600
-       or jsonb_typeof(p_jobs) is distinct from 'array' then
-        perform jobforge.refuse('JF002', 'a heartbeat needs a worker, an array of jobs, and a lease of 1 to 3600 seconds',
-            '{"field": "jobs"}');
+    perform jobforge.check_tokens(p_worker_id, p_jobs);
+    if p_lease_s is null or not p_lease_s between 1 and 3600 then
+        perform jobforge.refuse('JF002', 'a lease lasts 1 to 3600 seconds', '{"field": "lease_s"}');
     end if;
     v_rows := array(
         select j.ctid

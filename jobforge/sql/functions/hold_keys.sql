@@ -7,6 +7,7 @@ language plpgsql
 as $$
 declare
     v_key record;
+    v_is_same boolean;
 begin
     -- Keys are taken in one order by everybody, so that two batches cannot deadlock.
     for v_key in
@@ -20,7 +21,7 @@ begin
          order by split_part(g.definition, '@', 1), g.key, g.index
     loop
         index := v_key.index - 1;
-        select r.job_id, r.status into job_id, status
+        select r.job_id, r.status, r.is_same into job_id, status, v_is_same
           from jobforge.reserve_key(
                    p_tenant_id, split_part(v_key.definition, '@', 1), v_key.key,
                    coalesce(v_key.key_mode, 'retained'), v_key.key_window_s,
@@ -28,7 +29,7 @@ begin
         continue when status = 'created';
         if v_key.on_conflict = 'raise' then
             perform jobforge.refuse('JF011', 'a job with this idempotency key exists',
-                jsonb_build_object('job_id', job_id, 'key', v_key.key, 'index', index));
+                jsonb_build_object('job_id', job_id, 'key', v_key.key, 'index', index, 'same_payload', v_is_same));
         elsif v_key.on_conflict = 'replace' and jobforge.replace_job(p_tenant_id, job_id, p_jobs -> index) then
             status := 'replaced';
         end if;

@@ -24,9 +24,7 @@ as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
 begin
-    if p_limit is null or p_limit not between 1 and 200 then
-        perform jobforge.refuse('JF002', 'limit must lie between 1 and 200', '{"field": "limit"}');
-    end if;
+    perform jobforge.check_limit(p_limit, 200);
     return query
     select a.id, case when a.cancel_requested_at is not null and a.state = 'running'
                       then 'canceling' else a.state end,

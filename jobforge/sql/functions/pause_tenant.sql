@@ -4,6 +4,9 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    if p_tenant_id is null then
+        perform jobforge.refuse('JF002', 'tenant_id is required', '{"field": "tenant_id"}');
+    end if;
     insert into jobforge.tenants (id, created_at, updated_at)
     values (p_tenant_id, jobforge.now(), jobforge.now())
     on conflict (id) do nothing;

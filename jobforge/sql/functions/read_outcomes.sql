@@ -1,6 +1,6 @@
 -- The outcomes of a settle call as rows, made fit to be stored: one that cannot be (an unknown outcome, a
--- result beyond 1 MiB or 64 levels) becomes a final failure that says so, and an error beyond
--- 64 KiB keeps its type and the start of its message. Without p_worker_id each names its own.
+-- result beyond 1 MiB or 64 levels, a retry more than a year ahead) becomes a final failure that
+-- says so, and an error beyond 64 KiB or 64 levels keeps its type and the start of its message. Without p_worker_id each names its own.
 create or replace function jobforge.read_outcomes(p_worker_id uuid, p_outcomes jsonb)
 returns table (
     tenant_id uuid, job_id uuid, worker_id uuid, lease bigint, started_at timestamptz, outcome text,
@@ -8,14 +8,15 @@ returns table (
     run_at timestamptz, artifact_ref text, exit_code integer, pid integer,
     peak_memory_bytes bigint, cpu_ms bigint, stdout_tail text, stderr_tail text
 )
-language sql immutable
+language sql stable
 as $$
     select o.tenant_id, o.job_id, coalesce(p_worker_id, o.worker_id), o.lease, o.started_at,
            case when f.fault is null then o.outcome else 'failed' end,
            case when f.fault is null then o.result end,
            case when f.fault is not null
                 then jsonb_build_object('type', f.fault, 'message', f.fault)
-                when pg_column_size(o.error) > 65536
+                when jsonb_typeof(o.error) <> 'object' then jsonb_build_object('message', left(o.error #>> '{}', 8000))
+                when pg_column_size(o.error) > 65536 or jsonb_path_exists(o.error, 'strict $.**{65 to last}')
                 then jsonb_build_object('type', left(o.error ->> 'type', 200), 'truncated', true,
                                         'message', left(o.error ->> 'message', 8000))
                 else o.error end,
@@ -35,6 +36,6 @@ as $$
            when pg_column_size(o.result) > 1048576 then 'ResultTooLarge'
            when jsonb_path_exists(o.result, 'strict $.**{65 to last}') then 'ResultTooDeep'
            when not coalesce(o.retry_in_s, 0) between 0 and 31622400 then 'InvalidRetry'
-           when o.run_at = 'infinity' then 'InvalidRetry'
+           when o.run_at > now() + interval '366 days' then 'InvalidRetry'
      end as fault) as f
 $$;

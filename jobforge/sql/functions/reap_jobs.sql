@@ -1,6 +1,6 @@
 -- Every worker calls this on its tick; no leader is needed. Leases that expired end as lease_lost: the job
 -- waits its ordinary backoff, or is dead, or canceled if that was asked. Jobs past expires_at
--- are canceled. Rows that somebody is settling are skipped. Raises nothing.
+-- are canceled. Rows that somebody is settling are skipped. Raises JF002.
 create or replace function jobforge.reap_jobs(p_limit integer default 500)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql security definer
@@ -18,6 +18,7 @@ declare
     v_lost jsonb;
     v_expired tid[];
 begin
+    perform jobforge.check_limit(p_limit, 5000);
     with expired as materialized (
         select j.tenant_id, j.id, j.worker_id, j.lease
           from jobforge.jobs as j

@@ -1,6 +1,6 @@
 -- Marks waiting jobs anew after limits or pauses changed: a sweep in steps of p_limit rows from a position,
 -- which is returned for the next step (null at the end). Claims are right without it, only
--- slower while they meet many wrongly marked jobs; maintenance and `queues limit` call it.
+-- slower while they meet many wrongly marked jobs; maintenance and `queues limit` call it. Raises JF002.
 create or replace function jobforge.regate_jobs(
     p_limit integer default 5000,
     inout after_tenant uuid default null,
@@ -19,6 +19,7 @@ declare
     v_rows tid[];
     v_seen integer;
 begin
+    perform jobforge.check_limit(p_limit, 50000);
     with seen as materialized (
         select j.ctid as row_id, j.tenant_id, j.id
           from jobforge.jobs as j

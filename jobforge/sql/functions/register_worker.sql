@@ -16,7 +16,8 @@ as $$
 declare
     v_now timestamptz := jobforge.now();
 begin
-    if p_worker_id is null or coalesce(cardinality(p_queues), 0) = 0 or p_slots is null or p_slots < 1 then
+    if p_worker_id is null or coalesce(cardinality(p_queues), 0) = 0 or array_position(p_queues, null) is not null
+       or p_slots is null or p_slots < 1 then
         perform jobforge.refuse('JF002', 'a worker needs an id, queues and slots', '{"field": "worker"}');
     end if;
     insert into jobforge.workers as w (

@@ -1,12 +1,15 @@
 -- Workers hand back jobs they did not finish: queued again at once, the attempt not counted. p_jobs is an
--- array of {tenant_id, job_id, lease}. Answers as complete_jobs does.
+-- array of {tenant_id, job_id, lease}. Answers as complete_jobs does. Raises JF002.
 create or replace function jobforge.release_jobs(p_worker_id uuid, p_jobs jsonb)
 returns table (job_id uuid, lease bigint, status text, state text)
-language sql security definer
+language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
+begin
+    perform jobforge.check_tokens(p_worker_id, p_jobs);
+    return query
     select c.job_id, c.lease, c.status, c.state
       from jobforge.complete_jobs(p_worker_id, (
                select coalesce(jsonb_agg(j.token || '{"outcome": "released"}'), '[]')
-                 from jsonb_array_elements(p_jobs) as j(token))) as c
-$$;
+                 from jsonb_array_elements(p_jobs) as j(token))) as c;
+end $$;

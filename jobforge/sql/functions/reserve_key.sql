@@ -1,4 +1,5 @@
--- Takes an idempotency key for the job p_job_id, or tells which job holds it. A key is held until
+-- Takes an idempotency key for the job p_job_id, or tells which job holds it, and
+-- whether that was enqueued with the same payload. A key is held until
 -- it expires; one taken with mode 'active' only while its job can still run. Called by
 -- enqueue_jobs. Waits for a transaction in flight that takes the same key.
 create or replace function jobforge.reserve_key(
@@ -9,23 +10,24 @@ create or replace function jobforge.reserve_key(
     p_window_s double precision,
     p_job_id uuid,
     p_payload jsonb
-) returns table (job_id uuid, status text)
+) returns table (job_id uuid, status text, is_same boolean)
 language plpgsql
 as $$
 declare
     v_now timestamptz := jobforge.now();
     v_expires_at timestamptz := v_now + case p_mode
         when 'window' then make_interval(secs => p_window_s) else interval '30 days' end;
+    v_hash bytea := sha256(convert_to(p_payload::text, 'UTF8'));
     v_held jobforge.idempotency_keys;
 begin
     loop
         insert into jobforge.idempotency_keys as k
                (tenant_id, job_id, created_at, expires_at, while_active, definition, key, payload_hash)
         values (p_tenant_id, p_job_id, v_now, v_expires_at, p_mode = 'active', p_definition, p_key,
-                sha256(convert_to(p_payload::text, 'UTF8')))
+                v_hash)
         on conflict on constraint idempotency_keys_pkey do nothing;
         if found then
-            return query select p_job_id, 'created';
+            return query select p_job_id, 'created', true;
             return;
         end if;
 
@@ -40,7 +42,7 @@ begin
                select from jobforge.jobs as j
                 where j.tenant_id = p_tenant_id and j.id = v_held.job_id and j.state <> 'dead'))
         then
-            return query select v_held.job_id, 'existing';
+            return query select v_held.job_id, 'existing', v_held.payload_hash = v_hash;
             return;
         end if;
 

@@ -23,7 +23,7 @@ declare
     v_filter jsonb := p_filter || '{"state": "dead"}';
     v_revived bigint;
 begin
-    perform jobforge.check_bulk_limit(p_limit);
+    perform jobforge.check_limit(p_limit, 10000);
     if p_rate <= 0 or p_attempts not between 1 and 1000 then
         perform jobforge.refuse('JF002', 'rate must be positive, attempts must lie between 1 and 1000', '{"field": "rate"}');
     elsif p_dry_run then

@@ -281,7 +281,7 @@ create table jobforge.queues (
     paused_at timestamptz,
     updated_at timestamptz not null,
     constraint queues_pkey primary key (name),
-    constraint queue_names_are_names check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$'),
+    constraint queue_names_are_names check (name ~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$'),
     constraint queue_limits_are_positive
         check (max_running > 0 and rate_limit > 0 and rate_period_s > 0 and rate_burst > 0)
 );

@@ -1,0 +1,89 @@
+"""The floor: what Postgres itself takes for the row writes that a job needs, with nothing around them.
+
+Bare tables of the same shape, without tenants' turns, limits, leases' fences, checks, row security or
+partitions, and hand-written batch SQL: a claim updates the row, a completion deletes it, writes it to
+the history and adds an attempt. Any job server that keeps history makes at least these writes.
+"""
+
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+SCHEMA = """
+drop schema if exists floor cascade;
+create schema floor;
+create table floor.jobs (like jobforge.jobs including defaults) with (
+    fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000,
+    autovacuum_vacuum_cost_delay = 0);
+alter table floor.jobs add primary key (tenant_id, id);
+create index on floor.jobs (queue, priority desc, run_at, id) where state = 'queued';
+create index on floor.jobs (lease_expires_at) where state = 'running';
+create table floor.finished_jobs (like jobforge.finished_jobs);
+create index on floor.finished_jobs (tenant_id, id);
+create table floor.attempts (like jobforge.attempts including defaults);
+create index on floor.attempts (tenant_id, job_id, lease);
+"""
+
+# The plan that statistics of a quiet moment would give, as any hand would pin it.
+PLAN = """
+set enable_seqscan = off; set enable_bitmapscan = off; set enable_sort = off;
+set enable_hashjoin = off; set enable_mergejoin = off
+"""
+
+CLAIM = """
+with picked as materialized (
+    select ctid from floor.jobs where queue = %s and state = 'queued'
+     order by priority desc, run_at, id limit %s for update skip locked
+)
+update floor.jobs as j
+   set state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = %s,
+       lease_expires_at = clock_timestamp() + interval '30 seconds',
+       started_at = clock_timestamp(), heartbeat_at = clock_timestamp()
+  from picked where j.ctid = picked.ctid
+returning j.tenant_id, j.id, j.lease, j.lease_expires_at, j.definition, j.version, j.queue,
+          j.priority, j.attempt, j.max_attempts, j.timeout_s, j.created_at, j.run_at, j.queued_at,
+          j.started_at, j.source, j.source_ref, j.correlation_id, j.traceparent,
+          j.idempotency_key, j.limit_key, j.tags, j.artifact_ref, j.flags, j.payload
+"""
+
+COMPLETE = """
+with done as materialized (
+    select * from unnest(%s::uuid[], %s::uuid[]) as t(tenant_id, id)
+), ended as (
+    delete from floor.jobs as j using done as d
+     where j.tenant_id = d.tenant_id and j.id = d.id
+    returning j.*
+), finished as (
+    insert into floor.finished_jobs
+    select tenant_id, id, lease, created_at, run_at, queued_at, started_at, cancel_requested_at,
+           expires_at, clock_timestamp(), worker_id, retry_of, version, attempt, max_attempts,
+           timeout_s, priority, flags, 'succeeded', definition, queue, source, limit_key,
+           idempotency_key, source_ref, correlation_id, traceparent, created_by, cancel_reason,
+           fingerprint, artifact_ref, tags, error, payload, result
+      from ended
+), logged as (
+    insert into floor.attempts (tenant_id, job_id, worker_id, lease, queued_at, started_at,
+                                ended_at, version, attempt, outcome, definition, queue)
+    select tenant_id, id, worker_id, lease, queued_at, started_at, clock_timestamp(), version,
+           attempt, 'succeeded', definition, queue
+      from ended
+)
+select count(*) from ended
+"""
+
+COPY = "copy floor.jobs (tenant_id, id, created_at, run_at, queued_at, version, max_attempts, state, \
+definition, queue, payload) from stdin"
+
+
+def drain(conn: psycopg.Connection[Any], worker: UUID, jobs: int, batch: int) -> int:
+    """Claims and completes until `jobs` are done or none is left; returns how many were."""
+    conn.execute(PLAN, prepare=False)
+    done = 0
+    while done < jobs:
+        rows = conn.execute(CLAIM, ["default", batch, worker], binary=True).fetchall()
+        if not rows:
+            break
+        conn.execute(COMPLETE, [[row[0] for row in rows], [row[1] for row in rows]])
+        done += len(rows)
+    return done

@@ -1,0 +1,433 @@
+"""What the SQL functions cost: `make bench-sql`.
+
+Every figure is a ratio of two things measured in turn in one run on one durable Postgres, the median of
+several rounds: the machine may be noisy, both sides have the same noise. `--quick` runs all of it
+with small counts, to show that it works.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4, uuid5
+
+import floor
+import orjson
+import psycopg
+
+from jobforge.embedded import Embedded
+from jobforge.migrate import migrate
+from jobforge.schema import SQL
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+BATCH = 500
+SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
+CLAIM = "select * from jobforge.claim_jobs(%s, '{default}', array[%s::integer])"
+COMPLETE = "select * from jobforge.complete_jobs(%s, %s::jsonb)"
+ENQUEUE = "select count(*) from jobforge.enqueue_jobs(%s::jsonb, %s)"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One result: a ratio (or milliseconds) with its target and the spread over the rounds."""
+
+    name: str
+    value: float
+    target: float
+    spread: float
+    note: str
+    lower_is_better: bool = False
+
+    @property
+    def is_met(self) -> bool:
+        return self.value <= self.target if self.lower_is_better else self.value >= self.target
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The counts of a run."""
+
+    rounds: int
+    drain: int
+    small: int
+    large: int
+    tenants: int
+    queued_of_tenants: int
+    history: int
+    passing: int
+    bulk: int
+
+
+FULL = Size(
+    rounds=5,
+    drain=20_000,
+    small=10_000,
+    large=1_000_000,
+    tenants=10_000,
+    queued_of_tenants=500_000,
+    history=5_000_000,
+    passing=300_000,
+    bulk=20_000,
+)
+QUICK = Size(
+    rounds=2,
+    drain=1_000,
+    small=500,
+    large=5_000,
+    tenants=100,
+    queued_of_tenants=5_000,
+    history=5_000,
+    passing=5_000,
+    bulk=1_000,
+)
+
+
+def tenant(number: int) -> UUID:
+    """Tenants in an order that has nothing to do with their numbers."""
+    return uuid5(UUID(int=0), str(number))
+
+
+class Bench:
+    """One database, two sides: ours and the floor."""
+
+    def __init__(self, url: str, size: Size) -> None:
+        self.url = url
+        self.size = size
+        self.worker = uuid4()
+        self.conn = self.connect()
+
+    def connect(self) -> Connection:
+        conn = psycopg.connect(self.url, autocommit=True)
+        conn.prepare_threshold = 1  # from the second time on: scripts of many commands cannot be prepared
+        return conn
+
+    def clear(self) -> None:
+        self.conn.execute(
+            "truncate jobforge.jobs, jobforge.finished_jobs, jobforge.attempts, jobforge.tenants"
+        )
+        self.conn.execute("select jobforge.put_definition('noop', 1, '{\"backoff_base_s\": 0.2}')")
+        self.conn.execute(floor.SCHEMA, prepare=False)
+
+    def fill(self, jobs: int, tenants: int = 1) -> None:
+        """The same backlog on both sides, by plain inserts: what is measured comes later."""
+        self.conn.execute(
+            """
+            insert into jobforge.jobs (tenant_id, id, created_at, run_at, queued_at, version,
+                                       max_attempts, state, definition, queue, payload)
+            select t.ids[1 + n %% cardinality(t.ids)], jobforge.nth_id(f.id, n), now(), now(), now(),
+                   1, 5, 'queued', 'noop', 'default', jsonb_build_object('n', n)
+              from (select %s::uuid[] as ids) as t, (select jobforge.uuid7() as id) as f,
+                   generate_series(1, %s) as n
+            """,
+            [[tenant(number) for number in range(tenants)], jobs],
+        )
+        self.conn.execute("insert into floor.jobs select * from jobforge.jobs")
+        self.settle_down()
+
+    def settle_down(self) -> None:
+        for table in ("jobforge.jobs", "floor.jobs", "jobforge.finished_jobs"):
+            self.conn.execute(f"vacuum analyze {table}".encode())
+        self.conn.execute("checkpoint")
+
+    def ours(self, jobs: int) -> float:
+        """Claims and completes so many jobs; returns jobs per second."""
+        return self._rate(jobs, lambda conn: drain(conn, self.worker, jobs))
+
+    def floor(self, jobs: int) -> float:
+        return self._rate(jobs, lambda conn: floor.drain(conn, self.worker, jobs, BATCH))
+
+    def _rate(self, jobs: int, work: Callable[[Connection], int]) -> float:
+        with self.connect() as conn:
+            start = time.perf_counter()
+            done = work(conn)
+            elapsed = time.perf_counter() - start
+        if done < jobs:
+            raise RuntimeError(f"{jobs} jobs were to be done, {done} were")
+        return done / elapsed
+
+    def compare(self, ours: Callable[[], float], other: Callable[[], float]) -> list[float]:
+        """Ratios of as many rounds as the size says, the two sides in turn."""
+        ratios = []
+        for number in range(self.size.rounds):
+            sides = (ours, other) if number % 2 else (other, ours)
+            first, second = (side() for side in sides)
+            ratios.append(second / first if number % 2 == 0 else first / second)
+        return ratios
+
+
+def drain(conn: Connection, worker: UUID, jobs: int, failing: int = 0) -> int:
+    """Claims and completes until `jobs` are done or none is left; every `failing`th fails once."""
+    done = 0
+    while done < jobs:
+        rows = conn.execute(CLAIM, [worker, min(BATCH, jobs - done)], binary=True).fetchall()
+        if not rows:
+            break
+        outcomes = [
+            {
+                "tenant_id": row[0],
+                "job_id": row[1],
+                "lease": row[2],
+                "started_at": row[14],
+                "outcome": "failed"
+                if failing and number % failing == 0 and row[8] == 1
+                else "succeeded",
+            }
+            for number, row in enumerate(rows)
+        ]
+        answers = conn.execute(COMPLETE, [worker, orjson.dumps(outcomes).decode()]).fetchall()
+        if any(answer[2] != "ok" for answer in answers):
+            raise RuntimeError("a completion was refused")
+        done += sum(outcome["outcome"] == "succeeded" for outcome in outcomes)
+    return done
+
+
+def figure(name: str, ratios: list[float], target: float, note: str = "") -> Figure:
+    return Figure(name, statistics.median(ratios), target, max(ratios) - min(ratios), note)
+
+
+def one_tenant(bench: Bench) -> Iterator[Figure]:
+    size = bench.size
+    bench.clear()
+    bench.fill(size.drain * size.rounds)
+    rates: list[float] = []
+
+    def ours() -> float:
+        rates.append(bench.ours(size.drain))
+        return rates[-1]
+
+    ratios = bench.compare(ours, lambda: bench.floor(size.drain))
+    yield figure(
+        "claim + complete, 1 tenant, of the floor",
+        ratios,
+        0.7,
+        f"{statistics.median(rates):,.0f} jobs/s",
+    )
+
+
+def many_tenants(bench: Bench) -> Iterator[Figure]:
+    size = bench.size
+    bench.clear()
+    bench.fill(size.queued_of_tenants, size.tenants)
+    ratios = bench.compare(lambda: bench.ours(size.drain), lambda: bench.floor(size.drain))
+    yield figure(
+        f"the same, {size.tenants:,} tenants, {size.queued_of_tenants:,} queued", ratios, 0.5
+    )
+
+
+def backlog(bench: Bench) -> Iterator[Figure]:
+    """Each round drains a little from a small and from a large backlog."""
+    size = bench.size
+    ratios = []
+    for number in range(size.rounds):
+        rates = {}
+        order = (size.small, size.large) if number % 2 else (size.large, size.small)
+        for jobs in order:
+            bench.clear()
+            bench.fill(jobs)
+            rates[jobs] = bench.ours(size.small)
+        ratios.append(rates[size.large] / rates[size.small])
+    yield figure(f"rate with {size.large:,} queued, of that with {size.small:,}", ratios, 0.9)
+
+
+def history(bench: Bench) -> Iterator[Figure]:
+    size = bench.size
+    bench.clear()
+    bench.fill(size.small)
+    without = [bench.ours(size.small)]
+    for _ in range(size.rounds - 1):
+        bench.clear()
+        bench.fill(size.small)
+        without.append(bench.ours(size.small))
+    bench.clear()
+    add_history(bench)
+    ratios = []
+    for rate in without:
+        bench.conn.execute("truncate jobforge.jobs, floor.jobs")
+        bench.fill(size.small)
+        ratios.append(bench.ours(size.small) / rate)
+    yield figure(f"rate with {size.history:,} finished, of that with none", ratios, 0.9)
+    yield from listing(bench)
+
+
+def add_history(bench: Bench) -> None:
+    """Finished jobs of 100 tenants over 60 days, each day in its partition."""
+    bench.conn.execute(
+        """
+        create or replace function jobforge.now() returns timestamptz language sql
+        as 'select clock_timestamp() - interval ''59 days'''
+        """
+    )
+    bench.conn.execute("select jobforge.ensure_partitions(66)")
+    bench.conn.execute((SQL / "functions" / "now.sql").read_bytes())
+    bench.conn.execute(
+        """
+        insert into jobforge.finished_jobs (
+               tenant_id, id, lease, created_at, run_at, queued_at, started_at, finished_at,
+               worker_id, version, attempt, max_attempts, priority, flags, state, definition,
+               queue, source, payload)
+        select t.ids[1 + n %% 100], jobforge.nth_id(f.id, n), 1, f.at, f.at, f.at, f.at,
+               now() - interval '59 days' * n / %s, t.ids[1], 1, 1, 5, 0, 0, 'succeeded', 'noop',
+               'default', 'manual', '{"n": 1}'
+          from (select %s::uuid[] as ids) as t, (select jobforge.uuid7() as id, now() as at) as f,
+               generate_series(1, %s) as n
+        """,
+        [bench.size.history, [tenant(number) for number in range(100)], bench.size.history],
+    )
+    bench.settle_down()
+
+
+def listing(bench: Bench) -> Iterator[Figure]:
+    """A page of one tenant's jobs out of the history made above."""
+    times = []
+    query = "select count(*) from jobforge.list_jobs('{}', 50, null, %s)"
+    for number in range(20):
+        start = time.perf_counter()
+        row = bench.conn.execute(query, [tenant(number % 7)]).fetchone()
+        times.append((time.perf_counter() - start) * 1000)
+        if row != (50,):
+            raise RuntimeError(f"a page had {row} jobs")
+    yield Figure(
+        "listing 50 jobs of a tenant over 60 days, ms",
+        statistics.median(times),
+        5,
+        max(times) - min(times),
+        "first call plans the query",
+        lower_is_better=True,
+    )
+
+
+def held_snapshot(bench: Bench) -> Iterator[Figure]:
+    for tenants in (1, 1_000):
+        yield from pass_jobs(bench, tenants)
+
+
+def pass_jobs(bench: Bench, tenants: int) -> Iterator[Figure]:
+    """Jobs come and go, one in ten fails once, claims come back empty, and nothing can be cleaned."""
+    size = bench.size
+    bench.clear()
+    bench.settle_down()
+    tenants = min(tenants, size.passing // 50)
+    step = size.passing // 50
+    rates = []
+    with hold_snapshot(bench), bench.connect() as conn:
+        for _ in range(50):
+            for number in range(tenants):
+                jobs = [{"definition": "noop", "payload": {"n": 1}}] * (step // tenants)
+                conn.execute(ENQUEUE, [orjson.dumps(jobs).decode(), tenant(number)])
+            start = time.perf_counter()
+            done = drain(conn, bench.worker, step, failing=10)
+            rates.append(done / (time.perf_counter() - start))
+    first, last = statistics.median(rates[:5]), statistics.median(rates[-5:])
+    yield Figure(
+        f"held snapshot, {tenants:,} tenants: last tenth of the first, {size.passing:,} jobs",
+        last / first,
+        0.8,
+        0,
+        f"{first:,.0f} → {last:,.0f} jobs/s",
+    )
+
+
+@contextmanager
+def hold_snapshot(bench: Bench) -> Iterator[None]:
+    with psycopg.connect(bench.url) as holder:
+        holder.execute("set transaction isolation level repeatable read")
+        holder.execute("select count(*) from jobforge.jobs")
+        yield
+
+
+def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
+    size = bench.size
+    bench.clear()
+    jobs = [{"definition": "noop", "payload": {"n": n}} for n in range(size.bulk)]
+    document = orjson.dumps(jobs).decode()
+    bench.conn.execute("create table floor.copied (like jobforge.jobs including all)")
+
+    def ours() -> float:
+        start = time.perf_counter()
+        bench.conn.execute(ENQUEUE, [document, tenant(0)])
+        return size.bulk / (time.perf_counter() - start)
+
+    def copied() -> float:
+        now = "2026-01-01 00:00:00+00"
+        start = time.perf_counter()
+        statement = floor.COPY.replace("floor.jobs", "floor.copied")
+        with bench.conn.cursor() as cursor, cursor.copy(statement.encode()) as copy:
+            copy.write(
+                "".join(
+                    f"{tenant(0)}\t{uuid4()}\t{now}\t{now}\t{now}\t1\t5\tqueued\tnoop\tdefault\t"
+                    f'{{"n": {n}}}\n'
+                    for n in range(size.bulk)
+                )
+            )
+        return size.bulk / (time.perf_counter() - start)
+
+    rates: list[float] = []
+
+    def counted() -> float:
+        rates.append(ours())
+        return rates[-1]
+
+    yield figure(
+        f"bulk enqueue of {size.bulk:,}, of COPY into the same shape",
+        bench.compare(counted, copied),
+        0.5,
+        f"{statistics.median(rates):,.0f} jobs/s",
+    )
+
+
+WORKLOADS = {
+    "one_tenant": one_tenant,
+    "many_tenants": many_tenants,
+    "backlog": backlog,
+    "history": history,
+    "held_snapshot": held_snapshot,
+    "bulk_enqueue": bulk_enqueue,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workloads", nargs="*", choices=[*WORKLOADS, []], help="all if none is named")
+    parser.add_argument("--quick", action="store_true", help="small counts: shows that it runs")
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    options = parser.parse_args()
+    figures = []
+    with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
+        Path(folder).chmod(0o755)
+        embedded = Embedded(Path(folder) / "pg", settings=SETTINGS)
+        url = embedded.start()
+        try:
+            with psycopg.connect(url, autocommit=True) as conn:
+                migrate(conn)
+            bench = Bench(url, QUICK if options.quick else FULL)
+            for name in options.workloads or WORKLOADS:
+                print(f"… {name}", file=sys.stderr, flush=True)
+                for result in WORKLOADS[name](bench):
+                    print(line(result), flush=True)
+                    figures.append(result)
+        finally:
+            embedded.stop()
+    if options.json:
+        options.json.write_text(json.dumps([asdict(result) for result in figures], indent=2))
+    return 0 if options.quick or all(result.is_met for result in figures) else 1
+
+
+def line(result: Figure) -> str:
+    mark = "✓" if result.is_met else "✗"
+    sign = "≤" if result.lower_is_better else "≥"
+    return (
+        f"{mark} {result.name:<72} {result.value:6.2f} (target {sign} {result.target}, "
+        f"spread {result.spread:.2f}) {result.note}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

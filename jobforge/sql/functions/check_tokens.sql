@@ -1,0 +1,18 @@
+-- Refuses what is not an array of tokens {tenant_id, job_id, lease} of one worker (JF002).
+create or replace function jobforge.check_tokens(p_worker_id uuid, p_jobs jsonb) returns void
+language plpgsql
+as $$
+begin
+    if p_worker_id is null or jsonb_typeof(p_jobs) is distinct from 'array'
+       or jsonb_array_length(p_jobs) > 5000
+       or jsonb_path_exists(p_jobs, '$[*] ? (@.type() != "object" || !exists(@.tenant_id)
+              || !exists(@.job_id) || !exists(@.lease))')
+    then
+        perform jobforge.refuse('JF002', 'jobs must be an array of at most 5000 objects with tenant_id, job_id and lease, of one worker',
+            '{"field": "jobs"}');
+    end if;
+    perform count(o.lease) from jobforge.read_outcomes(p_worker_id, p_jobs) as o;
+exception
+    when data_exception then
+        perform jobforge.refuse('JF002', 'jobs cannot be read: ' || sqlerrm, '{"field": "jobs"}');
+end $$;

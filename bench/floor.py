@@ -1,8 +1,8 @@
-"""The floor: what Postgres itself takes for the row writes that a job needs, with nothing around them.
+"""The floor: what Postgres itself takes for the row writes that a job needs, and nothing else.
 
-Bare tables of the same shape, without tenants' turns, limits, leases' fences, checks, row security or
-partitions, and hand-written batch SQL: a claim updates the row, a completion deletes it, writes it to
-the history and adds an attempt. Any job server that keeps history makes at least these writes.
+Bare tables of the same shape, without tenants' turns, limits, fences, checks, row security or
+partitions, and hand-written batch SQL: a claim updates the row, a completion deletes it, writes it
+to the history and adds an attempt. Any job server that keeps history makes at least these writes.
 """
 
 from typing import Any
@@ -72,8 +72,10 @@ with done as materialized (
 select count(*) from ended
 """
 
-COPY = "copy floor.jobs (tenant_id, id, created_at, run_at, queued_at, version, max_attempts, state, \
-definition, queue, payload) from stdin"
+COPY = """
+copy floor.copied (tenant_id, id, created_at, run_at, queued_at, version, max_attempts, state,
+                   definition, queue, payload) from stdin
+"""
 
 
 def drain(conn: psycopg.Connection[Any], worker: UUID, jobs: int, batch: int) -> int:

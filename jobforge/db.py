@@ -48,6 +48,7 @@ _NETWORK = {
     "keepalives_count": 2,
     "tcp_user_timeout": 15_000,
 }
+_FAILED_BEFORE = "nothing was done: an earlier call of this transaction has failed"
 _SET_LOCAL = "select set_config(%s, %s, true)"
 
 
@@ -101,6 +102,7 @@ class Database:
             kwargs=self._settings,
             min_size=1,
             max_size=size,
+            timeout=10,
             open=False,
         )
 
@@ -138,9 +140,11 @@ class Database:
                         await conn.execute(_SET_LOCAL, ("app.tenant_id", str(tenant_id)))
                         with explained.except_from_body():
                             yield Scope(conn)
-                        await conn.execute("commit")
+                        commit = await conn.execute("commit")
+                    _check_committed(commit.statusmessage)
                 finally:
-                    await _roll_back(conn)
+                    if not conn.closed:
+                        await conn.rollback()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
@@ -182,6 +186,8 @@ class Scope:
     connection: AsyncConnection
 
     async def run(self, call: Call[T]) -> T:
+        if call.is_for_tenant:  # the calls after it would act for that tenant too
+            raise Conflict("the transaction has its tenant already")
         return await arun(self.connection, call)
 
 
@@ -200,10 +206,18 @@ def connect(
 @contextmanager
 def tenant(conn: Connection, tenant_id: UUID) -> Iterator[None]:
     """A transaction in the name of a tenant, on a connection of `connect`."""
-    with _Explained() as explained, conn.transaction():
-        conn.execute(_SET_LOCAL, ("app.tenant_id", str(tenant_id)))
-        with explained.except_from_body():
-            yield
+    with _Explained() as explained:
+        try:
+            with conn.pipeline():
+                conn.execute("begin")
+                conn.execute(_SET_LOCAL, ("app.tenant_id", str(tenant_id)))
+                with explained.except_from_body():
+                    yield
+                commit = conn.execute("commit")
+            _check_committed(commit.statusmessage)
+        finally:
+            if not conn.closed:
+                conn.rollback()
 
 
 def run(conn: Connection, call: Call[T]) -> T:
@@ -234,9 +248,10 @@ async def arun(conn: AsyncConnection, call: Call[T]) -> T:
         return call.decode(await cursor.fetchall())
 
 
-async def _roll_back(conn: AsyncConnection) -> None:
-    if not conn.closed:
-        await conn.rollback()
+def _check_committed(answer: str | None) -> None:
+    # Where a statement has failed, and the caller passed over it, Postgres answers "ROLLBACK".
+    if answer != "COMMIT":
+        raise Conflict(_FAILED_BEFORE)
 
 
 async def _notified(conn: AsyncConnection) -> AsyncGenerator[str, None]:
@@ -299,7 +314,7 @@ def _explanation(error: BaseException) -> JobForgeError | None:
     if isinstance(error, UnicodeEncodeError):
         return Invalid(f"a text cannot be sent: {error}")
     if isinstance(error, psycopg.errors.PipelineAborted):
-        return Conflict("an earlier call of this transaction has failed")
+        return Conflict(_FAILED_BEFORE)
     if isinstance(error, psycopg.Error):
         return _explanation_of_driver(error)
     return None

@@ -1,6 +1,6 @@
--- Wakes the workers of a queue that a tenant's jobs are about to enter. NOTIFY takes a global lock at commit,
--- so it is left out where a ready job of the last moments shows that they were woken and have
--- not caught up. Called by insert_jobs.
+-- Wakes the workers of a queue that a tenant's jobs are about to enter. NOTIFY takes a global
+-- lock at commit, so it is left out where a ready job of the last moments shows that they were
+-- woken and have not caught up. Called by insert_jobs.
 create or replace function jobforge.announce_queue(
     p_queue text,
     p_tenant_id uuid,

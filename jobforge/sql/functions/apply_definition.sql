@@ -1,6 +1,6 @@
--- Computes the effective settings of all versions of a definition: defaults, then what code registered, then
--- what operators set. Limits come from the newest version. Re-marks running jobs when the key
--- came under limits, so that they count. Raises JF002.
+-- Computes the effective settings of all versions of a definition: defaults, then what code
+-- registered, then what operators set. Limits come from the newest version. Re-marks running jobs
+-- when the key came under limits, so that they count. Raises JF002.
 create or replace function jobforge.apply_definition(p_key text) returns void
 language plpgsql
 as $$
@@ -41,5 +41,6 @@ begin
     perform jobforge.regate_running('definition', null, null, p_key);
 exception
     when check_violation or data_exception then
-        perform jobforge.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm, '{"field": "settings"}');
+        perform jobforge.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm,
+            '{"field": "settings"}');
 end $$;

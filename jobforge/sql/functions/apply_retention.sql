@@ -1,7 +1,7 @@
--- Maintenance calls this: drops history partitions older than p_history_days, and deletes, p_limit rows of each
--- kind at most, dead jobs older than p_dead_days, idempotency keys past their time, and workers
--- gone for a day. Answers what went. Runs as the owner of the tables; a caller while another
--- is at it answers {}. Raises JF002.
+-- Maintenance calls this: drops history partitions older than p_history_days, and deletes,
+-- p_limit rows of each kind at most, dead jobs older than p_dead_days, idempotency keys past
+-- their time, and workers gone for a day. Answers what went. Runs as the owner of the tables; a
+-- caller while another is at it answers {}. Raises JF002.
 create or replace function jobforge.apply_retention(
     p_history_days integer default 14,
     p_dead_days integer default 90,
@@ -20,7 +20,8 @@ declare
 begin
     perform jobforge.check_limit(p_limit, 1000000);
     if p_history_days < 1 or p_dead_days < 1 then
-        perform jobforge.refuse('JF002', 'history is kept for at least one day', '{"field": "history_days"}');
+        perform jobforge.refuse('JF002', 'history is kept for at least one day',
+            '{"field": "history_days"}');
     elsif not pg_try_advisory_xact_lock(hashtextextended('jobforge:partitions', 0)) then
         return '{}';
     end if;

@@ -1,6 +1,6 @@
--- Cancels a job. One that is not running ends at once (a dead one is thereby discarded); a running one is
--- asked to stop, and its worker told. Answers `canceled` or `canceling`; asking again answers
--- the same. Raises JF001, JF004, JF005 (it has succeeded), JF006. Locks the job.
+-- Cancels a job. One that is not running ends at once (a dead one is thereby discarded); a
+-- running one is asked to stop, and its worker told. Answers `canceled` or `canceling`; asking
+-- again answers the same. Raises JF001, JF004, JF005 (it has succeeded), JF006. Locks the job.
 create or replace function jobforge.cancel_job(
     p_job_id uuid,
     p_reason text default null,

@@ -1,6 +1,6 @@
--- Cancels the jobs of a tenant that match a filter (see matching_jobs), p_limit at most; call again until
--- it answers 0. With p_dry_run it only counts, up to p_limit. Finished jobs never match.
--- Raises JF001, JF002, JF006. Locks in order of id; waits for settles in flight.
+-- Cancels the jobs of a tenant that match a filter (see matching_jobs), p_limit at most; call
+-- again until it answers 0. With p_dry_run it only counts, up to p_limit. Finished jobs never
+-- match. Raises JF001, JF002, JF006. Locks in order of id; waits for settles in flight.
 create or replace function jobforge.cancel_jobs(
     p_filter jsonb,
     p_reason text default null,
@@ -23,6 +23,7 @@ declare
     v_asked bigint;
 begin
     perform jobforge.check_limit(p_limit, 10000);
+    perform jobforge.read_filter(p_filter);
     if p_dry_run then
         return (select count(*) from jobforge.matching_jobs(v_tenant, p_filter, p_limit) as m
                   join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = m.job_id

@@ -1,4 +1,5 @@
--- Moves jobs that are not running to finished_jobs as canceled. The rows are locked by the caller.
+-- Moves jobs that are not running to finished_jobs as canceled. The rows are locked by the
+-- caller.
 create or replace function jobforge.cancel_rows(p_rows tid[], p_reason text) returns bigint
 language plpgsql
 as $$

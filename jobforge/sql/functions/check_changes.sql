@@ -1,4 +1,5 @@
--- Refuses changes to a job that are not valid (JF002 with the field, JF007). Called by edit_job and retry_job.
+-- Refuses changes to a job that are not valid (JF002 with the field, JF007). Called by edit_job
+-- and retry_job.
 create or replace function jobforge.check_changes(p_changes jsonb) returns void
 language plpgsql
 as $$

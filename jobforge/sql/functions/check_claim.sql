@@ -1,5 +1,5 @@
--- Refuses a claim that cannot be right: JF012 outside READ COMMITTED (a cap is counted by a statement that
--- must see what others committed meanwhile), JF002 for arguments out of bounds.
+-- Refuses a claim that cannot be right: JF012 outside READ COMMITTED (a cap is counted by a
+-- statement that must see what others committed meanwhile), JF002 for arguments out of bounds.
 create or replace function jobforge.check_claim(
     p_worker_id uuid,
     p_queues text[],
@@ -10,7 +10,8 @@ language plpgsql
 as $$
 begin
     if current_setting('transaction_isolation') <> 'read committed' then
-        perform jobforge.refuse('JF012', 'jobs can be claimed only in a READ COMMITTED transaction');
+        perform jobforge.refuse('JF012',
+            'jobs can be claimed only in a READ COMMITTED transaction');
     elsif p_worker_id is null then
         perform jobforge.refuse('JF002', 'worker_id is required', '{"field": "worker_id"}');
     elsif coalesce(cardinality(p_queues), 0) not between 1 and 100 or array_position(p_queues, null) is not null then
@@ -18,7 +19,9 @@ begin
     elsif cardinality(p_limits) is distinct from cardinality(p_queues)
           or exists (select from unnest(p_limits) as l where l is null or l not between 0 and 5000)
           or (select sum(l) from unnest(p_limits) as l) not between 1 and 5000 then
-        perform jobforge.refuse('JF002', 'limits must hold one number for each queue, 1 to 5000 in all', '{"field": "limits"}');
+        perform jobforge.refuse('JF002',
+            'limits must hold one number for each queue, 1 to 5000 in all',
+            '{"field": "limits"}');
     elsif p_lease_s is null or not p_lease_s between 1 and 3600 then
         perform jobforge.refuse('JF002', 'a lease lasts 1 to 3600 seconds', '{"field": "lease_s"}');
     end if;

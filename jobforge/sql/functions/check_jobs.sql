@@ -1,5 +1,5 @@
--- Refuses an enqueue with a wrong field (JF002 with field and index) or with a payload too large or too deep
--- (JF007). Called by enqueue_jobs. Jobs with the same options are checked once.
+-- Refuses an enqueue with a wrong field (JF002 with field and index) or with a payload too large
+-- or too deep (JF007). Called by enqueue_jobs. Jobs with the same options are checked once.
 create or replace function jobforge.check_jobs(p_jobs jsonb) returns void
 language plpgsql
 as $$
@@ -8,7 +8,8 @@ declare
     v_fault record;
 begin
     if jsonb_typeof(p_jobs) is distinct from 'array' or jsonb_array_length(p_jobs) > 50000 then
-        perform jobforge.refuse('JF002', 'jobs must be a JSON array of at most 50000 objects', '{"field": "jobs"}');
+        perform jobforge.refuse('JF002', 'jobs must be a JSON array of at most 50000 objects',
+            '{"field": "jobs"}');
     end if;
     -- Array, element, payload: 64 levels in that are 66 in all.
     if jsonb_path_exists(p_jobs, 'strict $.**{67 to last}') then

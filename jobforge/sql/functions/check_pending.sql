@@ -1,7 +1,7 @@
 -- Refuses an enqueue that would take a tenant past its pending limit (JF008, with the depth).
--- Counted exactly up to 10,000. Above that a count costs milliseconds, so this session keeps
--- its last one for five seconds and adds what it has enqueued since. Committed rows and those
--- of this transaction count; two transactions in flight do not see each other.
+-- Counted exactly up to 10,000. Above that a count costs milliseconds, so this session keeps its
+-- last one for five seconds and adds what it has enqueued since. Committed rows and those of this
+-- transaction count; two transactions in flight do not see each other.
 create or replace function jobforge.check_pending(
     p_tenant_id uuid,
     p_limit integer,

@@ -16,6 +16,8 @@ begin
     end if;
     if p_settings ? 'queue' and (jsonb_typeof(p_settings -> 'queue') <> 'string'
                                  or p_settings ->> 'queue' !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$') then
-        perform jobforge.refuse('JF002', 'queue must be a name of at most 50 letters, digits and _ . : -', '{"field": "queue"}');
+        perform jobforge.refuse('JF002',
+            'queue must be a name of at most 50 letters, digits and _ . : -',
+            '{"field": "queue"}');
     end if;
 end $$;

@@ -8,7 +8,8 @@ begin
        or jsonb_path_exists(p_jobs, '$[*] ? (@.type() != "object" || !exists(@.tenant_id)
               || !exists(@.job_id) || !exists(@.lease))')
     then
-        perform jobforge.refuse('JF002', 'jobs must be an array of at most 5000 objects with tenant_id, job_id and lease, of one worker',
+        perform jobforge.refuse('JF002',
+            'jobs must be an array of at most 5000 objects with tenant_id, job_id and lease, of one worker',
             '{"field": "jobs"}');
     end if;
     perform count(o.lease) from jobforge.read_outcomes(p_worker_id, p_jobs) as o;

@@ -1,10 +1,10 @@
--- Workers call this for as many jobs as they have free slots: p_limits[i] from p_queues[i]. Each comes
--- with a new lease; rows that other workers are claiming are skipped, never waited for.
--- Fair between tenants by weight, within a tenant by priority, then first due; the rows come in no
--- order. Due jobs are promoted first. p_definitions lists what the worker serves as key@version (null: all);
--- p_tenants confines it to some tenants, and so does app.tenant_id.
--- The turn of the tenants is kept in this session (jobforge.cursors): it is a hint, not state.
--- Raises JF002, JF006, and JF012 outside READ COMMITTED.
+-- Workers call this for as many jobs as they have free slots: p_limits[i] from p_queues[i]. Each
+-- comes with a new lease; rows that other workers are claiming are skipped, never waited for.
+-- Fair between tenants by weight, within a tenant by priority, then first due; the rows come in
+-- no order. Due jobs are promoted first. p_definitions lists what the worker serves as
+-- key@version (null: all); p_tenants confines it to some tenants, and so does app.tenant_id. The
+-- turn of the tenants is kept in this session (jobforge.cursors): it is a hint, not state. Raises
+-- JF002, JF006, and JF012 outside READ COMMITTED.
 create or replace function jobforge.claim_jobs(
     p_worker_id uuid,
     p_queues text[],
@@ -34,7 +34,7 @@ declare
     v_now timestamptz;
     v_tenants uuid[] := jobforge.claimable_tenants(p_tenants);
     v_cursors jsonb := coalesce(nullif(current_setting('jobforge.cursors', true), '')::jsonb, '{}');
-    v_limited_definitions text[];
+    v_limited jobforge.limited;
     v_groups integer := 32;
     v_taken jsonb := '{}';
     v_queue record;
@@ -45,10 +45,15 @@ declare
 begin
     perform jobforge.check_claim(p_worker_id, p_queues, p_limits, p_lease_s);
     perform jobforge.promote_jobs();
-    v_limited_definitions := array(
-        select d.key from jobforge.definitions as d
-         where d.max_running is not null or d.rate_limit is not null or d.paused_at is not null
-            or d.max_running_per_key is not null or d.rate_limit_per_key is not null);
+    select coalesce(array_agg(d.key) filter (where d.max_running is not null
+                        or d.rate_limit is not null or d.paused_at is not null), '{}'),
+           coalesce(array_agg(d.key) filter (where d.max_running_per_key is not null
+                        or d.rate_limit_per_key is not null), '{}')
+      into v_limited.definitions, v_limited.definitions_by_key
+      from jobforge.definitions as d;
+    v_limited.tenants := exists (
+        select from jobforge.tenants as w
+         where w.max_running is not null or w.rate_limit is not null or w.paused_at is not null);
 
     for v_queue in
         select c.name, c.slots, q.max_running is not null or q.rate_limit is not null as is_limited
@@ -56,13 +61,15 @@ begin
           left join jobforge.queues as q on q.name = c.name
          where c.slots > 0 and q.paused_at is null
     loop
+        v_limited.queue := v_queue.is_limited;
         v_width := v_queue.slots;
         v_rounds := 0;
         v_fruitless := 0;
         loop
             select * into v_round
-              from jobforge.pick_round(v_queue.name, v_queue.slots, v_width, v_queue.is_limited, v_tenants,
-                       p_definitions, v_limited_definitions, v_rounds > 0, v_fruitless > 0,
+              from jobforge.pick_round(
+                       v_queue.name, v_queue.slots, v_width, v_tenants, p_definitions, v_limited,
+                       v_rounds > 0, v_fruitless > 0,
                        coalesce(v_cursors -> v_queue.name, '{}'), v_groups, v_taken);
             v_cursors := v_cursors || jsonb_build_object(v_queue.name, v_round.cursor);
             v_groups := v_round.groups;
@@ -93,18 +100,17 @@ begin
             v_rounds := v_rounds + 1;
             if v_round.picked <> '{}' or v_round.mended > 0 then
                 exit when v_rounds > 20
-                       or v_round.complete and cardinality(v_round.turns) = 1 and v_round.mended = 0
-                          and not v_round.gated and not v_round.cursor ? 'until';
+                       or v_round.complete and cardinality(v_round.turns) = 1
+                          and v_round.mended = 0 and not v_round.gated;
                 v_width := v_queue.slots;
                 v_fruitless := 0;
                 continue;
             end if;
             -- All that these tenants have is locked, full or not served: ask others, more at a
-            -- time, until something is found or everybody was asked. Once more if their
-            -- order was from memory, or jobs under limits had to wait behind plain ones.
+            -- time and whatever weight and order say, until something is found or everybody was
+            -- asked.
             exit when v_fruitless > 8
-                   or v_round.complete and (v_fruitless > 0 or v_round.turns = '{}')
-                      and (v_rounds > 1 or not v_round.cursor ? 'until');
+                   or v_round.complete and (v_fruitless > 0 or v_round.turns = '{}');
             v_fruitless := v_fruitless + 1;
             v_width := least(greatest(v_width, cardinality(v_round.turns)) * 4, 5000);
             v_cursors := jsonb_set(v_cursors, array[v_queue.name, 'served'], '1000');

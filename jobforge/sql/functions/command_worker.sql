@@ -1,4 +1,5 @@
--- Leaves a command for a worker, which sees it at once by NOTIFY, or at its next heartbeat. Raises JF004.
+-- Leaves a command for a worker, which sees it at once by NOTIFY, or at its next heartbeat.
+-- Raises JF004.
 create or replace function jobforge.command_worker(p_worker_id uuid, p_command text) returns void
 language plpgsql
 as $$
@@ -7,7 +8,8 @@ begin
        set command = p_command
      where w.id = p_worker_id and w.stopped_at is null;
     if not found then
-        perform jobforge.refuse('JF004', 'no such worker', jsonb_build_object('worker_id', p_worker_id));
+        perform jobforge.refuse('JF004', 'no such worker',
+            jsonb_build_object('worker_id', p_worker_id));
     end if;
     perform pg_notify('jobforge:worker:' || p_worker_id, '');
     perform jobforge.audit(null, 'worker.' || p_command, p_worker_id::text);

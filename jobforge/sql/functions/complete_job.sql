@@ -16,7 +16,8 @@ begin
       from jobforge.complete_jobs(p_worker_id, jsonb_build_array(
                p_outcome || jsonb_build_object('tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease))) as c;
     if v_answer.status is distinct from 'ok' then
-        perform jobforge.refuse('JF003', 'the lease of this job is lost', jsonb_build_object('job_id', p_job_id));
+        perform jobforge.refuse('JF003', 'the lease of this job is lost',
+            jsonb_build_object('job_id', p_job_id));
     end if;
     return v_answer.state;
 end $$;

@@ -1,9 +1,9 @@
--- Workers call this with everything that ended since the last call: one row per outcome, `ok` or `lost`, and
--- the state the job went to. One bad row does not fail the others. A repeated completion (the
--- reply to COMMIT may get lost) answers `ok` again, whatever its outcome was; another outcome for
--- a lease that has ended is `lost`. Waits for a
--- transaction that is completing or cancelling the same job. Fields: docs/sql.md.
--- Raises JF002 when p_outcomes cannot be read.
+-- Workers call this with everything that ended since the last call: one row per outcome, `ok` or
+-- `lost`, and the state the job went to. One bad row does not fail the others. A repeated
+-- completion (the reply to COMMIT may get lost) answers `ok` again, whatever its outcome was;
+-- another outcome for a lease that has ended is `lost`. Waits for a transaction that is
+-- completing or cancelling the same job. Fields: docs/sql.md. Raises JF002 when p_outcomes cannot
+-- be read.
 create or replace function jobforge.complete_jobs(p_worker_id uuid, p_outcomes jsonb)
 returns table (job_id uuid, lease bigint, status text, state text)
 language plpgsql security definer
@@ -23,7 +23,8 @@ declare
 begin
     if p_worker_id is null or jsonb_typeof(p_outcomes) is distinct from 'array'
        or jsonb_array_length(p_outcomes) > 5000 then
-        perform jobforge.refuse('JF002', 'outcomes must be an array of at most 5000, of one worker', '{"field": "outcomes"}');
+        perform jobforge.refuse('JF002', 'outcomes must be an array of at most 5000, of one worker',
+            '{"field": "outcomes"}');
     end if;
     begin
         return query
@@ -31,7 +32,8 @@ begin
         get diagnostics v_settled = row_count;
     exception
         when data_exception then
-            perform jobforge.refuse('JF002', 'an outcome cannot be read: ' || sqlerrm, '{"field": "outcomes"}');
+            perform jobforge.refuse('JF002', 'an outcome cannot be read: ' || sqlerrm,
+                '{"field": "outcomes"}');
     end;
     if v_settled = jsonb_array_length(p_outcomes) then
         return;

@@ -1,5 +1,6 @@
--- How many running jobs hold a slot of a limit, counted from their rows and no further than p_most.
--- A separate function so that the count is a later statement than the lock that protects it.
+-- How many running jobs hold a slot of a limit, counted from their rows and no further than
+-- p_most. A separate function so that the count is a later statement than the lock that protects
+-- it.
 create or replace function jobforge.count_running(
     p_kind text,
     p_queue text,

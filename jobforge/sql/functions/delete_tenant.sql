@@ -1,6 +1,6 @@
--- Erases a tenant: jobs, history, events, keys, limits and its row; the audit log keeps that it happened and
--- who did it, nothing else of it. Running jobs lose their leases. Answers how many rows went
--- from each table. Raises JF002. Can be long: one transaction.
+-- Erases a tenant: jobs, history, events, keys, limits and its row; the audit log keeps that it
+-- happened and who did it, nothing else of it. Running jobs lose their leases. Answers how many
+-- rows went from each table. Raises JF002. Can be long: one transaction.
 create or replace function jobforge.delete_tenant(p_tenant_id uuid) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

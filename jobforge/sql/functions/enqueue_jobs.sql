@@ -16,17 +16,19 @@ declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
     v_first_id uuid := jobforge.uuid7();
     v_held integer[] := '{}';
+    v_holders uuid[];
+    v_statuses text[];
 begin
     perform jobforge.check_jobs(p_jobs);
     if jsonb_path_exists(p_jobs, '$[*].key') then
-        for index, job_id, status in select * from jobforge.hold_keys(v_tenant, p_jobs, v_first_id) loop
-            v_held := v_held || index + 1;
-            return next;
-        end loop;
+        select coalesce(array_agg(h.index), '{}'), array_agg(h.job_id), array_agg(h.status)
+          into v_held, v_holders, v_statuses
+          from jobforge.hold_keys(v_tenant, p_jobs, v_first_id) as h;
     end if;
     perform jobforge.insert_jobs(v_tenant, p_jobs, v_first_id, v_held);
     return query
-    select i - 1, jobforge.nth_id(v_first_id, i), 'created'
+    select i - 1, coalesce(h.job_id, jobforge.nth_id(v_first_id, i)), coalesce(h.status, 'created')
       from generate_series(1, jsonb_array_length(p_jobs)) as i
-     where i <> all (v_held);
+      left join unnest(v_held, v_holders, v_statuses) as h(index, job_id, status) on h.index = i
+     order by i;
 end $$;

@@ -1,7 +1,7 @@
--- Maintenance calls this: creates the daily partitions of the history tables from yesterday to p_days ahead
--- and answers how many. Rows that fell into a default partition meanwhile move to their day.
--- Runs as the owner of the tables. One at a time; a second caller answers 0.
--- Raises JF002.
+-- Maintenance calls this: creates the daily partitions of the history tables from yesterday to
+-- p_days ahead and answers how many. Rows that fell into a default partition meanwhile move to
+-- their day. Runs as the owner of the tables. One at a time; a second caller answers 0. Raises
+-- JF002.
 create or replace function jobforge.ensure_partitions(p_days integer default 7) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,5 +1,5 @@
--- Why a job is not running, and what would change that: one row for each reason, the decisive one first.
--- Codes: docs/explain.md. Later areas add theirs. Raises JF001, JF004, JF006.
+-- Why a job is not running, and what would change that: one row for each reason, the decisive one
+-- first. Codes: docs/explain.md. Later areas add theirs. Raises JF001, JF004, JF006.
 create or replace function jobforge.explain_job(p_job_id uuid, p_tenant_id uuid default null)
 returns table (code text, message text, remedy text, detail jsonb)
 language plpgsql stable security definer

@@ -1,4 +1,5 @@
--- explain_job: caps that are full, with who of the tenant's own jobs holds the slots, and rates that are used up.
+-- explain_job: caps that are full, with who of the tenant's own jobs holds the slots, and rates
+-- that are used up.
 create or replace function jobforge.explain_limits(p_job jobforge.all_jobs, p_now timestamptz)
 returns table (code text, message text, remedy text, detail jsonb)
 language plpgsql stable

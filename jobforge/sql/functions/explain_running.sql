@@ -1,4 +1,5 @@
--- explain_job for a job that runs: with whom, since when, and whether its lease or a cancel is overdue.
+-- explain_job for a job that runs: with whom, since when, and whether its lease or a cancel is
+-- overdue.
 create or replace function jobforge.explain_running(p_job jobforge.all_jobs, p_now timestamptz)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable

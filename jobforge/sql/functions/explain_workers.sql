@@ -1,4 +1,5 @@
--- explain_job: nobody is there to run it. Names whether the queue or the definition is what no live worker serves.
+-- explain_job: nobody is there to run it. Names whether the queue or the definition is what no
+-- live worker serves.
 create or replace function jobforge.explain_workers(p_job jobforge.all_jobs, p_now timestamptz)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable

@@ -1,6 +1,6 @@
--- The tenants that have ready jobs in a queue, from the cursor on and round once, p_limit at most, each with
--- the place of its first plain job (the far end if it has only jobs under limits). `gated`
--- tells whether the queue has any of the latter. Called by take_turns.
+-- The tenants that have ready jobs in a queue, from the cursor on and round once, p_limit at
+-- most, each with the place of its first plain job (the far end if it has only jobs under
+-- limits). `gated` tells whether the queue has any of the latter. Called by take_turns.
 create or replace function jobforge.find_turns(
     p_queue text,
     p_limit integer,

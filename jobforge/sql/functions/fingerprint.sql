@@ -1,5 +1,5 @@
--- What makes two failures the same: definition, error type, and the message with numbers, quoted values and
--- hexadecimal ids taken out. Null without an error.
+-- What makes two failures the same: definition, error type, and the message with numbers, quoted
+-- values and hexadecimal ids taken out. Null without an error.
 create or replace function jobforge.fingerprint(p_definition text, p_error jsonb) returns text
 language sql immutable
 as $$

@@ -1,5 +1,5 @@
--- One job with all that is known of it, in one call: the job, its attempts (the one in progress too), and
--- its timeline, oldest first. Raises JF001, JF004, JF006.
+-- One job with all that is known of it, in one call: the job, its attempts (the one in progress
+-- too), and its timeline, oldest first. Raises JF001, JF004, JF006.
 create or replace function jobforge.get_job(p_job_id uuid, p_tenant_id uuid default null)
 returns table (job jsonb, attempts jsonb, events jsonb)
 language plpgsql stable security definer

@@ -1,4 +1,5 @@
--- One job: heartbeat_jobs for a job of this worker. Answers `ok` or `cancel`; raises JF003 when it is lost.
+-- One job: heartbeat_jobs for a job of this worker. Answers `ok` or `cancel`; raises JF003 when
+-- it is lost.
 create or replace function jobforge.heartbeat_job(
     p_tenant_id uuid,
     p_job_id uuid,
@@ -17,7 +18,8 @@ begin
                'tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease)), p_lease_s) as h
      where h.job_id = p_job_id;
     if v_status is distinct from 'ok' and v_status is distinct from 'cancel' then
-        perform jobforge.refuse('JF003', 'the lease of this job is lost', jsonb_build_object('job_id', p_job_id));
+        perform jobforge.refuse('JF003', 'the lease of this job is lost',
+            jsonb_build_object('job_id', p_job_id));
     end if;
     return v_status;
 end $$;

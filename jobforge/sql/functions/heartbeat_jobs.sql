@@ -1,7 +1,7 @@
--- Workers call this on every beat, once for all their running jobs ({tenant_id, job_id, lease} each). Extends
--- the leases and says of each job: `ok`, `cancel` (somebody asked for it), `lost`. The row
--- without a job_id speaks of the worker itself: `ok`, `drain`, `stop`, or `unknown` when it is
--- not registered. Never waits: a job that is being settled at this moment answers `ok`.
+-- Workers call this on every beat, once for all their running jobs ({tenant_id, job_id, lease}
+-- each). Extends the leases and says of each job: `ok`, `cancel` (somebody asked for it), `lost`.
+-- The row without a job_id speaks of the worker itself: `ok`, `drain`, `stop`, or `unknown` when
+-- it is not registered. Never waits: a job that is being settled at this moment answers `ok`.
 -- Raises JF002.
 create or replace function jobforge.heartbeat_jobs(
     p_worker_id uuid,

@@ -1,6 +1,6 @@
--- Takes the idempotency keys of an enqueue for its jobs. Returns the elements that are not to be inserted,
--- because another job holds their key: that job, and whether it got the new content. Called by
--- enqueue_jobs. Raises JF011 where on_conflict is raise.
+-- Takes the idempotency keys of an enqueue for its jobs. Returns the elements that are not to be
+-- inserted, because another job holds their key: that job, and whether it got the new content. They are counted from 1.
+-- Called by enqueue_jobs. Raises JF011 where on_conflict is raise, and JF002.
 create or replace function jobforge.hold_keys(p_tenant_id uuid, p_jobs jsonb, p_first_id uuid)
 returns table (index integer, job_id uuid, status text)
 language plpgsql
@@ -20,7 +20,7 @@ begin
          where g.key is not null
          order by split_part(g.definition, '@', 1), g.key, g.index
     loop
-        index := v_key.index - 1;
+        index := v_key.index;
         select r.job_id, r.status, r.is_same into job_id, status, v_is_same
           from jobforge.reserve_key(
                    p_tenant_id, split_part(v_key.definition, '@', 1), v_key.key,
@@ -29,9 +29,14 @@ begin
         continue when status = 'created';
         if v_key.on_conflict = 'raise' then
             perform jobforge.refuse('JF011', 'a job with this idempotency key exists',
-                jsonb_build_object('job_id', job_id, 'key', v_key.key, 'index', index, 'same_payload', v_is_same));
-        elsif v_key.on_conflict = 'replace' and jobforge.replace_job(p_tenant_id, job_id, p_jobs -> index) then
-            status := 'replaced';
+                jsonb_build_object('job_id', job_id, 'key', v_key.key, 'index', index - 1, 'same_payload', v_is_same));
+        elsif v_key.on_conflict = 'replace' then
+            if jobforge.is_same_batch(job_id, p_first_id) then
+                perform jobforge.refuse('JF002', 'key stands twice in one call, to be replaced',
+                    jsonb_build_object('field', 'key', 'index', index - 1));
+            elsif jobforge.replace_job(p_tenant_id, job_id, p_jobs -> index - 1) then
+                status := 'replaced';
+            end if;
         end if;
         return next;
     end loop;

@@ -1,5 +1,5 @@
--- The only way a job comes into being: enqueue, retry, and later areas (triggers, workflows)
--- call it, clients cannot. Elements of p_jobs are checked by the caller; the nth gets the id
+-- The only way a job comes into being: enqueue, retry, and later areas (triggers, workflows) call
+-- it, clients cannot. Elements of p_jobs are checked by the caller; the nth gets the id
 -- nth_id(p_first_id, n), except those in p_skip. Raises JF008 (queue full), JF009 and JF010
 -- (definition unknown, inactive).
 create or replace function jobforge.insert_jobs(
@@ -19,6 +19,9 @@ declare
     v_used jobforge.named_definition;
     v_named jobforge.named_definition[] := '{}';
 begin
+    if jsonb_array_length(p_jobs) = cardinality(p_skip) then
+        return;
+    end if;
     select * into v_tenant from jobforge.tenants as t where t.id = p_tenant_id;
     v_tenant_limited := v_tenant.max_running is not null or v_tenant.rate_limit is not null
         or v_tenant.paused_at is not null;

@@ -1,5 +1,5 @@
--- The first field of an enqueue that is wrong, or null: its name, and what it must be. p_options is
--- a job without its payload. Fields are listed and explained in docs/sql.md.
+-- The first field of an enqueue that is wrong, or null: its name, and what it must be. p_options
+-- is a job without its payload. Fields are listed and explained in docs/sql.md.
 create or replace function jobforge.job_fault(p_options jsonb, out field text, out rule text)
 language plpgsql
 as $$
@@ -16,7 +16,7 @@ begin
         v_text := v_value #>> '{}';
         rule := case
             when field in ('priority', 'version', 'max_attempts', 'timeout_s') then
-                case when jsonb_typeof(v_value) <> 'number' or v_text::numeric % 1 <> 0
+                case when jsonb_typeof(v_value) <> 'number' or v_text !~ '^-?\d{1,12}$'
                     then 'must be a whole number' end
             when field in ('delay_s', 'expires_in_s', 'key_window_s') then
                 case when jsonb_typeof(v_value) <> 'number' or v_text::numeric not between 0 and 1e9
@@ -24,7 +24,7 @@ begin
             when field = 'tags' then
                 case when jsonb_typeof(v_value) <> 'array' or jsonb_array_length(v_value) > 50
                           or length(v_text) > 4000
-                          or jsonb_path_exists(v_value, '$[*] ? (@.type() != "string")')
+                          or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "string")')
                     then 'must be a list of at most 50 strings' end
             when field = 'far_future' then
                 case when jsonb_typeof(v_value) <> 'boolean' then 'must be true or false' end

@@ -1,4 +1,5 @@
--- All workers of the last day. State: live, draining, stopping, stale (no heartbeat for 60 s), stopped.
+-- All workers of the last day. State: live, draining, stopping, stale (no heartbeat for 60 s),
+-- stopped.
 create or replace function jobforge.list_workers()
 returns table (
     id uuid, state text, host text, pid integer, build text, queues text[], definitions text[],

@@ -1,6 +1,6 @@
--- The ids of a tenant's jobs that match a filter, newest first, below p_before. The filter's fields, all
--- optional, all must hold: state (one or a list; also `failed`: the last attempt failed, and
--- `canceling`), definition, queue, tag, source, key, correlation_id, fingerprint,
+-- The ids of a tenant's jobs that match a filter, newest first, below p_before. The filter's
+-- fields, all optional, all must hold: state (one or a list; also `failed`: the last attempt
+-- failed, and `canceling`), definition, queue, tag, source, key, correlation_id, fingerprint,
 -- created_after, created_before. Read by list_jobs and the bulk actions. Raises JF002.
 create or replace function jobforge.matching_jobs(
     p_tenant_id uuid,

@@ -1,5 +1,5 @@
--- Operators set over what code registered: limits, timeout_s, max_attempts, backoff, is_active. A null takes
--- an override back. Holds for all versions of the key and survives re-registration.
+-- Operators set over what code registered: limits, timeout_s, max_attempts, backoff, is_active. A
+-- null takes an override back. Holds for all versions of the key and survives re-registration.
 -- Raises JF002, JF004.
 create or replace function jobforge.override_definition(p_key text, p_overrides jsonb) returns void
 language plpgsql security definer
@@ -14,7 +14,8 @@ begin
        set overrides = jsonb_strip_nulls(d.overrides || p_overrides)
      where d.key = p_key;
     if not found then
-        perform jobforge.refuse('JF004', format('no definition %s', p_key), jsonb_build_object('key', p_key));
+        perform jobforge.refuse('JF004', format('no definition %s', p_key),
+            jsonb_build_object('key', p_key));
     end if;
     perform jobforge.apply_definition(p_key);
     perform jobforge.audit(null, 'definition.override', p_key, p_overrides);

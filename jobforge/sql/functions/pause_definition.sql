@@ -1,4 +1,5 @@
--- Operators pause a definition. Its jobs stay queued from now on and let others pass. Raises JF004.
+-- Operators pause a definition. Its jobs stay queued from now on and let others pass. Raises
+-- JF004.
 create or replace function jobforge.pause_definition(p_key text) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -8,7 +9,8 @@ begin
        set paused_at = coalesce(p.paused_at, jobforge.now()), updated_at = jobforge.now()
      where p.key = p_key;
     if not found then
-        perform jobforge.refuse('JF004', format('no definition %s', p_key), jsonb_build_object('key', p_key));
+        perform jobforge.refuse('JF004', format('no definition %s', p_key),
+            jsonb_build_object('key', p_key));
     end if;
     perform jobforge.audit(null, 'definition.pause', p_key::text);
 end $$;

@@ -1,6 +1,6 @@
--- Locks the next jobs of one group, as many as all its limits leave free and p_quota at most. Caps are
--- counted from running rows and rates from their buckets under advisory locks of all limits,
--- held to the end of the transaction, so both are exact. A group that another worker is
+-- Locks the next jobs of one group, as many as all its limits leave free and p_quota at most.
+-- Caps are counted from running rows and rates from their buckets under advisory locks of all
+-- limits, held to the end of the transaction, so both are exact. A group that another worker is
 -- claiming is skipped, never waited for. Called by pick_gated_jobs.
 create or replace function jobforge.pick_group(
     p_queue text,
@@ -8,7 +8,7 @@ create or replace function jobforge.pick_group(
     p_gate text,
     p_quota integer,
     p_definitions text[],
-    p_limited_definitions text[],
+    p_limited jobforge.limited,
     inout taken jsonb,
     out picked tid[],
     out mended bigint
@@ -80,7 +80,9 @@ begin
 
     with candidates as materialized (
         select j.ctid as row_id, j.expires_at <= v_now as is_expired,
-               p_gate = '*' and j.definition = any (p_limited_definitions) as is_misplaced
+               p_gate = '*' and (j.definition = any (p_limited.definitions)
+                   or j.limit_key is not null
+                      and j.definition = any (p_limited.definitions_by_key)) as is_misplaced
           from jobforge.jobs as j
          where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate
            and j.state = 'queued'

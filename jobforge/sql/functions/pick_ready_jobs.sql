@@ -1,13 +1,13 @@
--- Locks the next plain jobs of the tenants whose turn it is, p_limit in all. Rows that others are claiming are
--- skipped. Called by pick_round. Not picked, but mended here and counted: jobs past their
--- expiry, and jobs whose tenant, definition or queue came under a limit or a pause after they
--- were queued. With p_remember, `turns` comes back with the places where each tenant's jobs go on.
+-- Locks the next plain jobs of the tenants whose turn it is, p_limit in all. Rows that others are
+-- claiming are skipped. Called by pick_round. Not picked, but mended here and counted: jobs past
+-- their expiry, and jobs whose tenant, definition or queue came under a limit or a pause after
+-- they were queued. With p_remember, `turns` comes back with the places where each tenant's jobs
+-- go on.
 create or replace function jobforge.pick_ready_jobs(
     p_queue text,
     p_limit integer,
     p_definitions text[],
-    p_limited_definitions text[],
-    p_queue_limited boolean,
+    p_limited jobforge.limited,
     p_remember boolean,
     inout turns jobforge.turn[],
     out picked tid[],
@@ -17,23 +17,22 @@ language plpgsql
 as $$
 declare
     v_now timestamptz := jobforge.now();
-    v_tenants_limited boolean := exists (
-        select from jobforge.tenants as w
-         where w.max_running is not null or w.rate_limit is not null or w.paused_at is not null);
     v_expired tid[];
     v_limited uuid[];
     v_reached jobforge.turn[];
 begin
     with candidates as materialized (
         select t.tenant_id, j.*,
-               j.of_limited or p_queue_limited or w.paused_at is not null
+               j.of_limited or p_limited.queue or w.paused_at is not null
                    or w.max_running is not null or w.rate_limit is not null as is_limited
           from unnest(turns) as t
-          left join jobforge.tenants as w on v_tenants_limited and w.id = t.tenant_id
+          left join jobforge.tenants as w on p_limited.tenants and w.id = t.tenant_id
          cross join lateral (
             select q.ctid as row_id, - q.priority::integer as rank, q.run_at, q.id,
                    q.expires_at <= v_now as is_expired,
-                   q.definition = any (p_limited_definitions) as of_limited
+                   q.definition = any (p_limited.definitions)
+                       or q.limit_key is not null
+                          and q.definition = any (p_limited.definitions_by_key) as of_limited
               from jobforge.jobs as q
              where q.queue = p_queue and q.tenant_id = t.tenant_id
                and q.state = 'queued' and q.gate is null

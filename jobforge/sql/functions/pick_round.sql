@@ -1,16 +1,15 @@
--- One round of a claim over a queue: whose turn it is, then the next jobs of each. A tenant's jobs under
--- limits compete with its plain ones by priority and due time. p_width tenants are asked for p_limit
--- jobs. p_is_short: an earlier round of this claim left slots free. p_is_even: it found
--- nothing, so now everybody is asked, whatever weight and order say. Called by claim_jobs,
--- which starts `picked`.
+-- One round of a claim over a queue: whose turn it is, then the next jobs of each. A tenant's
+-- jobs under limits compete with its plain ones by priority and due time. p_width tenants are
+-- asked for p_limit jobs. p_is_short: an earlier round of this claim left slots free. p_is_even:
+-- it found nothing, so now everybody is asked, whatever weight and order say. Called by
+-- claim_jobs, which starts `picked`.
 create or replace function jobforge.pick_round(
     p_queue text,
     p_limit integer,
     p_width integer,
-    p_queue_limited boolean,
     p_tenants uuid[],
     p_definitions text[],
-    p_limited_definitions text[],
+    p_limited jobforge.limited,
     p_is_short boolean,
     p_is_even boolean,
     inout cursor jsonb,
@@ -45,7 +44,7 @@ begin
               into v_gated_rows, v_gate, groups, taken, v_mended
               from jobforge.pick_gated_jobs(
                        p_queue, turns[i].tenant_id, least(turns[i].quota, p_limit - cardinality(picked)),
-                       p_definitions, p_limited_definitions, v_place.rank, v_place.run_at,
+                       p_definitions, p_limited, v_place.rank, v_place.run_at,
                        v_gate, groups, taken) as g;
             turns[i].quota := turns[i].quota - cardinality(v_gated_rows);
             picked := picked || v_gated_rows;
@@ -57,15 +56,17 @@ begin
     if cardinality(picked) < p_limit and turns <> '{}' then
         select r.picked, r.mended, r.turns into v_ready_rows, v_mended, turns
           from jobforge.pick_ready_jobs(
-                   p_queue, p_limit - cardinality(picked), p_definitions, p_limited_definitions,
-                   p_queue_limited, cursor ? 'until', turns) as r;
+                   p_queue, p_limit - cardinality(picked), p_definitions, p_limited,
+                   cursor ? 'until', turns) as r;
         picked := picked || v_ready_rows;
         mended := mended + v_mended;
     end if;
     if p_definitions is not null and turns <> '{}' then
         mended := mended + jobforge.defer_unserved(p_queue, turns[1].tenant_id, p_definitions);
     end if;
-    if cursor ? 'until' then
+    if mended > 0 then
+        cursor := cursor - '{until,again,turns}'::text[];
+    elsif cursor ? 'until' then
         cursor := cursor || jsonb_build_object('turns', turns::text);
     end if;
 end $$;

@@ -1,5 +1,5 @@
--- Of the places of one tenant on an endless line of rounds (p_weight places from p_place on in each
--- round of p_round), how many lie below p_end.
+-- Of the places of one tenant on an endless line of rounds (p_weight places from p_place on in
+-- each round of p_round), how many lie below p_end.
 create or replace function jobforge.places_below(
     p_end bigint,
     p_place bigint,

@@ -1,7 +1,7 @@
--- Makes due jobs ready; called by every claim, so no process has to do it. One index probe when nothing is
--- due. Rows that another claim is promoting are skipped. When the probe was slow (see
--- take_turns: dead entries that cannot be cleaned), this session starts the next ones where
--- it stopped, for twenty times as long as the probe took, a second at most.
+-- Makes due jobs ready; called by every claim, so no process has to do it. One index probe when
+-- nothing is due. Rows that another claim is promoting are skipped. When the probe was slow (see
+-- take_turns: dead entries that cannot be cleaned), this session starts the next ones where it
+-- stopped, for twenty times as long as the probe took, a second at most.
 create or replace function jobforge.promote_jobs(p_limit integer default 1000) returns integer
 language plpgsql
 as $$

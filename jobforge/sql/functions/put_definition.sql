@@ -1,8 +1,9 @@
--- Workers register what their code declares (and operators may); safe to repeat. p_settings: description,
--- parameters (JSON Schema), queue, timeout_s, max_attempts, backoff_base_s, backoff_cap_s,
--- max_running, max_running_per_key, rate_limit, rate_period_s, rate_burst, rate_limit_per_key,
--- rate_period_per_key_s, rate_burst_per_key, is_active. What operators set over it stays.
--- Limits belong to the key: those of its newest version hold for all. Raises JF002.
+-- Workers register what their code declares (and operators may); safe to repeat. p_settings:
+-- description, parameters (JSON Schema), queue, timeout_s, max_attempts, backoff_base_s,
+-- backoff_cap_s, max_running, max_running_per_key, rate_limit, rate_period_s, rate_burst,
+-- rate_limit_per_key, rate_period_per_key_s, rate_burst_per_key, is_active. What operators set
+-- over it stays. Limits belong to the key: those of its newest version hold for all. Raises
+-- JF002.
 create or replace function jobforge.put_definition(p_key text, p_version integer, p_settings jsonb default '{}')
 returns void
 language plpgsql security definer
@@ -12,7 +13,9 @@ declare
     v_now timestamptz := jobforge.now();
 begin
     if p_key is null or p_key !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$' then
-        perform jobforge.refuse('JF002', 'key must be a name of at most 200 letters, digits and _ . : -', '{"field": "key"}');
+        perform jobforge.refuse('JF002',
+            'key must be a name of at most 200 letters, digits and _ . : -',
+            '{"field": "key"}');
     elsif p_version is null or p_version < 1 then
         perform jobforge.refuse('JF002', 'version must be at least 1', '{"field": "version"}');
     end if;

@@ -1,5 +1,5 @@
--- Operators limit a queue: max_running, rate_limit, rate_period_s, rate_burst. Fields not given stay as they
--- are; null takes one back. Raises JF002.
+-- Operators limit a queue: max_running, rate_limit, rate_period_s, rate_burst. Fields not given
+-- stay as they are; null takes one back. Raises JF002.
 create or replace function jobforge.put_queue(p_queue text, p_settings jsonb default '{}') returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -22,5 +22,6 @@ begin
     perform jobforge.audit(null, 'queue.put', p_queue, p_settings);
 exception
     when check_violation or data_exception or not_null_violation then
-        perform jobforge.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm, '{"field": "settings"}');
+        perform jobforge.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm,
+            '{"field": "settings"}');
 end $$;

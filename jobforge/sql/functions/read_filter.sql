@@ -1,4 +1,5 @@
--- A job filter as a record. Raises JF002 for an unknown field, state or time. Called by matching_jobs.
+-- A job filter as a record. Raises JF002 for an unknown field, state or time. Called by
+-- matching_jobs.
 create or replace function jobforge.read_filter(
     p_filter jsonb,
     out states text[],
@@ -33,7 +34,8 @@ begin
             v_fault := jobforge.time_fault(p_filter ->> v_field, true);
         end if;
         if v_fault is not null then
-            perform jobforge.refuse('JF002', format('%s %s', v_field, v_fault), jsonb_build_object('field', v_field));
+            perform jobforge.refuse('JF002', format('%s %s', v_field, v_fault),
+                jsonb_build_object('field', v_field));
         end if;
     end loop;
 
@@ -43,7 +45,8 @@ begin
                  else jsonb_build_array(p_filter -> 'state') end));
         if not states <@ '{scheduled,blocked,queued,running,canceling,succeeded,canceled,dead,failed}'::text[]
            or states = '{}' then
-            perform jobforge.refuse('JF002', 'state is none of the known states', '{"field": "state"}');
+            perform jobforge.refuse('JF002', 'state is none of the known states',
+                '{"field": "state"}');
         end if;
     end if;
     wants_failed := coalesce('failed' = any (states), false);

@@ -1,6 +1,7 @@
--- The outcomes of a settle call as rows, made fit to be stored: one that cannot be (an unknown outcome, a
--- result beyond 1 MiB or 64 levels, a retry more than a year ahead) becomes a final failure that
--- says so, and an error beyond 64 KiB or 64 levels keeps its type and the start of its message. Without p_worker_id each names its own.
+-- The outcomes of a settle call as rows, made fit to be stored: one that cannot be (an unknown
+-- outcome, a result beyond 1 MiB or 64 levels, a retry more than a year ahead) becomes a final
+-- failure that says so, and an error beyond 64 KiB or 64 levels keeps its type and the start of
+-- its message. Without p_worker_id each names its own.
 create or replace function jobforge.read_outcomes(p_worker_id uuid, p_outcomes jsonb)
 returns table (
     tenant_id uuid, job_id uuid, worker_id uuid, lease bigint, started_at timestamptz, outcome text,

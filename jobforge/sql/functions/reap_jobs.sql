@@ -1,6 +1,6 @@
--- Every worker calls this on its tick; no leader is needed. Leases that expired end as lease_lost: the job
--- waits its ordinary backoff, or is dead, or canceled if that was asked. Jobs past expires_at
--- are canceled. Rows that somebody is settling are skipped. Raises JF002.
+-- Every worker calls this on its tick; no leader is needed. Leases that expired end as
+-- lease_lost: the job waits its ordinary backoff, or is dead, or canceled if that was asked. Jobs
+-- past expires_at are canceled. Rows that somebody is settling are skipped. Raises JF002.
 create or replace function jobforge.reap_jobs(p_limit integer default 500)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql security definer

@@ -1,5 +1,5 @@
--- Called when an action found no job in a state it can act on: raises JF004 when the tenant has no such job,
--- else JF005 with the state it is in.
+-- Called when an action found no job in a state it can act on: raises JF004 when the tenant has
+-- no such job, else JF005 with the state it is in.
 create or replace function jobforge.refuse_job(p_tenant_id uuid, p_job_id uuid, p_action text)
 returns void
 language plpgsql

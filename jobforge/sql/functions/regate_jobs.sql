@@ -1,6 +1,7 @@
--- Marks waiting jobs anew after limits or pauses changed: a sweep in steps of p_limit rows from a position,
--- which is returned for the next step (null at the end). Claims are right without it, only
--- slower while they meet many wrongly marked jobs; maintenance and `queues limit` call it. Raises JF002.
+-- Marks waiting jobs anew after limits or pauses changed: a sweep in steps of p_limit rows from a
+-- position, which is returned for the next step (null at the end). Claims are right without it,
+-- only slower while they meet many wrongly marked jobs; maintenance and `queues limit` call it.
+-- Raises JF002.
 create or replace function jobforge.regate_jobs(
     p_limit integer default 5000,
     inout after_tenant uuid default null,

@@ -1,5 +1,5 @@
--- Gives rows the gate that the limits and pauses of now ask for. Called where a claim meets a row that
--- was marked under other limits; the rows are locked by the caller.
+-- Gives rows the gate that the limits and pauses of now ask for. Called where a claim meets a row
+-- that was marked under other limits; the rows are locked by the caller.
 create or replace function jobforge.regate_rows(p_rows tid[]) returns bigint
 language plpgsql
 as $$

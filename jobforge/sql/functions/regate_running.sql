@@ -1,7 +1,7 @@
--- Marks the running jobs of a tenant, definition or queue whose limits changed, so that caps count them from
--- now on. Called by what changes limits, and by claims for a minute after. Rows that are being
--- settled are skipped. Queued jobs need no such haste: a claim that meets a wrongly marked one
--- mends it.
+-- Marks the running jobs of a tenant, definition or queue whose limits changed, so that caps
+-- count them from now on. Called by what changes limits, and by claims for a minute after. Rows
+-- that are being settled are skipped. Queued jobs need no such haste: a claim that meets a
+-- wrongly marked one mends it.
 create or replace function jobforge.regate_running(
     p_kind text,
     p_queue text,

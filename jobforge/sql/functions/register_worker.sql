@@ -1,6 +1,6 @@
--- A worker says what it is: at its start, and again when a heartbeat answers `unknown`. Its id is a random
--- UUID of the process, never a host name. p_definitions lists what it serves as key@version.
--- Raises JF002.
+-- A worker says what it is: at its start, and again when a heartbeat answers `unknown`. Its id is
+-- a random UUID of the process, never a host name. p_definitions lists what it serves as
+-- key@version. Raises JF002.
 create or replace function jobforge.register_worker(
     p_worker_id uuid,
     p_queues text[],
@@ -18,7 +18,8 @@ declare
 begin
     if p_worker_id is null or coalesce(cardinality(p_queues), 0) = 0 or array_position(p_queues, null) is not null
        or p_slots is null or p_slots < 1 then
-        perform jobforge.refuse('JF002', 'a worker needs an id, queues and slots', '{"field": "worker"}');
+        perform jobforge.refuse('JF002', 'a worker needs an id, queues and slots',
+            '{"field": "worker"}');
     end if;
     insert into jobforge.workers as w (
            id, started_at, heartbeat_at, pid, slots, host, build, queues, definitions)

@@ -1,5 +1,5 @@
--- Workers hand back jobs they did not finish: queued again at once, the attempt not counted. p_jobs is an
--- array of {tenant_id, job_id, lease}. Answers as complete_jobs does. Raises JF002.
+-- Workers hand back jobs they did not finish: queued again at once, the attempt not counted.
+-- p_jobs is an array of {tenant_id, job_id, lease}. Answers as complete_jobs does. Raises JF002.
 create or replace function jobforge.release_jobs(p_worker_id uuid, p_jobs jsonb)
 returns table (job_id uuid, lease bigint, status text, state text)
 language plpgsql security definer

@@ -1,26 +1,50 @@
--- Gives a job that has not started the content of a new enqueue (on_conflict = 'replace').
--- Returns false when it has started or ended. Called by enqueue_jobs; locks the job.
+-- Gives a job that has not started the content of a new enqueue (on_conflict = 'replace'); it keeps
+-- its id, its time of creation and its parents. Returns false when it has started or ended. Called
+-- by hold_keys; locks the job. Raises JF009 and JF010.
 create or replace function jobforge.replace_job(p_tenant_id uuid, p_job_id uuid, p_job jsonb)
 returns boolean
 language plpgsql
 as $$
 declare
     v_now timestamptz := jobforge.now();
-    v_run_at timestamptz := greatest(v_now, (p_job ->> 'run_at')::timestamptz,
-        v_now + make_interval(secs => (p_job ->> 'delay_s')::double precision));
+    v_new record;
+    v_definition jobforge.named_definition;
+    v_run_at timestamptz;
+    v_state text;
 begin
+    select * into v_new from jsonb_to_record(p_job) as n(
+        definition text, version integer, payload jsonb, queue text, priority smallint,
+        run_at timestamptz, delay_s double precision, expires_at timestamptz,
+        expires_in_s double precision, max_attempts integer, timeout_s integer, limit_key text,
+        tags text[], correlation_id text, traceparent text, created_by text, artifact_ref text);
+    v_definition := jobforge.use_definition(v_new.definition, v_new.version);
+    v_new.queue := coalesce(v_new.queue, v_definition.queue);
+    v_run_at := greatest(v_now, v_new.run_at, v_now + make_interval(secs => v_new.delay_s));
     update jobforge.jobs as j
-       set payload = coalesce(p_job -> 'payload', '{}'),
-           priority = coalesce((p_job ->> 'priority')::smallint, 0),
-           run_at = v_run_at,
-           state = case when j.state = 'blocked' then 'blocked'
+       set state = case when j.state = 'blocked' then 'blocked'
                         when v_run_at <= v_now then 'queued' else 'scheduled' end,
+           run_at = v_run_at,
            queued_at = case when j.state <> 'blocked' and v_run_at <= v_now then v_now end,
-           expires_at = coalesce((p_job ->> 'expires_at')::timestamptz,
-               v_now + make_interval(secs => (p_job ->> 'expires_in_s')::double precision)),
-           tags = (select array_agg(t) from jsonb_array_elements_text(p_job -> 'tags') as t)
+           expires_at = coalesce(v_new.expires_at, v_now + make_interval(secs => v_new.expires_in_s)),
+           version = v_definition.version,
+           queue = v_new.queue,
+           priority = coalesce(v_new.priority, 0),
+           max_attempts = coalesce(v_new.max_attempts, v_definition.max_attempts),
+           timeout_s = v_new.timeout_s,
+           limit_key = v_new.limit_key,
+           gate = jobforge.gate_of(v_new.queue, p_tenant_id, j.definition, v_new.limit_key),
+           tags = v_new.tags,
+           correlation_id = v_new.correlation_id,
+           traceparent = v_new.traceparent,
+           created_by = v_new.created_by,
+           artifact_ref = v_new.artifact_ref,
+           payload = coalesce(v_new.payload, '{}')
      where j.tenant_id = p_tenant_id and j.id = p_job_id
        and j.state in ('scheduled', 'blocked', 'queued')
-       and j.attempt = 0;
-    return found;
+       and j.attempt = 0
+    returning j.state into v_state;
+    if v_state = 'queued' then
+        perform pg_notify('jobforge:' || v_new.queue, '');
+    end if;
+    return v_state is not null;
 end $$;

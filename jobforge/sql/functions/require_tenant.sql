@@ -11,11 +11,13 @@ begin
         if p_tenant_id is null or p_tenant_id = v_setting then
             return v_setting;
         end if;
-        perform jobforge.refuse('JF006', 'the tenant named differs from the tenant of this transaction');
+        perform jobforge.refuse('JF006',
+            'the tenant named differs from the tenant of this transaction');
     end if;
     if p_tenant_id is not null and pg_has_role(session_user, 'jobforge_service', 'member') then
         return p_tenant_id;
     end if;
-    perform jobforge.refuse('JF001', 'no tenant is set: call set_config(''app.tenant_id'', …, true) in this transaction');
+    perform jobforge.refuse('JF001',
+        'no tenant is set: call set_config(''app.tenant_id'', …, true) in this transaction');
     return null;
 end $$;

@@ -1,7 +1,7 @@
--- Takes an idempotency key for the job p_job_id, or tells which job holds it, and
--- whether that was enqueued with the same payload. A key is held until
--- it expires; one taken with mode 'active' only while its job can still run. Called by
--- enqueue_jobs. Waits for a transaction in flight that takes the same key.
+-- Takes an idempotency key for the job p_job_id, or tells which job holds it, and whether that
+-- was enqueued with the same payload. A key is held until it expires; one taken with mode
+-- 'active' only while its job can still run. Called by enqueue_jobs. Waits for a transaction in
+-- flight that takes the same key.
 create or replace function jobforge.reserve_key(
     p_tenant_id uuid,
     p_definition text,
@@ -38,9 +38,12 @@ begin
         -- Gone between the two statements: retention removed it. Try again.
         continue when not found;
 
-        if v_held.expires_at > v_now and not (v_held.while_active and not exists (
-               select from jobforge.jobs as j
-                where j.tenant_id = p_tenant_id and j.id = v_held.job_id and j.state <> 'dead'))
+        if v_held.expires_at > v_now
+           and (not v_held.while_active
+                or jobforge.is_same_batch(v_held.job_id, p_job_id)
+                or exists (select from jobforge.jobs as j
+                            where j.tenant_id = p_tenant_id and j.id = v_held.job_id
+                              and j.state <> 'dead'))
         then
             return query select v_held.job_id, 'existing', v_held.payload_hash = v_hash;
             return;

@@ -8,7 +8,8 @@ begin
        set paused_at = null, updated_at = jobforge.now()
      where p.key = p_key;
     if not found then
-        perform jobforge.refuse('JF004', format('no definition %s', p_key), jsonb_build_object('key', p_key));
+        perform jobforge.refuse('JF004', format('no definition %s', p_key),
+            jsonb_build_object('key', p_key));
     end if;
     perform jobforge.wake_workers();
     perform jobforge.audit(null, 'definition.resume', p_key::text);

@@ -1,8 +1,8 @@
--- Runs a job again. A dead one is revived in place: its attempt numbers go on, and it gets its allowance
--- again or p_attempts more. One that succeeded or was canceled is final: a new job is made from
--- it (retry_of), with p_payload if given. One that waits for its backoff runs now. Answers the
--- id of the job that will run. Raises JF001, JF002, JF004, JF005 (running, queued, blocked, or
--- a dead job with a new payload's rules broken), JF006 to JF010.
+-- Runs a job again. A dead one is revived in place: its attempt numbers go on, and it gets its
+-- allowance again or p_attempts more. One that succeeded or was canceled is final: a new job is
+-- made from it (retry_of), with p_payload if given. One that waits for its backoff runs now.
+-- Answers the id of the job that will run. Raises JF001, JF002, JF004, JF005 (running, queued,
+-- blocked, or a dead job with a new payload's rules broken), JF006 to JF010.
 create or replace function jobforge.retry_job(
     p_job_id uuid,
     p_payload jsonb default null,
@@ -22,7 +22,8 @@ declare
     v_id uuid;
 begin
     if p_attempts is not null and p_attempts not between 1 and 1000 then
-        perform jobforge.refuse('JF002', 'attempts must lie between 1 and 1000', '{"field": "attempts"}');
+        perform jobforge.refuse('JF002', 'attempts must lie between 1 and 1000',
+            '{"field": "attempts"}');
     end if;
     if p_payload is not null then
         perform jobforge.check_changes(jsonb_build_object('payload', p_payload));

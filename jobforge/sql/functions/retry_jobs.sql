@@ -1,7 +1,7 @@
--- Re-drives the dead jobs of a tenant that match a filter (see matching_jobs; its state is taken as dead),
--- p_limit at most; call again until it answers 0. p_rate spreads them, in jobs per second;
--- p_attempts is their new allowance. With p_dry_run it only counts, up to p_limit.
--- Raises JF001, JF002, JF006. Locks in order of id.
+-- Re-drives the dead jobs of a tenant that match a filter (see matching_jobs; its state is taken
+-- as dead), p_limit at most; call again until it answers 0. p_rate spreads them, in jobs per
+-- second; p_attempts is their new allowance. With p_dry_run it only counts, up to p_limit. Raises
+-- JF001, JF002, JF006. Locks in order of id.
 create or replace function jobforge.retry_jobs(
     p_filter jsonb default '{}',
     p_rate double precision default null,
@@ -24,8 +24,11 @@ declare
     v_revived bigint;
 begin
     perform jobforge.check_limit(p_limit, 10000);
+    perform jobforge.read_filter(v_filter);
     if p_rate <= 0 or p_attempts not between 1 and 1000 then
-        perform jobforge.refuse('JF002', 'rate must be positive, attempts must lie between 1 and 1000', '{"field": "rate"}');
+        perform jobforge.refuse('JF002',
+            'rate must be positive, attempts must lie between 1 and 1000',
+            '{"field": "rate"}');
     elsif p_dry_run then
         return (select count(*) from jobforge.matching_jobs(v_tenant, v_filter, p_limit));
     end if;

@@ -1,4 +1,5 @@
--- Makes dead jobs ready again. The rows are locked by the caller. p_run_at spreads a re-drive over time.
+-- Makes dead jobs ready again. The rows are locked by the caller. p_run_at spreads a re-drive
+-- over time.
 create or replace function jobforge.revive_rows(
     p_rows tid[],
     p_attempts integer default null,

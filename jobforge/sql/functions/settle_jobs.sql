@@ -1,5 +1,6 @@
--- The one way out of running, for workers (complete_jobs) and the reaper alike. Each outcome names its job,
--- worker and lease; a row moves on only if all three still match and it is running.
+-- The one way out of running, for workers (complete_jobs) and the reaper alike. Each outcome
+-- names its job, worker and lease; a row moves on only if all three still match and it is
+-- running.
 --   succeeded                    -> succeeded (moved to finished_jobs)
 --   canceled, or a cancel was requested and the attempt did not succeed -> canceled (moved)
 --   failed, timed_out, crashed, lease_lost -> scheduled after its backoff or retry_in_s; dead when

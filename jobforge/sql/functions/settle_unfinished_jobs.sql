@@ -1,4 +1,5 @@
--- The part of settle_jobs for attempts after which the job goes on or is dead. Same fence; the rows are locked by settle_jobs.
+-- The part of settle_jobs for attempts after which the job goes on or is dead. Same fence; the
+-- rows are locked by settle_jobs.
 create or replace function jobforge.settle_unfinished_jobs(
     p_worker_id uuid,
     p_outcomes jsonb,

@@ -1,5 +1,5 @@
--- Divides p_limit jobs between tenants by weight, from the cursor on: a line on which each tenant has `weight`
--- places a round, of which the next p_limit are handed out. Called by take_turns.
+-- Divides p_limit jobs between tenants by weight, from the cursor on: a line on which each tenant
+-- has `weight` places a round, of which the next p_limit are handed out. Called by take_turns.
 create or replace function jobforge.share_turns(
     inout turns jobforge.turn[],
     p_limit integer,

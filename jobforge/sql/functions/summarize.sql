@@ -1,6 +1,6 @@
--- A tenant's jobs in numbers, by queue and state: how many, and since when the oldest queued one waits. Live
--- states are counted now; succeeded and canceled over the last p_window_s, 100,000 at most.
--- Raises JF001, JF002, JF006.
+-- A tenant's jobs in numbers, by queue and state: how many, and since when the oldest queued one
+-- waits. Live states are counted now; succeeded and canceled over the last p_window_s, 100,000 at
+-- most. Raises JF001, JF002, JF006.
 create or replace function jobforge.summarize(
     p_window_s double precision default 86400,
     p_tenant_id uuid default null
@@ -13,7 +13,8 @@ declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
 begin
     if p_window_s is null or not p_window_s between 0 and 31622400 then
-        perform jobforge.refuse('JF002', 'the window lasts at most a year', '{"field": "window_s"}');
+        perform jobforge.refuse('JF002', 'the window lasts at most a year',
+            '{"field": "window_s"}');
     end if;
     return query
     select j.queue, j.state, count(*), min(j.queued_at) filter (where j.state = 'queued')

@@ -1,15 +1,16 @@
--- Whose turn it is in a queue: the tenants that have ready jobs, from the cursor on and round once, each with
--- its share of p_limit by weight (p_is_even: all weigh the same). Shares are those of handing
--- out jobs one by one, a tenant keeping its turn for `weight` of them. `complete` tells whether
--- these are all such tenants. Called by pick_round.
+-- Whose turn it is in a queue: the tenants that have ready jobs, from the cursor on and round
+-- once, each with its share of p_limit by weight (p_is_even: all weigh the same). Shares are
+-- those of handing out jobs one by one, a tenant keeping its turn for `weight` of them.
+-- `complete` tells whether these are all such tenants. Called by pick_round.
 --
--- `cursor` is what this session remembers of the queue: the tenant at which the last claim stopped
--- and how much of its turn is used, so that shares hold for claims of any size; and, when
--- finding the first jobs was slow, where they began. Somebody's open transaction keeps dead
--- index entries from being cleaned, and a walk from the left end then passes all of them.
--- Claims start from the remembered places instead, for twenty times as long as the walk took, a
--- second at most; one that found too little there (p_is_short) walks again after ten times as
--- long. So the walks cost a twentieth of a busy queue's time, and no job is missed for long.
+-- `cursor` is what this session remembers of the queue: the tenant at which the last claim
+-- stopped and how much of its turn is used, so that shares hold for claims of any size; and, when
+-- finding the first jobs was slow, where they began. Somebody's open transaction keeps dead index
+-- entries from being cleaned, and a walk from the left end then passes all of them. Where that
+-- takes more than a millisecond, claims start from the remembered places instead, for twenty
+-- times as long as the walk took, a second at most. One that found too little there (p_is_short)
+-- walks at once, or after ten times as long where a walk takes more than 5 ms. So walks cost a
+-- twentieth of a busy queue's time, and no job is missed for long.
 create or replace function jobforge.take_turns(
     p_queue text,
     p_limit integer,
@@ -29,30 +30,38 @@ declare
     v_served bigint := coalesce((cursor ->> 'served')::bigint, 0);
     v_cost double precision;
 begin
-    complete := true;
-    gated := true;
     if p_tenants is not null then
+        complete := true;
+        gated := true;
         turns := array(
-            select row(t, -32768, '-infinity', '00000000-0000-0000-0000-000000000000', 0)::jobforge.turn
+            select row(t, -32768, '-infinity', '00000000-0000-0000-0000-000000000000', 0)
+                       ::jobforge.turn
               from unnest(p_tenants) as t);
-    elsif (cursor ->> case when p_is_short then 'again' else 'until' end)::timestamptz > v_start then
+    elsif (cursor ->> case when p_is_short then 'again' else 'until' end)::timestamptz > v_start
+    then
+        complete := p_is_short;
         gated := (cursor -> 'gated')::boolean;
         turns := (cursor ->> 'turns')::jobforge.turn[];
     else
         -- One more than needed: the first may have used its turn.
-        select f.turns, f.gated into turns, gated from jobforge.find_turns(p_queue, p_limit + 1, v_tenant) as f;
+        select f.turns, f.gated into turns, gated
+          from jobforge.find_turns(p_queue, p_limit + 1, v_tenant) as f;
         complete := cardinality(turns) <= p_limit;
         v_cost := extract(epoch from clock_timestamp() - v_start);
-        cursor := cursor - 'until' - 'again' - 'turns';
-        if v_cost > 0.0003 and v_cost / (cardinality(turns) + 2) > 0.00003 then
+        cursor := cursor - '{until,again,turns}'::text[];
+        if v_cost > 0.001 and v_cost / (cardinality(turns) + 2) > 0.00003 then
             cursor := cursor || jsonb_build_object(
-                'until', v_start + make_interval(secs => least(1 + v_cost, 20 * v_cost)),
+                'until', v_start + make_interval(secs => least(1 + v_cost, 20 * v_cost)));
+        end if;
+        if cursor ? 'until' and v_cost > 0.005 then
+            cursor := cursor || jsonb_build_object(
                 'again', v_start + make_interval(secs => least(1 + v_cost, 10 * v_cost)));
         end if;
     end if;
     if turns <> '{}' then
         select s.turns, s.cursor_tenant, s.cursor_served into turns, v_tenant, v_served
           from jobforge.share_turns(turns, p_limit, p_is_even, v_tenant, v_served) as s;
-        cursor := cursor || jsonb_build_object('tenant', v_tenant, 'served', v_served, 'gated', gated);
+        cursor := cursor || jsonb_build_object(
+            'tenant', v_tenant, 'served', v_served, 'gated', gated);
     end if;
 end $$;

@@ -372,3 +372,12 @@ create type jobforge.named_definition as (
     is_key_limited boolean,
     is_limited boolean
 );
+
+-- What is under limits or paused, as one claim found it: definitions, definitions with limits per
+-- key, tenants (whether any is), and the queue at hand.
+create type jobforge.limited as (
+    definitions text[],
+    definitions_by_key text[],
+    tenants boolean,
+    queue boolean
+);

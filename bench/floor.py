@@ -58,7 +58,7 @@ with done as materialized (
     insert into floor.finished_jobs
     select tenant_id, id, lease, created_at, run_at, queued_at, started_at, cancel_requested_at,
            expires_at, clock_timestamp(), worker_id, retry_of, version, attempt, max_attempts,
-           timeout_s, priority, flags, 'succeeded', definition, queue, source, limit_key,
+           allowance, timeout_s, priority, flags, 'succeeded', definition, queue, source, limit_key,
            idempotency_key, source_ref, correlation_id, traceparent, created_by, cancel_reason,
            fingerprint, artifact_ref, tags, error, payload, result
       from ended
@@ -73,8 +73,8 @@ select count(*) from ended
 """
 
 COPY = """
-copy floor.copied (tenant_id, id, created_at, run_at, queued_at, version, max_attempts, state,
-                   definition, queue, payload) from stdin
+copy floor.copied (tenant_id, id, created_at, run_at, queued_at, version, max_attempts,
+                   allowance, state, definition, queue, payload) from stdin
 """
 
 

@@ -121,9 +121,9 @@ class Bench:
         self.conn.execute(
             """
             insert into jobforge.jobs (tenant_id, id, created_at, run_at, queued_at, version,
-                                       max_attempts, state, definition, queue, payload)
+                                       max_attempts, allowance, state, definition, queue, payload)
             select t.ids[1 + n %% cardinality(t.ids)], jobforge.nth_id(f.id, n), now(), now(),
-                   now(), 1, 5, 'queued', 'noop', 'default', jsonb_build_object('n', n)
+                   now(), 1, 5, 5, 'queued', 'noop', 'default', jsonb_build_object('n', n)
               from (select %s::uuid[] as ids) as t, (select jobforge.uuid7() as id) as f,
                    generate_series(1, %s) as n
             """,
@@ -272,10 +272,10 @@ def add_history(bench: Bench) -> None:
         """
         insert into jobforge.finished_jobs (
                tenant_id, id, lease, created_at, run_at, queued_at, started_at, finished_at,
-               worker_id, version, attempt, max_attempts, priority, flags, state, definition,
-               queue, source, payload)
+               worker_id, version, attempt, max_attempts, allowance, priority, flags, state,
+               definition, queue, source, payload)
         select t.ids[1 + n %% 100], jobforge.nth_id(f.id, n), 1, f.at, f.at, f.at, f.at,
-               now() - interval '59 days' * n / %s, t.ids[1], 1, 1, 5, 0, 0, 'succeeded', 'noop',
+               now() - interval '59 days' * n / %s, t.ids[1], 1, 1, 5, 5, 0, 0, 'succeeded', 'noop',
                'default', 'manual', '{"n": 1}'
           from (select %s::uuid[] as ids) as t, (select jobforge.uuid7() as id, now() as at) as f,
                generate_series(1, %s) as n
@@ -363,7 +363,7 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
         with bench.conn.cursor() as cursor, cursor.copy(floor.COPY) as copy:
             copy.write(
                 "".join(
-                    f"{tenant(0)}\t{uuid4()}\t{now}\t{now}\t{now}\t1\t5\tqueued\tnoop\tdefault\t"
+                    f"{tenant(0)}\t{uuid4()}\t{now}\t{now}\t{now}\t1\t5\t5\tqueued\tnoop\tdefault\t"
                     f'{{"n": {n}}}\n'
                     for n in range(size.bulk)
                 )

@@ -49,6 +49,7 @@ _NETWORK = {
     "tcp_user_timeout": 15_000,
 }
 _FAILED_BEFORE = "nothing was done: an earlier call of this transaction has failed"
+_AFTER_A_FAILURE = (psycopg.errors.PipelineAborted, psycopg.errors.InFailedSqlTransaction)
 _SET_LOCAL = "select set_config(%s, %s, true)"
 
 
@@ -313,7 +314,7 @@ class _Explained:
 def _explanation(error: BaseException) -> JobForgeError | None:
     if isinstance(error, UnicodeEncodeError):
         return Invalid(f"a text cannot be sent: {error}")
-    if isinstance(error, psycopg.errors.PipelineAborted):
+    if isinstance(error, _AFTER_A_FAILURE):
         return Conflict(_FAILED_BEFORE)
     if isinstance(error, psycopg.Error):
         return _explanation_of_driver(error)

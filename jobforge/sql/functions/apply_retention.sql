@@ -16,6 +16,7 @@ declare
     v_dropped text[] := '{}';
     v_dead bigint;
     v_keys bigint;
+    v_freed bigint;
     v_workers bigint;
 begin
     perform jobforge.check_limit(p_limit, 1000000);
@@ -50,8 +51,18 @@ begin
            select e.ctid from jobforge.idempotency_keys as e
             where e.expires_at < v_now limit p_limit for update skip locked));
     get diagnostics v_keys = row_count;
+    -- Keys held while their job is active end with it.
+    delete from jobforge.idempotency_keys as k
+     where k.ctid = any (array(
+           select e.ctid from jobforge.idempotency_keys as e
+            where e.while_active
+              and not exists (select from jobforge.jobs as j
+                               where j.tenant_id = e.tenant_id and j.id = e.job_id
+                                 and j.state <> 'dead')
+            limit p_limit for update skip locked));
+    get diagnostics v_freed = row_count;
     delete from jobforge.workers as w where w.heartbeat_at < v_now - interval '1 day';
     get diagnostics v_workers = row_count;
     return jsonb_build_object('partitions', to_jsonb(v_dropped), 'dead_jobs', v_dead,
-                              'idempotency_keys', v_keys, 'workers', v_workers);
+                              'idempotency_keys', v_keys + v_freed, 'workers', v_workers);
 end $$;

@@ -25,16 +25,16 @@ begin
     perform jobforge.check_limit(p_limit, 10000);
     perform jobforge.read_filter(p_filter);
     if p_dry_run then
-        return (select count(*) from jobforge.matching_jobs(v_tenant, p_filter, p_limit) as m
-                  join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = m.job_id
-                 where j.cancel_requested_at is null);
+        return (select count(*)
+                  from jobforge.matching_jobs(v_tenant, p_filter, p_limit, null, true));
     end if;
     -- Locked first, in order; then sorted by what can be done with each.
     v_rows := array(
         select j.ctid
           from jobforge.jobs as j
          where j.tenant_id = v_tenant and j.cancel_requested_at is null
-           and j.id in (select m.job_id from jobforge.matching_jobs(v_tenant, p_filter, p_limit) as m)
+           and j.id in (select m.job_id
+                          from jobforge.matching_jobs(v_tenant, p_filter, p_limit, null, true) as m)
          order by j.id
            for update);
     with asked as (

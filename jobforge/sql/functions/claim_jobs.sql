@@ -36,7 +36,6 @@ declare
     v_cursors jsonb := coalesce(nullif(current_setting('jobforge.cursors', true), '')::jsonb, '{}');
     v_limited jobforge.limited;
     v_groups integer := 32;
-    v_taken jsonb := '{}';
     v_queue record;
     v_round record;
     v_width integer;
@@ -70,10 +69,9 @@ begin
               from jobforge.pick_round(
                        v_queue.name, v_queue.slots, v_width, v_tenants, p_definitions, v_limited,
                        v_rounds > 0, v_fruitless > 0,
-                       coalesce(v_cursors -> v_queue.name, '{}'), v_groups, v_taken);
+                       coalesce(v_cursors -> v_queue.name, '{}'), v_groups);
             v_cursors := v_cursors || jsonb_build_object(v_queue.name, v_round.cursor);
             v_groups := v_round.groups;
-            v_taken := v_round.taken;
             v_now := jobforge.now();
 
             return query
@@ -98,12 +96,15 @@ begin
             v_queue.slots := v_queue.slots - cardinality(v_round.picked);
             exit when v_queue.slots <= 0;
             v_rounds := v_rounds + 1;
-            if v_round.picked <> '{}' or v_round.mended > 0 then
-                exit when v_rounds > 20
-                       or v_round.complete and cardinality(v_round.turns) = 1
-                          and v_round.mended = 0 and not v_round.gated;
+            exit when v_rounds > 100;
+            if v_round.picked <> '{}' then
+                exit when v_round.complete and cardinality(v_round.turns) = 1
+                      and v_round.mended = 0 and not v_round.gated;
                 v_width := v_queue.slots;
                 v_fruitless := 0;
+                continue;
+            elsif v_round.mended > 0 then
+                v_width := least(v_width * 4, 5000);
                 continue;
             end if;
             -- All that these tenants have is locked, full or not served: ask others, more at a

@@ -18,7 +18,11 @@ begin
         return 0;
     end if;
     for v_table in select * from jobforge.history_tables() loop
-        for v_day in select d::date from generate_series(v_today - 1, v_today + p_days, interval '1 day') as d loop
+        for v_day in execute format(
+            'select d::date from generate_series($1 - 1, $1 + $2, interval ''1 day'') as d '
+            'union select distinct (%I at time zone ''UTC'')::date from jobforge.%I order by 1',
+            v_table.by_column, v_table.name || '_default') using v_today, p_days
+        loop
             v_name := format('%s_%s', v_table.name, to_char(v_day, 'YYYYMMDD'));
             continue when to_regclass('jobforge.' || v_name) is not null;
             -- Built aside and attached: that leaves the parent readable and writable.

@@ -1,12 +1,14 @@
 -- The ids of a tenant's jobs that match a filter, newest first, below p_before. The filter's
 -- fields, all optional, all must hold: state (one or a list; also `failed`: the last attempt
 -- failed, and `canceling`), definition, queue, tag, source, key, correlation_id, fingerprint,
--- created_after, created_before. Read by list_jobs and the bulk actions. Raises JF002.
+-- created_after, created_before. p_only_changeable leaves out
+-- finished jobs and those asked to cancel. Read by list_jobs and the bulk actions. Raises JF002.
 create or replace function jobforge.matching_jobs(
     p_tenant_id uuid,
     p_filter jsonb,
     p_limit integer,
-    p_before uuid default null
+    p_before uuid default null,
+    p_only_changeable boolean default false
 ) returns table (job_id uuid, is_finished boolean)
 language plpgsql stable
 as $$
@@ -35,6 +37,7 @@ begin
       from ((select j.id, false as is_finished
                from jobforge.jobs as j
               where j.tenant_id = p_tenant_id and j.id < v_before and f.wants_live
+                and not (p_only_changeable and j.cancel_requested_at is not null)
                 and (f.states is null or j.state = any (f.states)
                      or f.wants_failed and j.error is not null and j.state <> 'running'
                      or f.wants_canceling and j.cancel_requested_at is not null)
@@ -51,7 +54,7 @@ begin
             union all
             (select h.id, true
                from jobforge.finished_jobs as h
-              where h.tenant_id = p_tenant_id and h.id < v_before and f.wants_finished
+              where h.tenant_id = p_tenant_id and h.id < v_before and f.wants_finished and not p_only_changeable
                 and (f.states is null or h.state = any (f.states)
                      or f.wants_failed and h.error is not null)
                 and (f.definition is null or h.definition = f.definition)

@@ -2,7 +2,7 @@
 -- the groups (gates) it has, which are tried from the gate of the cursor on and round once.
 -- Groups whose best job comes after p_before_… (the tenant's best plain job) are left for later.
 -- Stops after p_groups groups that gave jobs, or 1,000 that did not. p_taken carries what this
--- claim has picked so far, by subject: not running yet, so not counted yet. Called by claim_jobs.
+-- claim has picked so far, by subject. Called by claim_jobs.
 create or replace function jobforge.pick_gated_jobs(
     p_queue text,
     p_tenant_id uuid,
@@ -63,7 +63,8 @@ begin
             exit when groups <= 0 or cardinality(picked) >= p_quota;
             select g.picked, g.taken, g.mended into v_rows, taken, v_mended
               from jobforge.pick_group(p_queue, p_tenant_id, v_gate, p_quota - cardinality(picked),
-                                       p_definitions, p_limited, taken) as g;
+                                       p_definitions, p_limited,
+                                       p_before_rank, p_before_run_at, taken) as g;
             mended := mended + v_mended;
             if v_rows <> '{}' then
                 picked := picked || v_rows;

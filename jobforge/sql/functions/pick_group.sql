@@ -9,6 +9,8 @@ create or replace function jobforge.pick_group(
     p_quota integer,
     p_definitions text[],
     p_limited jobforge.limited,
+    p_before_rank integer,
+    p_before_run_at timestamptz,
     inout taken jsonb,
     out picked tid[],
     out mended bigint
@@ -79,13 +81,15 @@ begin
     end loop;
 
     with candidates as materialized (
-        select j.ctid as row_id, j.expires_at <= v_now as is_expired,
+        select j.ctid as row_id, j.expires_at <= v_now and j.started_at is null as is_expired,
                p_gate = '*' and (j.definition = any (p_limited.definitions)
                    or j.limit_key is not null
                       and j.definition = any (p_limited.definitions_by_key)) as is_misplaced
           from jobforge.jobs as j
          where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate
            and j.state = 'queued'
+           and (p_before_rank is null
+                or (- j.priority::integer, j.run_at) <= (p_before_rank, p_before_run_at))
            and (p_definitions is null or j.definition || '@' || j.version = any (p_definitions))
          order by - j.priority::integer, j.run_at, j.id
          limit v_free
@@ -97,7 +101,7 @@ begin
       into picked, v_expired, v_misplaced
       from candidates as c;
     if v_expired is not null then
-        mended := jobforge.cancel_rows(v_expired, 'expired');
+        mended := jobforge.cancel_rows(v_expired || jobforge.expired_rows(v_now, 1000), 'expired');
     end if;
     if v_misplaced is not null then
         mended := mended + jobforge.regate_rows(v_misplaced);
@@ -113,7 +117,7 @@ begin
                 on conflict (bucket) do update
                    set tokens = jobforge.tokens_of(v_limit.subject, v_limit.rate_limit,
                            v_limit.rate_period_s, v_limit.rate_burst, v_now) - cardinality(picked),
-                       refilled_at = v_now;
+                       refilled_at = greatest(b.refilled_at, v_now);
             end if;
         end loop;
     end if;

@@ -29,7 +29,7 @@ begin
           left join jobforge.tenants as w on p_limited.tenants and w.id = t.tenant_id
          cross join lateral (
             select q.ctid as row_id, - q.priority::integer as rank, q.run_at, q.id,
-                   q.expires_at <= v_now as is_expired,
+                   q.expires_at <= v_now and q.started_at is null as is_expired,
                    q.definition = any (p_limited.definitions)
                        or q.limit_key is not null
                           and q.definition = any (p_limited.definitions_by_key) as of_limited
@@ -55,7 +55,7 @@ begin
     picked := coalesce(picked, '{}');
     mended := 0;
     if v_expired is not null then
-        mended := jobforge.cancel_rows(v_expired, 'expired');
+        mended := jobforge.cancel_rows(v_expired || jobforge.expired_rows(v_now, 1000), 'expired');
     end if;
     if v_limited is not null then
         mended := mended + jobforge.regate_rows(array(

@@ -14,7 +14,6 @@ create or replace function jobforge.pick_round(
     p_is_even boolean,
     inout cursor jsonb,
     inout groups integer,
-    inout taken jsonb,
     out turns jobforge.turn[],
     out picked tid[],
     out mended bigint,
@@ -29,6 +28,7 @@ declare
     v_gated_rows tid[];
     v_ready_rows tid[];
     v_mended bigint;
+    v_taken jsonb := '{}';  -- by subject: picked, but not running yet, so not counted yet
 begin
     select t.turns, t.complete, t.gated, t.cursor into turns, complete, gated, cursor
       from jobforge.take_turns(p_queue, p_width, p_tenants, p_is_short, p_is_even, cursor) as t;
@@ -41,11 +41,11 @@ begin
             continue when turns[i].quota <= 0;
             v_place := case when not p_is_even then jobforge.first_place(p_queue, turns[i].tenant_id) end;
             select g.picked, g.cursor_gate, g.groups, g.taken, g.mended
-              into v_gated_rows, v_gate, groups, taken, v_mended
+              into v_gated_rows, v_gate, groups, v_taken, v_mended
               from jobforge.pick_gated_jobs(
                        p_queue, turns[i].tenant_id, least(turns[i].quota, p_limit - cardinality(picked)),
                        p_definitions, p_limited, v_place.rank, v_place.run_at,
-                       v_gate, groups, taken) as g;
+                       v_gate, groups, v_taken) as g;
             turns[i].quota := turns[i].quota - cardinality(v_gated_rows);
             picked := picked || v_gated_rows;
             mended := mended + v_mended;

@@ -37,19 +37,8 @@ begin
         return query select s.tenant_id, s.job_id, s.lease, s.state from jobforge.settle_jobs(null, v_lost) as s;
     end if;
 
-    v_expired := array(
-        select j.ctid
-          from jobforge.jobs as j
-         where j.expires_at is not null and j.state in ('scheduled', 'blocked', 'queued')
-           and j.expires_at <= v_now
-         order by j.expires_at
-         limit p_limit
-           for update skip locked);
-    if v_expired <> '{}' then
-        return query
-        select x.tenant_id, x.id, x.lease, 'canceled'
-          from jobforge.jobs as x
-         where x.ctid = any (v_expired);
-        perform jobforge.cancel_rows(v_expired, 'expired');
-    end if;
+    v_expired := jobforge.expired_rows(v_now, p_limit);
+    return query
+    select x.tenant_id, x.id, x.lease, 'canceled' from jobforge.jobs as x where x.ctid = any (v_expired);
+    perform jobforge.cancel_rows(v_expired, 'expired');
 end $$;

@@ -30,6 +30,7 @@ begin
            queue = v_new.queue,
            priority = coalesce(v_new.priority, 0),
            max_attempts = coalesce(v_new.max_attempts, v_definition.max_attempts),
+           allowance = coalesce(v_new.max_attempts, v_definition.max_attempts),
            timeout_s = v_new.timeout_s,
            limit_key = v_new.limit_key,
            gate = jobforge.gate_of(v_new.queue, p_tenant_id, j.definition, v_new.limit_key),

@@ -16,14 +16,16 @@ as $$
 declare
     v_now timestamptz := jobforge.now();
     v_expires_at timestamptz := v_now + case p_mode
-        when 'window' then make_interval(secs => p_window_s) else interval '30 days' end;
+        when 'window' then make_interval(secs => p_window_s)
+        when 'retained' then interval '30 days' end;
     v_hash bytea := sha256(convert_to(p_payload::text, 'UTF8'));
     v_held jobforge.idempotency_keys;
 begin
     loop
         insert into jobforge.idempotency_keys as k
-               (tenant_id, job_id, created_at, expires_at, while_active, definition, key, payload_hash)
-        values (p_tenant_id, p_job_id, v_now, v_expires_at, p_mode = 'active', p_definition, p_key,
+               (tenant_id, job_id, created_at, expires_at, while_active, definition, key,
+                payload_hash)
+        values (p_tenant_id, p_job_id, v_now, coalesce(v_expires_at, 'infinity'), p_mode = 'active', p_definition, p_key,
                 v_hash)
         on conflict on constraint idempotency_keys_pkey do nothing;
         if found then

@@ -52,7 +52,7 @@ begin
         v_id := jobforge.nth_id(jobforge.uuid7(), 0);
         perform jobforge.insert_jobs(v_tenant, jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
             'definition', v_old.definition, 'version', v_old.version, 'queue', v_old.queue,
-            'priority', v_old.priority, 'max_attempts', coalesce(p_attempts, v_old.max_attempts),
+            'priority', v_old.priority, 'max_attempts', coalesce(p_attempts, v_old.allowance),
             'timeout_s', v_old.timeout_s, 'limit_key', v_old.limit_key, 'tags', to_jsonb(v_old.tags),
             'correlation_id', v_old.correlation_id, 'traceparent', v_old.traceparent,
             'source', v_old.source, 'source_ref', v_old.source_ref, 'retry_of', v_old.id,

@@ -18,10 +18,9 @@ begin
     select count(pg_notify('jobforge:' || q.queue, '')) into v_revived from queues as q;
 
     with numbered as materialized (
-        select j.tenant_id, j.id, d.max_attempts as allowance,
+        select j.tenant_id, j.id,
                v_now + make_interval(secs => coalesce((row_number() over (order by j.id) - 1) / p_rate, 0)) as due_at
           from jobforge.jobs as j
-          left join jobforge.definitions as d on d.key = j.definition and d.version = j.version
          where j.ctid = any (p_rows)
     )
     update jobforge.jobs as j
@@ -30,7 +29,7 @@ begin
            queued_at = case when n.due_at <= v_now then v_now end,
            finished_at = null,
            expires_at = null,
-           max_attempts = least(100000, j.attempt + coalesce(p_attempts, n.allowance, 5)),
+           max_attempts = least(100000, j.attempt + coalesce(p_attempts, j.allowance)),
            payload = coalesce(p_payload, j.payload)
       from numbered as n
      where j.tenant_id = n.tenant_id and j.id = n.id and j.state = 'dead';

@@ -51,7 +51,7 @@ begin
                 or j.cancel_requested_at is not null and g.outcome <> 'succeeded')
         returning j.tenant_id, j.id, j.lease, j.created_at, j.run_at, j.queued_at, j.started_at,
                   j.cancel_requested_at, j.expires_at, j.worker_id, j.retry_of, j.version,
-                  j.attempt, j.max_attempts, j.timeout_s, j.priority, j.flags, j.definition,
+                  j.attempt, j.max_attempts, j.allowance, j.timeout_s, j.priority, j.flags, j.definition,
                   j.queue, j.source, j.limit_key, j.idempotency_key, j.source_ref,
                   j.correlation_id, j.traceparent, j.created_by, j.cancel_reason, j.artifact_ref,
                   j.tags, j.payload, g.outcome as outcome, g.result as new_result, g.error as new_error,
@@ -62,12 +62,13 @@ begin
         insert into jobforge.finished_jobs (
                tenant_id, id, lease, created_at, run_at, queued_at, started_at,
                cancel_requested_at, expires_at, finished_at, worker_id, retry_of, version, attempt,
-               max_attempts, timeout_s, priority, flags, state, definition, queue, source,
+               max_attempts, allowance, timeout_s, priority, flags, state, definition, queue, source,
                limit_key, idempotency_key, source_ref, correlation_id, traceparent, created_by,
                cancel_reason, fingerprint, artifact_ref, tags, error, payload, result)
         select e.tenant_id, e.id, e.lease, e.created_at, e.run_at, e.queued_at, e.started_at,
                e.cancel_requested_at, e.expires_at, v_now, e.worker_id, e.retry_of, e.version,
-               e.attempt, e.max_attempts, e.timeout_s, e.priority, e.flags,
+               e.attempt - case when e.outcome in ('released', 'snoozed') then 1 else 0 end,
+               e.max_attempts, e.allowance, e.timeout_s, e.priority, e.flags,
                case e.outcome when 'succeeded' then 'succeeded' else 'canceled' end,
                e.definition, e.queue, e.source, e.limit_key, e.idempotency_key, e.source_ref,
                e.correlation_id, e.traceparent, e.created_by,

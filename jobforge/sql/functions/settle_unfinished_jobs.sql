@@ -14,7 +14,8 @@ declare
 begin
     return query
     with given as materialized (
-        select o.*, o.outcome in ('snoozed', 'released') as is_free
+        select distinct on (o.tenant_id, o.job_id) o.*,
+               o.outcome in ('snoozed', 'released') as is_free
           from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
          where o.outcome not in ('succeeded', 'canceled')
            and (v_tenant is null or o.tenant_id = v_tenant)

@@ -1,16 +1,16 @@
 -- Whose turn it is in a queue: the tenants that have ready jobs, from the cursor on and round
 -- once, each with its share of p_limit by weight (p_is_even: all weigh the same). Shares are
 -- those of handing out jobs one by one, a tenant keeping its turn for `weight` of them.
--- `complete` tells whether these are all such tenants. Called by pick_round.
+-- `complete` tells whether these are all such tenants and each has a share. Called by pick_round.
 --
 -- `cursor` is what this session remembers of the queue: the tenant at which the last claim
 -- stopped and how much of its turn is used, so that shares hold for claims of any size; and, when
 -- finding the first jobs was slow, where they began. Somebody's open transaction keeps dead index
--- entries from being cleaned, and a walk from the left end then passes all of them. Where that
--- takes more than a millisecond, claims start from the remembered places instead, for twenty
--- times as long as the walk took, a second at most. One that found too little there (p_is_short)
--- walks at once, or after ten times as long where a walk takes more than 5 ms. So walks cost a
--- twentieth of a busy queue's time, and no job is missed for long.
+-- entries from being cleaned, and a walk from the left end then passes all of them. When that
+-- took more than 2 ms twice in a row, up to 1,000 tenants' places are remembered, and claims start
+-- there for twenty times as long as the walk took, a second at most; one that found too little
+-- there (p_is_short) walks again after half of that. So walks cost a twentieth of a busy queue's
+-- time, and no job is missed for long.
 create or replace function jobforge.take_turns(
     p_queue text,
     p_limit integer,
@@ -28,36 +28,41 @@ declare
     v_start timestamptz := clock_timestamp();
     v_tenant uuid := coalesce((cursor ->> 'tenant')::uuid, gen_random_uuid());
     v_served bigint := coalesce((cursor ->> 'served')::bigint, 0);
+    v_was_slow boolean := coalesce((cursor -> 'slow')::boolean, false);
+    v_is_slow boolean;
+    v_breadth integer;
     v_cost double precision;
 begin
     if p_tenants is not null then
         complete := true;
         gated := true;
+        cursor := cursor - '{until,again,turns}'::text[];
         turns := array(
             select row(t, -32768, '-infinity', '00000000-0000-0000-0000-000000000000', 0)
                        ::jobforge.turn
-              from unnest(p_tenants) as t);
+              from (select distinct n from unnest(p_tenants) as n) as u(t));
     elsif (cursor ->> case when p_is_short then 'again' else 'until' end)::timestamptz > v_start
     then
-        complete := p_is_short;
+        complete := p_is_short and (cursor -> 'complete')::boolean;
         gated := (cursor -> 'gated')::boolean;
         turns := (cursor ->> 'turns')::jobforge.turn[];
     else
         -- One more than needed: the first may have used its turn.
+        v_breadth := greatest(p_limit + 1, case when v_was_slow then 1000 else 0 end);
         select f.turns, f.gated into turns, gated
-          from jobforge.find_turns(p_queue, p_limit + 1, v_tenant) as f;
-        complete := cardinality(turns) <= p_limit;
+          from jobforge.find_turns(p_queue, v_breadth, v_tenant) as f;
+        complete := cardinality(turns) < v_breadth;
         v_cost := extract(epoch from clock_timestamp() - v_start);
-        cursor := cursor - '{until,again,turns}'::text[];
-        if v_cost > 0.001 and v_cost / (cardinality(turns) + 2) > 0.00003 then
+        v_is_slow := v_cost > 0.002 and v_cost / (cardinality(turns) + 2) > 0.00003;
+        cursor := cursor - '{until,again,turns}'::text[]
+            || jsonb_build_object('slow', v_is_slow, 'complete', complete);
+        if v_is_slow and v_was_slow then
             cursor := cursor || jsonb_build_object(
-                'until', v_start + make_interval(secs => least(1 + v_cost, 20 * v_cost)));
-        end if;
-        if cursor ? 'until' and v_cost > 0.005 then
-            cursor := cursor || jsonb_build_object(
+                'until', v_start + make_interval(secs => least(1 + v_cost, 20 * v_cost)),
                 'again', v_start + make_interval(secs => least(1 + v_cost, 10 * v_cost)));
         end if;
     end if;
+    complete := complete and cardinality(turns) <= p_limit;
     if turns <> '{}' then
         select s.turns, s.cursor_tenant, s.cursor_served into turns, v_tenant, v_served
           from jobforge.share_turns(turns, p_limit, p_is_even, v_tenant, v_served) as s;

@@ -2,7 +2,8 @@
 
 -- Jobs that can still change. Fixed-width columns come first (no padding), text after them.
 -- Jobs that succeeded or were canceled move to finished_jobs, so this table holds the backlog
--- and what runs, however long the history is.
+-- and what runs, however long the history is. A job has `allowance` attempts; a dead one that is
+-- revived gets as many again on top of max_attempts, so that attempt numbers go on.
 create table jobforge.jobs (
     tenant_id uuid not null,
     id uuid not null,
@@ -21,6 +22,7 @@ create table jobforge.jobs (
     version integer not null,
     attempt integer not null default 0,
     max_attempts integer not null,
+    allowance integer not null,
     timeout_s integer,
     priority smallint not null default 0,
     flags smallint not null default 0,
@@ -55,7 +57,8 @@ create table jobforge.jobs (
     constraint dead_jobs_have_an_end
         check ((state = 'dead') = (finished_at is not null)),
     constraint attempts_stay_within_the_allowance
-        check (attempt between 0 and max_attempts and max_attempts between 1 and 100000),
+        check (attempt between 0 and max_attempts and max_attempts between 1 and 100000
+           and allowance between 1 and 1000),
     constraint only_running_jobs_are_asked_to_cancel
         check (cancel_requested_at is null or state = 'running'),
     constraint versions_count_from_one check (version > 0),
@@ -101,7 +104,7 @@ create index jobs_dead on jobforge.jobs (tenant_id, id)
 create index jobs_dead_alike on jobforge.jobs (tenant_id, fingerprint, id)
     where state = 'dead';
 create index jobs_expiring on jobforge.jobs (expires_at)
-    where expires_at is not null and state in ('scheduled', 'blocked', 'queued');
+    where expires_at is not null and started_at is null;
 
 -- Jobs that succeeded or were canceled. Never updated; retention drops whole days.
 create table jobforge.finished_jobs (
@@ -120,6 +123,7 @@ create table jobforge.finished_jobs (
     version integer not null,
     attempt integer not null,
     max_attempts integer not null,
+    allowance integer not null,
     timeout_s integer,
     priority smallint not null,
     flags smallint not null,
@@ -203,6 +207,8 @@ create table jobforge.idempotency_keys (
     constraint idempotency_keys_pkey primary key (tenant_id, definition, key)
 );
 create index idempotency_keys_expiring on jobforge.idempotency_keys (expires_at);
+create index idempotency_keys_of_active_jobs on jobforge.idempotency_keys (tenant_id, job_id)
+    where while_active;
 create index idempotency_keys_of_a_job on jobforge.idempotency_keys (tenant_id, job_id);
 
 -- What code registered, what operators set over it, and the settings that result: the columns

@@ -1,0 +1,142 @@
+"""Connections: pools, timeouts, round trips, notifications, what the server is like."""
+
+import itertools
+import os
+import sys
+import tempfile
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from cluster import Connection, Database
+from integration.seam import A_JOB, TENANT_A, WORKER, count_jobs
+from psycopg.pq import Trace
+from psycopg.rows import dict_row
+
+from jobforge import calls, db
+from jobforge.calls import Call
+from jobforge.errors import ConfigError
+from jobforge.job import EnqueueStatus
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("mail")]
+
+
+def test_a_job_is_enqueued_in_a_transaction_of_the_applications_own(
+    database: Database, conn: Connection
+) -> None:
+    url = database.url_as("service_login")
+    with psycopg.connect(url, row_factory=dict_row) as application:
+        call = calls.enqueue_job(A_JOB, tenant_id=TENANT_A)
+        assert db.run(application, call).status is EnqueueStatus.CREATED
+        setting = application.execute("select current_setting('app.tenant_id', true) as it")
+        assert setting.fetchone() in ({"it": None}, {"it": ""})
+        application.rollback()
+        assert count_jobs(conn) == 0
+        db.run(application, call)
+        application.commit()
+        assert count_jobs(conn) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libpq traces on Linux only")
+@pytest.mark.parametrize("login", ["client_login", "service_login"])
+async def test_a_single_enqueue_is_one_round_trip(login: str, database: Database) -> None:
+    by_setting = calls.enqueue_job(A_JOB).for_tenant(TENANT_A)
+    by_argument = calls.enqueue_job(A_JOB, tenant_id=TENANT_A)
+    call = by_setting if login == "client_login" else by_argument
+    async with db.Database(database.url_as(login), size=1) as pool, pool.connection() as conn:
+        assert await _round_trips(conn, db.arun(conn, call)) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="libpq traces on Linux only")
+async def test_a_scope_costs_one_round_trip_more_than_its_calls(pool: db.Database) -> None:
+    async def enqueue_twice() -> None:
+        async with pool.tenant(TENANT_A) as scope:
+            await scope.run(calls.enqueue_job(A_JOB))
+            await scope.run(calls.enqueue_job(A_JOB))
+
+    async with pool.connection() as conn:
+        the_only_connection = conn
+    assert await _round_trips(the_only_connection, enqueue_twice()) == 3
+
+
+async def _round_trips(conn: db.AsyncConnection, work: Any) -> int:
+    with tempfile.TemporaryFile("w+") as trace:
+        conn.pgconn.trace(trace.fileno())
+        conn.pgconn.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)
+        await work
+        conn.pgconn.untrace()
+        os.fsync(trace.fileno())
+        trace.seek(0)
+        senders = [line.split("\t")[0] for line in trace if line.strip()]
+    # F is from us to the server, B is back.
+    return sum(sender == "F" for sender, _ in itertools.groupby(senders))
+
+
+async def test_a_notification_names_its_channel(pool: db.Database) -> None:
+    async with pool.listen("jobforge:default", "jobforge:other") as channels:
+        await pool.run(calls.enqueue_job(A_JOB._replace(queue="other")).for_tenant(TENANT_A))
+        assert await anext(channels) == "jobforge:other"
+
+
+async def test_listening_through_a_pooler_is_refused_unless_a_way_past_it_is_known(
+    database: Database,
+) -> None:
+    async with db.Database(database.url, behind_pooler=True) as pool:
+        with pytest.raises(ConfigError):
+            async with pool.listen("jobforge:default"):
+                pass
+    async with (
+        db.Database(database.url, behind_pooler=True, listen_url=database.url) as pool,
+        pool.listen("jobforge:default") as channels,
+    ):
+        await pool.run(calls.enqueue_job(A_JOB, tenant_id=TENANT_A))
+        assert await anext(channels) == "jobforge:default"
+
+
+async def test_an_inspection_tells_what_the_login_may_and_what_the_server_is(
+    database: Database,
+) -> None:
+    async with db.Database(database.url) as pool:
+        owner = await pool.inspect()
+    async with db.Database(database.url_as("worker_login")) as pool:
+        worker = await pool.inspect()
+    assert (owner.is_superuser, owner.bypasses_rls, owner.owns_tables) == (True, True, True)
+    assert (worker.is_superuser, worker.bypasses_rls, worker.owns_tables) == (False, False, False)
+    assert (worker.user, worker.is_service, worker.has_schema) == ("worker_login", False, True)
+    assert worker.version >= 150000
+    assert (worker.fsync, worker.full_page_writes, worker.synchronous_commit) == (
+        False,
+        False,
+        "off",
+    )
+    assert (worker.is_replica, worker.is_behind_pooler) == (False, False)
+    assert worker.default_isolation == "read committed"
+    assert worker.statement_timeout_ms == 30_000
+    assert (worker.lock_timeout_ms, worker.idle_in_transaction_timeout_ms) == (2_000, 10_000)
+
+
+async def test_what_the_url_says_goes_before_our_own_wishes(database: Database) -> None:
+    url = f"{database.url}&application_name=mine&options=-c%20lock_timeout%3D7s"
+    with db.connect(url) as conn:
+        shown = conn.execute(
+            "select current_setting('lock_timeout'), application_name from "
+            "pg_stat_activity where pid = pg_backend_pid()"
+        ).fetchone()
+    assert shown == ("7s", "mine")
+
+
+async def test_a_call_may_commit_without_waiting_for_the_disk(pool: db.Database) -> None:
+    show: Call[str] = Call(
+        "select current_setting('synchronous_commit')", (), lambda rows: str(rows[0][0])
+    )
+    assert await pool.run(show.under("synchronous_commit", "local")) == "local"
+    assert await pool.run(show) != "local"
+
+
+def test_times_are_aware_of_their_zone(database: Database) -> None:
+    with db.connect(database.url_as("admin_login")) as mine:
+        before = datetime.now(UTC)
+        db.run(mine, calls.enqueue_job(A_JOB).for_tenant(TENANT_A))
+        [job] = db.run(mine, calls.claim_jobs(WORKER, {"default": 1}))
+    assert before <= job.created_at <= datetime.now(UTC)

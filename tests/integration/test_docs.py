@@ -1,0 +1,83 @@
+"""The documentation says what is so: its SQL runs, its lists are complete."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster import Connection, Database
+from sql.test_lifecycle import HELD, WAITING_AND_ENDED
+
+from jobforge import errors
+from jobforge.errors import JobForgeError
+
+ROOT = Path(__file__).parent.parent.parent
+DOCS = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
+
+
+def _read(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def _blocks(name: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", _read(name), re.MULTILINE | re.DOTALL)
+
+
+def test_the_sql_of_readme_and_reference_runs_from_top_to_bottom(
+    database: Database, folder: Path
+) -> None:
+    script = folder / "examples.sql"
+    examples = _blocks("README.md", "sql") + _blocks("docs/sql.md", "sql")
+    script.write_text("\n".join(examples), encoding="utf-8")
+    assert len(examples) > 8
+    database.run_file(script)
+
+
+def test_the_reference_has_every_function_with_its_arguments(conn: Connection) -> None:
+    granted = conn.execute(
+        """
+        select p.proname, pg_get_function_arguments(p.oid) as arguments from pg_proc as p
+         where p.pronamespace = 'jobforge'::regnamespace
+           and (has_function_privilege('jobforge_admin', p.oid, 'execute')
+                or has_function_privilege('jobforge_client', p.oid, 'execute'))
+        """
+    )
+    functions = {row["proname"]: _arguments(row["arguments"]) for row in granted}
+    assert dict(_signatures()) == functions
+
+
+def _signatures() -> Iterator[tuple[str, list[str]]]:
+    text = "\n".join(_blocks("docs/sql.md", "text"))
+    for name, arguments in re.findall(r"^(\w+)\((.*?)\)(?= →|\n)", text, re.MULTILINE | re.DOTALL):
+        yield name, _arguments(arguments)
+
+
+def _arguments(text: str) -> list[str]:
+    """Name and type of each argument that goes in, with a mark on those that have a default."""
+    text = text.replace("timestamp with time zone", "timestamptz")
+    texts = [part.strip() for part in re.split(r",\s+(?=(?:INOUT |OUT )?\w+ \w)", text)]
+    taken = [re.sub(r"^INOUT ", "", part) for part in texts if part and not part.startswith("OUT ")]
+    return [re.sub(r" (?:DEFAULT|=) .*", " =", part) for part in taken]
+
+
+def test_the_reference_has_every_error() -> None:
+    table = set(
+        re.findall(r"^\| `(JF\d+)` \| `(\w+)` \| `(\w+)` \|", _read("docs/sql.md"), re.MULTILINE)
+    )
+    classes = [error for error in vars(errors).values() if _is_refusal(error)]
+    assert table == {(error.sqlstate, error.__name__, error.code) for error in classes}
+
+
+def _is_refusal(value: object) -> bool:
+    return isinstance(value, type) and issubclass(value, JobForgeError) and bool(value.sqlstate)
+
+
+@pytest.mark.parametrize("table", [WAITING_AND_ENDED, HELD])
+def test_the_table_of_states_is_the_one_that_is_tested(table: str) -> None:
+    assert table.strip("\n") in _read("docs/lifecycle.md")
+
+
+@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target

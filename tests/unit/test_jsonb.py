@@ -1,0 +1,78 @@
+"""JSON on its way to jsonb and back."""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobforge.errors import Invalid
+from jobforge.jsonb import decode, encode, legible
+
+NAN = float("nan")
+WORDS = st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+NUMBERS = st.integers(-(2**63), 2**64 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+PLAIN = st.recursive(
+    st.none() | st.booleans() | WORDS | NUMBERS,
+    lambda inner: st.lists(inner) | st.dictionaries(WORDS, inner),
+)
+
+
+def _nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+UNSTORABLE = {
+    "NaN": {"price": NAN},
+    "infinity": {"price": float("inf")},
+    "NaN in a list in an object": {"a": [{"b": (1.0, NAN)}]},
+    "NUL": {"name": "a\0b"},
+    "NUL in a name": {"a\0b": 1},
+    "half a character": {"name": "\ud800"},
+    "an integer of 5000 digits": {"n": 10**5000},
+    "an integer of 65 bits": {"n": 2**64},
+    "300 levels": _nested(300),
+    "a set": {"n": {1, 2}},
+    "a name that is a number": {1: 2},
+}
+
+
+@pytest.mark.parametrize("name", UNSTORABLE)
+def test_what_jsonb_cannot_keep_is_refused_with_its_field(name: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        encode(UNSTORABLE[name], "payload")
+    assert refused.value.field == "payload"
+
+
+@pytest.mark.parametrize("name", UNSTORABLE)
+def test_what_jsonb_cannot_keep_can_be_put_into_words(name: str) -> None:
+    assert json.loads(encode(legible(UNSTORABLE[name]), "error"))
+
+
+@given(PLAIN)
+def test_a_value_comes_back_as_it_went(value: Any) -> None:
+    assert decode(encode(value, "payload")) == value
+
+
+@given(PLAIN)
+def test_a_value_that_can_be_kept_is_its_own_wording(value: Any) -> None:
+    assert legible(value) == value
+
+
+@pytest.mark.parametrize("text", ["null", '"null"', '"\\\\u0000"', '[null, "a", {"null": null}]'])
+def test_words_that_look_like_faults_are_none(text: str) -> None:
+    assert decode(encode(json.loads(text), "payload")) == json.loads(text)
+
+
+@pytest.mark.parametrize("digits", [18, 19, 20, 40, 400, 4300])
+def test_an_integer_of_any_length_is_read_exactly(digits: int) -> None:
+    assert decode(f'{{"n": -{"7" * digits}}}') == {"n": -int("7" * digits)}
+
+
+def test_an_integer_that_python_will_not_parse_is_read_exactly_all_the_same() -> None:
+    assert decode("7" * 5000) == Decimal("7" * 5000)

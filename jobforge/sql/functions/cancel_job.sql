@@ -34,7 +34,7 @@ begin
     update jobforge.jobs as j
        set cancel_requested_at = coalesce(j.cancel_requested_at, jobforge.now()),
            cancel_reason = coalesce(j.cancel_reason, left(p_reason, 1000))
-     where j.ctid = v_job.row_id and j.state = 'running';
+     where j.ctid = v_job.row_id and j.state || '' = 'running';
     perform pg_notify('jobforge:worker:' || v_job.worker_id, '');
     return 'canceling';
 end $$;

@@ -15,6 +15,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set enable_material = off
 as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
@@ -31,16 +32,16 @@ begin
     -- Locked first, in order; then sorted by what can be done with each.
     v_rows := array(
         select j.ctid
-          from jobforge.jobs as j
-         where j.tenant_id = v_tenant and j.cancel_requested_at is null
-           and j.id in (select m.job_id
-                          from jobforge.matching_jobs(v_tenant, p_filter, p_limit, null, true) as m)
+          from unnest(array(
+                   select jobforge.matching_jobs(v_tenant, p_filter, p_limit, null, true))) as m(id)
+          join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = m.id
+         where j.cancel_requested_at is null
          order by j.id
-           for update);
+           for update of j);
     with asked as (
         update jobforge.jobs as j
            set cancel_requested_at = jobforge.now(), cancel_reason = left(p_reason, 1000)
-         where j.ctid = any (v_rows) and j.state = 'running'
+         where j.ctid = any (v_rows) and j.state || '' = 'running'
         returning j.worker_id
     )
     select coalesce(sum(a.jobs), 0) into v_asked

@@ -11,9 +11,18 @@ as $$
            jsonb_build_object('queued_at', p_job.queued_at, 'ahead', a.ahead,
                               'waited_s', extract(epoch from p_now - p_job.queued_at))
       from (select count(*) as ahead
-              from (select from jobforge.jobs as j
-                     where j.queue = p_job.queue and j.tenant_id = p_job.tenant_id and j.state = 'queued'
-                       and (j.priority > p_job.priority or j.priority = p_job.priority
-                            and (j.run_at, j.id) < (p_job.run_at, p_job.id))
-                     limit 1000) as q) as a
+              from (select from ((select from jobforge.jobs as j
+                                   where j.queue = p_job.queue and j.tenant_id = p_job.tenant_id
+                                     and j.state = 'queued' and j.gate is null
+                                     and (- j.priority::integer, j.run_at, j.id)
+                                         < (- p_job.priority::integer, p_job.run_at, p_job.id)
+                                   limit 1000)
+                                 union all
+                                 (select from jobforge.jobs as j
+                                   where j.queue = p_job.queue and j.tenant_id = p_job.tenant_id
+                                     and j.state = 'queued' and j.gate is not null
+                                     and (- j.priority::integer, j.run_at, j.id)
+                                         < (- p_job.priority::integer, p_job.run_at, p_job.id)
+                                   limit 1000)) as q
+                     limit 1000) as first) as a
 $$;

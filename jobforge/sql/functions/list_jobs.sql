@@ -32,8 +32,8 @@ begin
            a.run_at, a.queued_at, a.started_at, a.finished_at, a.worker_id, a.source, a.source_ref,
            a.correlation_id, a.idempotency_key, a.tags, a.fingerprint, a.error, a.retry_of,
            a.created_by
-      from jobforge.matching_jobs(v_tenant, p_filter, p_limit, p_before) as m
+      from jobforge.matching_jobs(v_tenant, p_filter, p_limit, p_before) as m(id)
      cross join lateral (select * from jobforge.all_jobs as x
-                          where x.tenant_id = v_tenant and x.id = m.job_id limit 1) as a
+                          where x.tenant_id = v_tenant and x.id = m.id limit 1) as a
      order by a.id desc;
 end $$;

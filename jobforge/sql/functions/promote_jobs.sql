@@ -23,7 +23,7 @@ begin
     if v_due <> '{}' then
         update jobforge.jobs as j
            set state = 'queued', queued_at = coalesce(j.queued_at, j.run_at)
-         where j.ctid = any (v_due) and j.state = 'scheduled';
+         where j.ctid = any (v_due) and j.state || '' = 'scheduled';
         return cardinality(v_due);
     end if;
     v_cost := extract(epoch from clock_timestamp() - v_start);

@@ -1,32 +1,17 @@
 -- A job filter as a record. Raises JF002 for an unknown field, state or time. Called by
 -- matching_jobs.
-create or replace function jobforge.read_filter(
-    p_filter jsonb,
-    out states text[],
-    out wants_live boolean,
-    out wants_finished boolean,
-    out wants_failed boolean,
-    out wants_canceling boolean,
-    out definition text,
-    out queue text,
-    out tag text,
-    out source text,
-    out key text,
-    out correlation_id text,
-    out fingerprint text,
-    out created_after timestamptz,
-    out created_before timestamptz
-)
-language plpgsql stable
+create or replace function jobforge.read_filter(p_filter jsonb) returns jobforge.job_filter
+language plpgsql
 as $$
 declare
+    f jobforge.job_filter;
     v_field text;
     v_fault text;
 begin
     if jsonb_typeof(p_filter) is distinct from 'object' then
         perform jobforge.refuse('JF002', 'a filter must be a JSON object', '{"field": "filter"}');
     end if;
-    for v_field in select f.key from jsonb_each(p_filter) as f(key, value) loop
+    for v_field in select jsonb_object_keys(p_filter) loop
         if v_field not in ('state', 'definition', 'queue', 'tag', 'source', 'key', 'correlation_id',
                            'fingerprint', 'created_after', 'created_before') then
             v_fault := 'is not a field of a filter';
@@ -40,26 +25,29 @@ begin
     end loop;
 
     if p_filter ? 'state' then
-        states := array(select jsonb_array_elements_text(
+        f.states := array(select jsonb_array_elements_text(
             case jsonb_typeof(p_filter -> 'state') when 'array' then p_filter -> 'state'
                  else jsonb_build_array(p_filter -> 'state') end));
-        if not states <@ '{scheduled,blocked,queued,running,canceling,succeeded,canceled,dead,failed}'::text[]
-           or states = '{}' then
+        if not f.states <@ '{scheduled,blocked,queued,running,canceling,succeeded,canceled,dead,
+                              failed}'::text[]
+           or f.states = '{}' then
             perform jobforge.refuse('JF002', 'state is none of the known states',
                 '{"field": "state"}');
         end if;
     end if;
-    wants_failed := coalesce('failed' = any (states), false);
-    wants_canceling := coalesce('canceling' = any (states), false);
-    wants_live := states is null or states && '{scheduled,blocked,queued,running,canceling,dead,failed}'::text[];
-    wants_finished := states is null or states && '{succeeded,canceled,failed}'::text[];
-    definition := p_filter ->> 'definition';
-    queue := p_filter ->> 'queue';
-    tag := p_filter ->> 'tag';
-    source := p_filter ->> 'source';
-    key := p_filter ->> 'key';
-    correlation_id := p_filter ->> 'correlation_id';
-    fingerprint := p_filter ->> 'fingerprint';
-    created_after := (p_filter ->> 'created_after')::timestamptz;
-    created_before := (p_filter ->> 'created_before')::timestamptz;
+    f.wants_failed := coalesce('failed' = any (f.states), false);
+    f.wants_canceling := coalesce('canceling' = any (f.states), false);
+    f.wants_live := f.states is null
+        or f.states && '{scheduled,blocked,queued,running,canceling,dead,failed}'::text[];
+    f.wants_finished := f.states is null or f.states && '{succeeded,canceled,failed}'::text[];
+    f.definition := p_filter ->> 'definition';
+    f.queue := p_filter ->> 'queue';
+    f.tag := p_filter ->> 'tag';
+    f.source := p_filter ->> 'source';
+    f.key := p_filter ->> 'key';
+    f.correlation_id := p_filter ->> 'correlation_id';
+    f.fingerprint := p_filter ->> 'fingerprint';
+    f.created_after := (p_filter ->> 'created_after')::timestamptz;
+    f.created_before := (p_filter ->> 'created_before')::timestamptz;
+    return f;
 end $$;

@@ -1,6 +1,7 @@
 -- Every worker calls this on its tick; no leader is needed. Leases that expired end as
 -- lease_lost: the job waits its ordinary backoff, or is dead, or canceled if that was asked. Jobs
--- past expires_at are canceled. Rows that somebody is settling are skipped. Raises JF002.
+-- past expires_at are canceled. Rows that somebody is settling are skipped. With app.tenant_id
+-- set, only that tenant's jobs. Raises JF002.
 create or replace function jobforge.reap_jobs(p_limit integer default 500)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql security definer
@@ -15,6 +16,7 @@ as $$
 #variable_conflict use_column
 declare
     v_now timestamptz := jobforge.now();
+    v_tenant uuid := jobforge.tenant();
     v_lost jsonb;
     v_expired tid[];
 begin
@@ -23,6 +25,7 @@ begin
         select j.tenant_id, j.id, j.worker_id, j.lease
           from jobforge.jobs as j
          where j.state = 'running' and j.lease_expires_at < v_now
+           and (v_tenant is null or j.tenant_id = v_tenant)
          order by j.lease_expires_at
          limit p_limit
            for update skip locked

@@ -14,7 +14,7 @@ begin
         perform jobforge.refuse('JF006',
             'the tenant named differs from the tenant of this transaction');
     end if;
-    if p_tenant_id is not null and pg_has_role(session_user, 'jobforge_service', 'member') then
+    if p_tenant_id is not null and pg_has_role(session_user, 'jobforge_service', 'usage') then
         return p_tenant_id;
     end if;
     perform jobforge.refuse('JF001',

@@ -14,6 +14,9 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
 as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);

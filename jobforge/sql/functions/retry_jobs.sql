@@ -17,6 +17,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set enable_material = off
 as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
@@ -34,11 +35,11 @@ begin
     end if;
     v_revived := jobforge.revive_rows(array(
         select j.ctid
-          from jobforge.jobs as j
-         where j.tenant_id = v_tenant and j.state = 'dead'
-           and j.id in (select m.job_id from jobforge.matching_jobs(v_tenant, v_filter, p_limit) as m)
+          from unnest(array(select jobforge.matching_jobs(v_tenant, v_filter, p_limit))) as m(id)
+          join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = m.id
+         where j.state || '' = 'dead'
          order by j.id
-           for update), p_attempts, null, p_rate);
+           for update of j), p_attempts, null, p_rate);
     perform jobforge.audit(v_tenant, 'jobs.retry', null,
         jsonb_build_object('filter', p_filter, 'rate', p_rate, 'jobs', v_revived));
     return v_revived;

@@ -32,7 +32,7 @@ begin
            max_attempts = least(100000, j.attempt + coalesce(p_attempts, j.allowance)),
            payload = coalesce(p_payload, j.payload)
       from numbered as n
-     where j.tenant_id = n.tenant_id and j.id = n.id and j.state = 'dead';
+     where j.tenant_id = n.tenant_id and j.id = n.id and j.state || '' = 'dead';
     get diagnostics v_revived = row_count;
     return v_revived;
 end $$;

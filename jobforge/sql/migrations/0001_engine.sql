@@ -99,8 +99,10 @@ create index jobs_held_by_definition on jobforge.jobs (definition)
     where state = 'running' and gate is not null;
 create index jobs_held_by_queue on jobforge.jobs (queue)
     where state = 'running' and gate is not null;
+-- Dead jobs, all and by what they died of. The conditions mean the same and differ in words, so
+-- that a query says which of the two it wants.
 create index jobs_dead on jobforge.jobs (tenant_id, id)
-    where state = 'dead';
+    where finished_at is not null;
 create index jobs_dead_alike on jobforge.jobs (tenant_id, fingerprint, id)
     where state = 'dead';
 create index jobs_expiring on jobforge.jobs (expires_at)
@@ -386,4 +388,22 @@ create type jobforge.limited as (
     definitions_by_key text[],
     tenants boolean,
     queue boolean
+);
+
+-- What a list or a bulk action asks for; null asks for nothing.
+create type jobforge.job_filter as (
+    states text[],
+    wants_live boolean,
+    wants_finished boolean,
+    wants_failed boolean,
+    wants_canceling boolean,
+    definition text,
+    queue text,
+    tag text,
+    source text,
+    key text,
+    correlation_id text,
+    fingerprint text,
+    created_after timestamptz,
+    created_before timestamptz
 );

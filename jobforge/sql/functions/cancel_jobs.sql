@@ -33,11 +33,13 @@ begin
     v_rows := array(
         select j.ctid
           from unnest(array(
-                   select jobforge.matching_jobs(v_tenant, p_filter, p_limit, null, true))) as m(id)
-          join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = m.id
-         where j.cancel_requested_at is null
-         order by j.id
-           for update of j);
+                   select jobforge.matching_jobs(v_tenant, p_filter, p_limit, null, true)
+                    order by 1)) as m(id)
+         cross join lateral (
+            select q.ctid
+              from jobforge.jobs as q
+             where q.tenant_id = v_tenant and q.id = m.id and q.cancel_requested_at is null
+               for update) as j);
     with asked as (
         update jobforge.jobs as j
            set cancel_requested_at = jobforge.now(), cancel_reason = left(p_reason, 1000)

@@ -26,15 +26,9 @@ begin
         perform jobforge.refuse('JF002', 'outcomes must be an array of at most 5000, of one worker',
             '{"field": "outcomes"}');
     end if;
-    begin
-        return query
-        select s.job_id, s.lease, 'ok', s.state from jobforge.settle_jobs(p_worker_id, p_outcomes) as s;
-        get diagnostics v_settled = row_count;
-    exception
-        when data_exception then
-            perform jobforge.refuse('JF002', 'an outcome cannot be read: ' || sqlerrm,
-                '{"field": "outcomes"}');
-    end;
+    return query
+    select s.job_id, s.lease, 'ok', s.state from jobforge.settle_jobs(p_worker_id, p_outcomes) as s;
+    get diagnostics v_settled = row_count;
     if v_settled = jsonb_array_length(p_outcomes) then
         return;
     end if;
@@ -52,4 +46,8 @@ begin
               and (v_tenant is null or h.tenant_id = v_tenant)
             limit 1) as a on true
      where a.is_settled is not true;
+exception
+    when data_exception then
+        perform jobforge.refuse('JF002', 'an outcome cannot be read: ' || sqlerrm,
+            '{"field": "outcomes"}');
 end $$;

@@ -35,11 +35,13 @@ begin
     end if;
     v_revived := jobforge.revive_rows(array(
         select j.ctid
-          from unnest(array(select jobforge.matching_jobs(v_tenant, v_filter, p_limit))) as m(id)
-          join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = m.id
-         where j.state || '' = 'dead'
-         order by j.id
-           for update of j), p_attempts, null, p_rate);
+          from unnest(array(
+                   select jobforge.matching_jobs(v_tenant, v_filter, p_limit) order by 1)) as m(id)
+         cross join lateral (
+            select q.ctid
+              from jobforge.jobs as q
+             where q.tenant_id = v_tenant and q.id = m.id and q.state || '' = 'dead'
+               for update) as j), p_attempts, null, p_rate);
     perform jobforge.audit(v_tenant, 'jobs.retry', null,
         jsonb_build_object('filter', p_filter, 'rate', p_rate, 'jobs', v_revived));
     return v_revived;

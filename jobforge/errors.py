@@ -13,6 +13,7 @@ JobForgeError
 ├── Denied              JF006  denied
 ├── QueueFull           JF008  tenant_queue_full
 ├── WrongIsolation      JF012  wrong_isolation
+├── Contended           contended       another transaction was in the way; try again
 ├── Unavailable         unavailable     the database cannot be reached
 ├── MigrationError      migration_error
 ├── EmbeddedError       embedded_error
@@ -134,6 +135,12 @@ class WrongIsolation(JobForgeError):
     sqlstate = "JF012"
 
 
+class Contended(JobForgeError):
+    """Another transaction was in the way; nothing was done, and the same call may succeed."""
+
+    code = "contended"
+
+
 class Unavailable(JobForgeError):
     """The database cannot be reached."""
 
@@ -165,12 +172,16 @@ def from_sqlstate(state: str | None, message: str, detail: str | None) -> JobFor
         return _BY_SQLSTATE[state](message, field=facts.get("field"), detail=facts)
     if state == _INSUFFICIENT_PRIVILEGE:
         return Denied(message)
+    if state in _CONTENDED:
+        return Contended(message, detail={"sqlstate": state})
     if state is None or state.startswith("08") or state in _UNREACHABLE:
         return Unavailable(message)
     return JobForgeError(message, detail={"sqlstate": state})
 
 
 _INSUFFICIENT_PRIVILEGE = "42501"
+# serialization_failure, deadlock_detected, lock_not_available, and a statement that timed out.
+_CONTENDED = {"40001", "40P01", "55P03", "57014"}
 # too_many_connections, and the server shutting down, having crashed, or still starting.
 _UNREACHABLE = {"53300", "57P01", "57P02", "57P03"}
 

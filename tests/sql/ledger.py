@@ -8,7 +8,6 @@ Across jobs, whatever another transaction could see before it acted has the lowe
 from collections.abc import Mapping
 
 from cluster import Connection
-
 from sql.engine import Row
 
 _INSTALL = """
@@ -42,7 +41,8 @@ begin
             case when tg_op <> 'DELETE' then new.state else coalesce(
                 (select f.state from jobforge.finished_jobs as f
                   where f.tenant_id = old.tenant_id and f.id = old.id), 'erased') end,
-            v_job.lease, coalesce(v_job.worker_id, case when tg_op = 'UPDATE' then old.worker_id end),
+            v_job.lease,
+            coalesce(v_job.worker_id, case when tg_op = 'UPDATE' then old.worker_id end),
             v_job.attempt, v_job.max_attempts, v_job.queue, v_job.definition, v_job.limit_key);
     return null;
 end $$;
@@ -104,8 +104,7 @@ _RULES: Mapping[str, str] = {
                select count(*) + case when j.state = 'running' then 1 else 0 end as counted
                  from jobforge.attempts as a
                 where a.tenant_id = j.tenant_id and a.job_id = j.id
-                  and (a.outcome not in ('released', 'snoozed')
-                       or a.lease = j.lease and j.state = 'canceled')) as c
+                  and a.outcome not in ('released', 'snoozed')) as c
          where j.attempt <> c.counted
     """,
     "I9 attempts stay within the allowance": """

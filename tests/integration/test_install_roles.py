@@ -1,0 +1,282 @@
+"""Installing and working without a superuser: logins, groups, and sessions that change role."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from cluster import BINARIES, SETTINGS, Connection, connect_to, run_program
+from psycopg.types.json import Jsonb
+
+from jobforge.embedded import Embedded, Server
+from jobforge.errors import MigrationError
+from jobforge.migrate import check, migrate
+from jobforge.schema import SQL
+
+POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
+
+TENANT_A = UUID("aaaaaaaa-0000-4000-8000-000000000001")
+TENANT_B = UUID("bbbbbbbb-0000-4000-8000-000000000002")
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A cluster whose database `app` was migrated by a login that may create roles, no more."""
+
+    server: Server
+
+    def connect(self, user: str, database: str = "app") -> Connection:
+        return connect_to(self.server.url(database, user=user))
+
+    def run_file(self, path: Path, user: str) -> str:
+        url = self.server.url("app", user=user)
+        return run_program("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", url, "-f", str(path))
+
+
+# Each version once, also when the whole suite runs on the oldest.
+VERSIONS = {"default": BINARIES} | ({} if BINARIES == POSTGRES_15 else {"15": POSTGRES_15})
+
+
+@pytest.fixture(scope="module", params=VERSIONS)
+def installed(request: pytest.FixtureRequest) -> Iterator[Installed]:
+    binaries = VERSIONS[request.param]
+    if binaries is not None and not binaries.exists():
+        pytest.skip(f"there is no Postgres in {binaries}")
+    folder = Path(tempfile.mkdtemp(prefix="jobforge-roles-"))
+    folder.chmod(0o755)  # when we are root, another user runs the server in it
+    embedded = Embedded(folder / "pg", bin_dir=binaries, settings=SETTINGS)
+    embedded.start()
+    server = embedded.running()
+    assert server is not None
+    try:
+        with connect_to(server.url()) as admin:
+            admin.execute("create role migrator login createrole")
+            admin.execute("create database app owner migrator")
+        with connect_to(server.url("app", user="migrator")) as conn:
+            migrate(conn)
+            conn.execute("create role client login in role jobforge_client")
+            conn.execute("select jobforge.put_definition('mail', 1)")
+        yield Installed(server)
+    finally:
+        embedded.stop()
+        shutil.rmtree(folder)
+
+
+def test_the_one_who_installed_is_no_superuser(installed: Installed) -> None:
+    with installed.connect("migrator") as conn:
+        check(conn)
+        assert _one(conn, "select rolsuper or rolbypassrls from pg_roles where rolname = user") is (
+            False
+        )
+
+
+def test_a_member_of_the_owner_installs_a_second_database(installed: Installed) -> None:
+    with connect_to(installed.server.url()) as admin:
+        admin.execute("create role second login")
+        admin.execute("create database second owner second")
+    with installed.connect("migrator") as conn:
+        conn.execute("grant jobforge_owner to second")
+    with installed.connect("second", "second") as conn:
+        migrate(conn)
+        check(conn)
+        conn.execute("select jobforge.put_definition('mail', 1)")
+    with installed.connect("client", "second") as conn:
+        assert _enqueued(conn, TENANT_A) == "created"
+
+
+def test_a_member_of_the_owner_upgrades_what_another_installed(installed: Installed) -> None:
+    with connect_to(installed.server.url()) as admin:
+        admin.execute("create role upgrader login in role jobforge_owner")
+    with installed.connect("migrator") as conn:
+        conn.execute("set role jobforge_owner")
+        conn.execute("update jobforge.migrations set checksum = '' where name like 'functions/c%'")
+    with installed.connect("upgrader") as conn:
+        assert "access.sql" in migrate(conn)
+        check(conn)
+
+
+def test_a_stranger_in_a_second_database_is_told_what_is_missing(installed: Installed) -> None:
+    with connect_to(installed.server.url()) as admin:
+        admin.execute("create role stranger login")
+        admin.execute("create database stranger owner stranger")
+    with installed.connect("stranger", "stranger") as conn:
+        with pytest.raises(MigrationError, match=r"roles\.sql.*stranger") as caught:
+            migrate(conn)
+        assert "grant jobforge_owner to stranger" in str(caught.value.hint)
+        assert _one(conn, "select to_regnamespace('jobforge')") is None
+
+
+def test_the_isolation_script_passes_and_leaves_nothing(installed: Installed) -> None:
+    with installed.connect("migrator") as conn:
+        before = _everything(conn)
+    said = installed.run_file(SQL / "rls_test.sql", "migrator")
+    assert "tenant isolation holds" in said
+    with installed.connect("migrator") as conn:
+        assert _everything(conn) == before
+
+
+def test_the_isolation_script_fails_where_isolation_is_broken(installed: Installed) -> None:
+    with installed.connect("migrator") as conn:
+        conn.execute("set role jobforge_owner")
+        conn.execute("alter policy client_reads on jobforge.jobs using (true)")
+        try:
+            with pytest.raises(AssertionError, match="tenant b sees 2 jobs"):
+                installed.run_file(SQL / "rls_test.sql", "migrator")
+        finally:
+            conn.execute(
+                "alter policy client_reads on jobforge.jobs "
+                "using (tenant_id = (select jobforge.tenant()))"
+            )
+
+
+@pytest.mark.parametrize(
+    ("claims", "tenant"),
+    [
+        ({"tenant_id": str(TENANT_A)}, TENANT_A),
+        ({"app_metadata": {"tenant_id": str(TENANT_A)}}, TENANT_A),
+        ({"tenant_id": str(TENANT_A), "app_metadata": {"tenant_id": str(TENANT_B)}}, TENANT_A),
+        ({"tenant_id": None, "app_metadata": {"tenant_id": str(TENANT_B)}}, TENANT_B),
+        # What users may write themselves is never believed.
+        ({"user_metadata": {"tenant_id": str(TENANT_A)}}, None),
+        ({"sub": "ada"}, None),
+        ({"tenant_id": ""}, None),
+        ([], None),
+        ("text", None),
+        (7, None),
+    ],
+)
+def test_a_request_has_the_tenant_of_its_token(
+    installed: Installed, claims: Any, tenant: UUID | None
+) -> None:
+    with installed.connect("client") as conn, _request(conn, json.dumps(claims)):
+        assert _one(conn, "select jobforge.tenant()") == tenant
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        '{"tenant_id": "not-a-uuid"}',
+        '{"tenant_id": {"a": 1}}',
+        '{"tenant_id": 5}',
+        '{"tenant_id": ["aaaaaaaa-0000-4000-8000-000000000001"]}',
+        "not json",
+        "{",
+    ],
+)
+def test_a_token_that_makes_no_sense_is_an_error_and_opens_nothing(
+    installed: Installed, claims: str
+) -> None:
+    with (
+        installed.connect("client") as conn,
+        pytest.raises(psycopg.errors.InvalidTextRepresentation),
+        _request(conn, claims),
+    ):
+        _one(conn, "select count(*) from jobforge.all_jobs")
+
+
+def test_a_tenant_ends_with_its_request(installed: Installed) -> None:
+    with installed.connect("client") as conn:
+        with _request(conn, json.dumps({"tenant_id": str(TENANT_A)})):
+            assert _one(conn, "select jobforge.tenant()") == TENANT_A
+        assert _one(conn, "select jobforge.tenant()") is None
+        # The next request on this connection comes with a token that names nobody.
+        with _request(conn, "{}"):
+            assert _one(conn, "select count(*) from jobforge.all_jobs") == 0
+
+
+def test_the_audit_names_the_user_of_the_token(installed: Installed) -> None:
+    token = json.dumps({"tenant_id": str(TENANT_A), "sub": "ada"})
+    with installed.connect("client") as conn, _request(conn, token):
+        job = _one(conn, "select job_id from jobforge.enqueue_job('mail')")
+        _one(conn, "select jobforge.cancel_job(%s)", job)
+        assert (
+            _one(conn, "select actor from jobforge.audit_log where target = %s", str(job)) == "ada"
+        )
+
+
+@pytest.fixture(scope="module")
+def gateway(installed: Installed) -> Installed:
+    """A gateway as PostgREST is one: a login without rights that takes on a role per request."""
+    with installed.connect("migrator") as conn:
+        conn.execute("create role web_user nologin in role jobforge_client")
+        conn.execute("create role web_anon nologin")
+        conn.execute("create role web_service nologin in role jobforge_client, jobforge_service")
+        conn.execute("create role gateway login noinherit in role web_user, web_anon, web_service")
+    return installed
+
+
+def test_a_gateway_serves_each_tenant_its_own(gateway: Installed) -> None:
+    seen = {}
+    with gateway.connect("gateway") as conn:
+        for tenant in (TENANT_A, TENANT_B):
+            with _request(conn, json.dumps({"tenant_id": str(tenant)}), "web_user"):
+                job = _one(conn, "select job_id from jobforge.enqueue_job('mail')")
+                listed = conn.execute("select id from jobforge.list_jobs()").fetchall()
+                tenants = conn.execute("select distinct tenant_id from jobforge.jobs").fetchall()
+            assert {row["tenant_id"] for row in tenants} == {tenant}
+            seen[tenant] = {row["id"] for row in listed}
+            assert job in seen[tenant]
+    assert seen[TENANT_A].isdisjoint(seen[TENANT_B])
+
+
+@pytest.mark.parametrize("role", ["gateway", "web_anon"])
+@pytest.mark.parametrize("query", ["select * from jobforge.jobs", "select jobforge.list_jobs()"])
+def test_a_gateway_has_no_rights_of_its_own(gateway: Installed, role: str, query: str) -> None:
+    with gateway.connect("gateway") as conn:
+        conn.execute(f"set role {role}".encode())
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            conn.execute(query.encode())
+
+
+def test_a_login_that_could_become_a_service_names_no_tenant(gateway: Installed) -> None:
+    """session_user is the gateway in every request: what it may become is not what it is."""
+    with (
+        gateway.connect("gateway") as conn,
+        pytest.raises(psycopg.Error) as caught,
+        _request(conn, '{"sub": "mallory"}', "web_user"),
+    ):
+        conn.execute("select * from jobforge.list_jobs(p_tenant_id => %s)", [TENANT_B])
+    assert caught.value.sqlstate == "JF001"
+
+
+@contextmanager
+def _request(conn: Connection, claims: str, role: str = "client") -> Iterator[None]:
+    """A request as PostgREST makes it: role, claims, pre-request, then the statements."""
+    with conn.transaction():
+        conn.execute(f"set local role {role}".encode())
+        conn.execute("select set_config('request.jwt.claims', %s, true)", [claims])
+        conn.execute("select jobforge.pre_request()")
+        yield
+
+
+def _enqueued(conn: Connection, tenant: UUID) -> Any:
+    with conn.transaction():
+        conn.execute("select set_config('app.tenant_id', %s, true)", [str(tenant)])
+        return _one(conn, "select status from jobforge.enqueue_job('mail', %s)", Jsonb({}))
+
+
+def _everything(conn: Connection) -> dict[str, Any]:
+    """How many rows each table has, and who is a member of what."""
+    tables = conn.execute(
+        "select oid::regclass::text as name from pg_class where relkind in ('r', 'p') "
+        "and relnamespace = 'jobforge'::regnamespace"
+    ).fetchall()
+    with conn.transaction():
+        conn.execute("set local role jobforge_owner")
+        counts = {row["name"]: _one(conn, f"select count(*) from {row['name']}") for row in tables}
+    members = conn.execute("select roleid, member from pg_auth_members order by 1, 2").fetchall()
+    return {**counts, "members": members}
+
+
+def _one(conn: Connection, query: str, *values: Any) -> Any:
+    row = conn.execute(query.encode(), values).fetchone()
+    assert row is not None
+    [value] = row.values()
+    return value

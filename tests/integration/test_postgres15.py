@@ -1,0 +1,250 @@
+"""Every public function once on the oldest Postgres that is supported.
+
+The whole suite runs there too (`make test-15`); this is what an ordinary run can afford.
+"""
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from cluster import SETTINGS, Clock, Connection, connect_to
+from psycopg.types.json import Jsonb
+from sql.engine import TENANT_A, call, refused, token
+
+from jobforge.binaries import OLDEST_MAJOR
+from jobforge.embedded import Embedded
+from jobforge.migrate import check, migrate
+
+POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
+
+pytestmark = pytest.mark.skipif(
+    not POSTGRES_15.exists(), reason="Debian's Postgres 15 is not installed"
+)
+
+
+@pytest.fixture(scope="module")
+def conn() -> Iterator[Connection]:
+    folder = Path(tempfile.mkdtemp(prefix="jobforge-postgres15-"))
+    folder.chmod(0o755)  # when we are root, another user runs the server in it
+    embedded = Embedded(folder / "pg", bin_dir=POSTGRES_15, settings=SETTINGS)
+    try:
+        with connect_to(embedded.start()) as conn:
+            migrate(conn)
+            check(conn)
+            yield conn
+    finally:
+        embedded.stop()
+        shutil.rmtree(folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """Calls functions for one tenant, and remembers which."""
+
+    conn: Connection
+    clock: Clock
+    worker: UUID = field(default_factory=uuid4)
+    called: set[str] = field(default_factory=set)
+
+    def call(self, function: str, **arguments: Any) -> Any:
+        """The answer: a value when it is one, else rows."""
+        self.called.add(function)
+        rows = call(self.conn, function, **arguments)
+        if len(rows) == 1 and len(rows[0]) == 1:
+            return next(iter(rows[0].values()))
+        return rows
+
+    def enqueue(self, **options: Any) -> UUID:
+        [row] = self.call("enqueue_job", definition="job", options=options, tenant_id=TENANT_A)
+        job = row["job_id"]
+        assert isinstance(job, UUID)
+        return job
+
+    def of(self, function: str, job: UUID, **arguments: Any) -> Any:
+        return self.call(function, job_id=job, tenant_id=TENANT_A, **arguments)
+
+    def run(self, **options: Any) -> dict[str, Any]:
+        """A new job, claimed."""
+        job = self.enqueue(**options)
+        [row] = self.call("claim_jobs", worker_id=self.worker, queues=["default"], limits=[1])
+        assert row["job_id"] == job
+        return dict(row)
+
+    def end(self, outcome: str, **fields: Any) -> UUID:
+        """A job that was run to this outcome."""
+        row = self.run()
+        outcomes = Jsonb([token(row) | {"outcome": outcome} | fields])
+        [answer] = self.call("complete_jobs", worker_id=self.worker, outcomes=outcomes)
+        assert answer["status"] == "ok"
+        job = row["job_id"]
+        assert isinstance(job, UUID)
+        return job
+
+    def state(self, job: UUID) -> Any:
+        [row] = self.of("get_job", job)
+        return row["job"]["state"]
+
+
+def test_this_is_the_oldest(conn: Connection) -> None:
+    assert conn.info.server_version // 10000 == OLDEST_MAJOR
+
+
+def test_ids_are_uuids_of_version_7_in_order_of_creation(conn: Connection) -> None:
+    rows = conn.execute(
+        "select jobforge.uuid7() as id, clock_timestamp() as at from generate_series(1, 2000)"
+    ).fetchall()
+    ids = [row["id"] for row in rows]
+    assert {id_.version for id_ in ids} == {7}
+    assert ids == sorted(ids)
+    assert all(abs((row["id"].int >> 80) - row["at"].timestamp() * 1000) < 1000 for row in rows)
+
+
+def test_every_public_function_works(conn: Connection) -> None:
+    engine = Engine(conn, Clock(conn))
+    for part in PARTS:
+        part(engine)
+    public = conn.execute(
+        """
+        select proname as name from pg_proc
+         where pronamespace = 'jobforge'::regnamespace
+           and has_function_privilege('jobforge_admin', oid, 'execute')
+        """
+    )
+    assert {row["name"] for row in public} - engine.called == set()
+
+
+def _settings(engine: Engine) -> None:
+    engine.call("put_definition", key="job", version=1, settings={"max_attempts": 2})
+    engine.call("override_definition", key="job", overrides={"timeout_s": 60})
+    engine.call("put_tenant", tenant_id=TENANT_A, settings={"slug": "acme", "max_pending": 1000})
+    engine.call("put_queue", queue="limited", settings={"max_running": 1, "rate_limit": 5})
+    assert engine.call("tenant") is None
+    engine.call("pre_request")
+
+
+def _enqueuing(engine: Engine) -> None:
+    job = {"definition": "job", "key": "k", "queue": "idle"}
+    statuses = [
+        engine.call("enqueue_jobs", jobs=[{**job, **more}], tenant_id=TENANT_A)[0]["status"]
+        for more in ({}, {}, {"on_conflict": "replace"})
+    ]
+    assert statuses == ["created", "existing", "replaced"]
+    with refused("JF011"):
+        engine.call("enqueue_jobs", jobs=[{**job, "on_conflict": "raise"}], tenant_id=TENANT_A)
+    with refused("JF001"):
+        engine.call("enqueue_job", definition="job")
+
+
+def _outcomes(engine: Engine) -> None:
+    ends = {
+        "succeeded": "succeeded",
+        "canceled": "canceled",
+        "failed": "scheduled",
+        "timed_out": "scheduled",
+        "crashed": "scheduled",
+        "snoozed": "scheduled",
+    }
+    for outcome, state in ends.items():
+        assert engine.state(engine.end(outcome, retry_in_s=3600)) == state
+    row = engine.run()
+    engine.call("release_jobs", worker_id=engine.worker, jobs=Jsonb([token(row)]))
+    assert engine.state(row["job_id"]) == "queued"
+    assert engine.of("cancel_job", row["job_id"]) == "canceled"
+
+
+def _leases(engine: Engine) -> None:
+    row = engine.run()
+    held = {"tenant_id": TENANT_A, "job_id": row["job_id"], "worker_id": engine.worker}
+    beats = engine.call("heartbeat_jobs", worker_id=engine.worker, jobs=Jsonb([token(row)]))
+    assert [beat["status"] for beat in beats] == ["ok", "unknown"]
+    assert engine.call("heartbeat_job", **held, lease=row["lease"]) == "ok"
+    assert engine.of("cancel_job", row["job_id"], reason="enough") == "canceling"
+    assert engine.call("heartbeat_job", **held, lease=row["lease"]) == "cancel"
+    canceled = {"outcome": "canceled"}
+    assert engine.call("complete_job", **held, lease=row["lease"], outcome=canceled) == "canceled"
+    with refused("JF003"):
+        engine.call("heartbeat_job", **held, lease=row["lease"])
+    lost = engine.run()
+    engine.clock.travel(minutes=2)
+    assert [reaped["job_id"] for reaped in engine.call("reap_jobs")] == [lost["job_id"]]
+    assert engine.state(lost["job_id"]) == "scheduled"
+
+
+def _changes(engine: Engine) -> None:
+    job = engine.enqueue(delay_s=3600)
+    assert engine.of("edit_job", job, changes={"priority": 7}) == "scheduled"
+    assert engine.of("reschedule_job", job, run_at=None) == "queued"
+    assert engine.call("cancel_jobs", filter={"queue": "default"}, tenant_id=TENANT_A) > 0
+    dead = engine.end("failed", final=True, error={"type": "E", "message": "no"})
+    assert engine.of("retry_job", dead) == dead
+    assert engine.state(dead) == "queued"
+    engine.of("cancel_job", dead)
+    assert engine.of("retry_job", dead) != dead
+    engine.call("cancel_jobs", filter={"state": "queued"}, tenant_id=TENANT_A)
+    engine.end("failed", final=True, error={"type": "E", "message": "no"})
+    assert engine.call("retry_jobs", rate=10, tenant_id=TENANT_A) == 1
+
+
+def _reading(engine: Engine) -> None:
+    job = engine.enqueue(tags=["blue"], delay_s=3600)
+    listed = engine.call("list_jobs", filter={"tag": "blue"}, tenant_id=TENANT_A)
+    assert [row["id"] for row in listed] == [job]
+    reasons = [row["code"] for row in engine.of("explain_job", job)]
+    assert reasons == ["scheduled", "queue_not_served"]
+    summary = engine.call("summarize", tenant_id=TENANT_A)
+    assert {"scheduled", "canceled", "succeeded"} <= {row["state"] for row in summary}
+
+
+def _limits(engine: Engine) -> None:
+    jobs = [engine.enqueue(queue="limited") for _ in range(2)]
+    claims = [
+        engine.call("claim_jobs", worker_id=engine.worker, queues=["limited"], limits=[2])
+        for _ in range(2)
+    ]
+    assert [[row["job_id"] for row in rows] for rows in claims] == [jobs[:1], []]
+
+
+def _pauses(engine: Engine) -> None:
+    pauses = {"queue": "limited", "definition": "job", "tenant": TENANT_A}
+    for kind, name in pauses.items():
+        argument = {"queue": "queue", "definition": "key", "tenant": "tenant_id"}[kind]
+        for verb in ("pause", "resume"):
+            engine.call(f"{verb}_{kind}", **{argument: name})
+    engine.call("regate_jobs", limit=100)
+
+
+def _workers(engine: Engine) -> None:
+    engine.call("register_worker", worker_id=engine.worker, queues=["default"], slots=4)
+    engine.call("drain_worker", worker_id=engine.worker)
+    assert engine.call("heartbeat_jobs", worker_id=engine.worker)[-1]["status"] == "drain"
+    engine.call("stop_worker", worker_id=engine.worker)
+    engine.call("unregister_worker", worker_id=engine.worker)
+    assert [row["state"] for row in engine.call("list_workers")] == ["stopped"]
+
+
+def _upkeep(engine: Engine) -> None:
+    assert engine.call("ensure_partitions", days=10) > 0
+    engine.clock.travel(days=40)
+    assert engine.call("apply_retention")["partitions"] != []
+    counts = engine.call("delete_tenant", tenant_id=TENANT_A)
+    assert counts["jobs"] > 0
+    assert engine.call("list_jobs", tenant_id=TENANT_A) == []
+
+
+PARTS: list[Callable[[Engine], None]] = [
+    _settings,
+    _enqueuing,
+    _outcomes,
+    _leases,
+    _changes,
+    _reading,
+    _limits,
+    _pauses,
+    _workers,
+    _upkeep,
+]

@@ -1,0 +1,246 @@
+"""What an attacker puts into each parameter of a function: own values, and another tenant's.
+
+A parameter is known by its name and type. One that is not here has no generator yet, and the
+attack on its function fails until it gets one.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from cluster import Connection
+from sql.canary import Planted
+from sql.engine import Json
+
+# A value as Postgres reads it from text; None is null.
+Value = str | None
+Arguments = dict[str, Value]
+
+# Stands for the other tenant's word where nobody has the value.
+NOBODY = "nobodyword"
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    name: str
+    type: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.type}"
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    name: str
+    signature: str
+    parameters: tuple[Parameter, ...]
+
+    def takes(self, name: str) -> bool:
+        return any(parameter.name == name for parameter in self.parameters)
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """`own` makes a valid call for the attacker's tenant; `foreign` are the victim's."""
+
+    own: Value
+    foreign: tuple[str, ...] = ()
+    other: tuple[Value, ...] = ()
+
+
+def functions(conn: Connection) -> list[Function]:
+    """All functions of the schema with the parameters that a caller gives."""
+    rows = conn.execute(
+        """
+        select p.oid::regprocedure::text as signature, p.proname as name,
+               coalesce(array_agg(a.name order by a.n) filter (where a.is_input), '{}') as names,
+               coalesce(array_agg(format_type(a.type, null) order by a.n)
+                        filter (where a.is_input), '{}') as types
+          from pg_proc as p
+          left join lateral (
+               select t.type, t.n, p.proargnames[t.n] as name,
+                      coalesce(p.proargmodes[t.n], 'i') in ('i', 'b', 'v') as is_input
+                 from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]))
+                      with ordinality as t(type, n)) as a on true
+         where p.pronamespace = 'jobforge'::regnamespace
+         group by p.oid, p.proname
+         order by p.proname
+        """
+    )
+    return [
+        Function(
+            row["name"],
+            row["signature"],
+            tuple(map(Parameter, row["names"], row["types"])),
+        )
+        for row in rows
+    ]
+
+
+def own_arguments(function: Function, a: Planted, b: Planted) -> Arguments:
+    return {
+        parameter.name: _values(function, parameter, a, b).own for parameter in function.parameters
+    }
+
+
+def foreign_arguments(function: Function, a: Planted, b: Planted) -> Iterator[Arguments]:
+    """Calls that name something of b's: each parameter by itself, then all of them together."""
+    own = own_arguments(function, a, b)
+    values = {p.name: _values(function, p, a, b) for p in function.parameters}
+    for name, value in values.items():
+        for foreign in value.foreign:
+            yield own | {name: foreign}
+    for turn in range(max((len(value.foreign) for value in values.values()), default=0)):
+        yield own | {
+            name: value.foreign[turn % len(value.foreign)]
+            for name, value in values.items()
+            if value.foreign
+        }
+
+
+def other_arguments(function: Function, a: Planted, b: Planted) -> Iterator[Arguments]:
+    """Calls that name nothing of b's: the attacker's own, nulls, and what selects everything."""
+    own = own_arguments(function, a, b)
+    yield own
+    for parameter in function.parameters:
+        for value in _values(function, parameter, a, b).other:
+            yield own | {parameter.name: value}
+        yield own | {parameter.name: None}
+
+
+def as_nobodys(arguments: Arguments, b: Planted) -> Arguments:
+    """The same call with values that nobody has in place of b's, close to them in every order."""
+    return {name: value and _nobodys(value, b) for name, value in arguments.items()}
+
+
+def masked(text: str, b: Planted) -> str:
+    """What was told, without the ids and times that differ from call to call by right."""
+    text = re.sub(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "<id>", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d[T ][\d:.]+(\+00:00|\+00|Z)?", "<time>", text)
+    text = re.sub(r"\b\d{16}\b", "<lease>", text)
+    text = text.replace(b.fingerprint, "<fingerprint>").replace(
+        b.fingerprint[::-1], "<fingerprint>"
+    )
+    return text.replace(b.word, "<word>").replace(NOBODY, "<word>")
+
+
+def _nobodys(value: str, b: Planted) -> str:
+    for secret in sorted(b.secrets, key=len, reverse=True):
+        if secret == b.word:
+            value = value.replace(secret, NOBODY)
+        elif secret == b.fingerprint:
+            value = value.replace(secret, secret[::-1])
+        else:
+            value = value.replace(secret, secret[:-1] + str((int(secret[-1], 16) + 1) % 10))
+    return value
+
+
+def _values(function: Function, parameter: Parameter, a: Planted, b: Planted) -> Values:
+    make = GENERATORS.get(str(parameter))
+    assert make is not None, (
+        f"{function.signature}: parameter {parameter} has no generator; say in {__name__} "
+        "what an attacker would put there"
+    )
+    return make(a, b)
+
+
+def _job_ids(a: Planted, b: Planted) -> Values:
+    return Values(str(a.jobs["queued"]), tuple(map(str, b.jobs.values())))
+
+
+def _tenant(a: Planted, b: Planted) -> Values:
+    return Values(str(a.tenant), (str(b.tenant),))
+
+
+def _worker(a: Planted, b: Planted) -> Values:
+    return Values(str(a.worker), (str(b.worker),))
+
+
+def _lease(a: Planted, b: Planted) -> Values:
+    return Values(str(a.leases["running"]), tuple(map(str, b.leases.values())))
+
+
+def _filter(_: Planted, b: Planted) -> Values:
+    filters: list[Json] = [
+        {"queue": b.queue},
+        {"key": f"{b.word}-key-queued"},
+        {"tag": f"{b.word}-tag"},
+        {"correlation_id": f"{b.word}-correlation"},
+        {"fingerprint": b.fingerprint},
+        {"fingerprint": b.fingerprint, "state": "dead"},
+    ]
+    states = ["scheduled", "running", "canceling", "succeeded", "canceled", "dead", "failed"]
+    everything = [json.dumps({"state": state}) for state in states]
+    return Values("{}", tuple(map(json.dumps, filters)), tuple(everything))
+
+
+def _options(_: Planted, b: Planted) -> Values:
+    return Values("{}", tuple(map(json.dumps, _enqueue_options(b))))
+
+
+def _enqueue_options(b: Planted) -> list[Json]:
+    keys: list[Json] = [{"key": f"{b.word}-key-{state}"} for state in b.jobs]
+    modes: list[Json] = [
+        {"key": f"{b.word}-key-queued", "on_conflict": mode} for mode in ("raise", "replace")
+    ]
+    return [*keys, *modes, {"queue": b.queue}, {"limit_key": f"{b.word}-limit"}]
+
+
+def _jobs(a: Planted, b: Planted) -> Values:
+    """Both what enqueue_jobs takes and the tokens that workers hold."""
+    enqueued: list[Json] = [{"definition": "planted", **more} for more in _enqueue_options(b)]
+    return Values("[]", tuple(json.dumps([job]) for job in [*_tokens(a, b), *enqueued]))
+
+
+def _outcomes(a: Planted, b: Planted) -> Values:
+    kinds = ["succeeded", "failed", "canceled", "released", "snoozed"]
+    outcomes = [{**token, "outcome": kind} for token in _tokens(a, b) for kind in kinds]
+    return Values("[]", tuple(json.dumps([outcome]) for outcome in outcomes))
+
+
+def _tokens(a: Planted, b: Planted) -> list[Json]:
+    """Leases of b's, also under a's name, and ended ones: a repeated completion answers ok."""
+    tokens = [b.token(state) for state in b.leases]
+    return [*tokens, *({**token, "tenant_id": str(a.tenant)} for token in tokens)]
+
+
+def _outcome(_: Planted, b: Planted) -> Values:
+    renamed = {"outcome": "succeeded", **b.token("running")}
+    return Values('{"outcome": "failed"}', (json.dumps(renamed),))
+
+
+def _own(value: Value, *other: Value) -> Callable[[Planted, Planted], Values]:
+    """For a parameter that can name nothing of a tenant's."""
+    return lambda _a, _b: Values(value, (), other)
+
+
+GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
+    "p_job_id uuid": _job_ids,
+    "p_tenant_id uuid": _tenant,
+    "p_worker_id uuid": _worker,
+    "p_lease bigint": _lease,
+    "p_before uuid": lambda _a, b: Values(None, (str(b.jobs["queued"]),)),
+    "p_filter jsonb": _filter,
+    "p_options jsonb": _options,
+    "p_jobs jsonb": _jobs,
+    "p_outcomes jsonb": _outcomes,
+    "p_outcome jsonb": _outcome,
+    "p_payload jsonb": lambda _a, b: Values("{}", (json.dumps({"secret": f"{b.word}-payload"}),)),
+    "p_changes jsonb": lambda _a, b: Values('{"priority": 1}', (json.dumps({"queue": b.queue}),)),
+    "p_queues text[]": lambda a, b: Values(f"{{{a.queue}}}", (f"{{{b.queue}}}",)),
+    "p_tenants uuid[]": lambda a, b: Values(
+        None, (f"{{{b.tenant}}}", f"{{{a.tenant},{b.tenant}}}")
+    ),
+    "p_limits integer[]": _own("{1}"),
+    "p_definitions text[]": _own(None, "{planted@1}"),
+    "p_definition text": _own("planted", "planted@1", "unknown"),
+    "p_reason text": _own(None, "because"),
+    "p_run_at timestamp with time zone": _own("now", "tomorrow"),
+    "p_attempts integer": _own("3", "0"),
+    "p_limit integer": _own("10", "0", "200"),
+    "p_rate double precision": _own("1"),
+    "p_window_s double precision": _own("86400", "1e9"),
+    "p_lease_s double precision": _own("30", "0"),
+    "p_dry_run boolean": _own("true", "false"),
+}

@@ -1,0 +1,272 @@
+"""The attack on tenancy: every object of the schema, by everybody who could try.
+
+Whatever an attacker does, nothing of the victim's (tenant b) may be read, changed, or told apart
+from what does not exist. An attack answers with what it found: a list of sentences, empty when the
+tenants are apart.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+from uuid import UUID
+
+import psycopg
+from cluster import Connection, Database, connect_to
+from psycopg import sql
+from sql.arguments import (
+    Arguments,
+    Function,
+    as_nobodys,
+    foreign_arguments,
+    functions,
+    masked,
+    other_arguments,
+)
+from sql.canary import Planted, imprint, plant, touched_tables
+from sql.engine import TENANT_A, TENANT_B
+
+DENIED = "42501"
+
+# Workers serve all tenants, unless app.tenant_id confines them. These functions then keep to that
+# tenant; the others act on the installation, whoever calls them.
+CONFINED = {
+    "claim_jobs",
+    "complete_job",
+    "complete_jobs",
+    "heartbeat_job",
+    "heartbeat_jobs",
+    "reap_jobs",
+    "release_jobs",
+}
+INSTALLATION_WIDE = {
+    "regate_jobs": "re-marks waiting jobs after limits changed",
+    "apply_retention": "maintenance of the tables",
+    "ensure_partitions": "maintenance of the tables",
+    "put_definition": "definitions belong to the installation",
+    "register_worker": "workers belong to the installation",
+    "unregister_worker": "workers belong to the installation",
+}
+
+
+class Tenancy(StrEnum):
+    """How app.tenant_id stands on the attacker's connection."""
+
+    OWN = "own"  # set to tenant a
+    NEVER = "never set"
+    EARLIER = "set earlier"  # to the victim, by a transaction that has ended: now it is ''
+
+
+@dataclass(frozen=True, slots=True)
+class Attacker:
+    login: str
+    tenancy: Tenancy
+
+    def __str__(self) -> str:
+        return f"{self.login} ({self.tenancy})"
+
+
+ATTACKERS = [
+    Attacker("client_login", Tenancy.OWN),
+    Attacker("client_login", Tenancy.NEVER),
+    Attacker("client_login", Tenancy.EARLIER),
+    Attacker("service_login", Tenancy.OWN),
+    Attacker("service_login", Tenancy.NEVER),
+    Attacker("service_login", Tenancy.EARLIER),
+    Attacker("worker_login", Tenancy.OWN),
+    Attacker("worker_login", Tenancy.NEVER),
+    Attacker("outsider_login", Tenancy.NEVER),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a statement told: a SQLSTATE, or None and the rows."""
+
+    code: str | None
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """A database with the attacker's tenant and the victim's in it."""
+
+    database: Database
+    conn: Connection
+    a: Planted
+    b: Planted
+
+    @classmethod
+    def make(cls, database: Database, conn: Connection) -> Self:
+        conn.execute(
+            """
+            do $$ begin create role outsider_login login;
+            exception when duplicate_object or unique_violation then null; end $$
+            """
+        )
+        return cls(
+            database, conn, plant(conn, TENANT_A, "amberword"), plant(conn, TENANT_B, "birchword")
+        )
+
+    @contextmanager
+    def session(self, attacker: Attacker) -> Iterator["Session"]:
+        with ExitStack() as stack:
+            conn = stack.enter_context(connect_to(self.database.url_as(attacker.login)))
+            if attacker.tenancy is Tenancy.EARLIER:
+                with conn.transaction():
+                    _set_tenant(conn, self.b.tenant)
+            yield Session(conn, attacker, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """The attacker's connection."""
+
+    conn: Connection
+    attacker: Attacker
+    world: World
+
+    @contextmanager
+    def transaction(self, *, keep: bool = False) -> Iterator[Connection]:
+        """A transaction with the attacker's tenant set, rolled back unless it is to be kept."""
+        with self.conn.transaction(force_rollback=not keep):
+            if self.attacker.tenancy is Tenancy.OWN:
+                _set_tenant(self.conn, self.world.a.tenant)
+            yield self.conn
+
+    def run(self, query: sql.Composed, values: Arguments, *, keep: bool = False) -> Answer:
+        """One statement in a transaction of its own."""
+        try:
+            with self.transaction(keep=keep) as conn:
+                cursor = conn.execute(query, list(values.values()))
+                rows = cursor.fetchall() if cursor.description else []
+                return Answer(None, json.dumps(rows, default=str))
+        except psycopg.Error as error:
+            told = (error.diag.message_primary, error.diag.message_detail, error.diag.message_hint)
+            return Answer(error.sqlstate, json.dumps(told))
+
+    def may_execute(self, function: Function) -> bool:
+        [row] = self.world.conn.execute(
+            "select has_schema_privilege(%(login)s, 'jobforge', 'usage')"
+            "   and has_function_privilege(%(login)s, %(function)s, 'execute') as may",
+            {"login": self.attacker.login, "function": function.signature},
+        ).fetchall()
+        return bool(row["may"])
+
+
+def attack_functions(world: World, attacker: Attacker) -> list[str]:
+    """Calls every function, with everything of the victim's that its parameters can carry."""
+    targets = functions(world.conn)
+    with world.session(attacker) as session:
+        found = [finding for function in targets for finding in _answers(session, function)]
+        # Once more, to stay: what has changed then has changed for good.
+        for function in targets:
+            before = imprint(world.conn, apart_from=world.a.tenant)
+            for arguments in _attempts(session, function):
+                session.run(_call(function), arguments, keep=True)
+            touched = touched_tables(before, imprint(world.conn, apart_from=world.a.tenant))
+            found += [f"{function.name} changed or locked {table} of others" for table in touched]
+    return found
+
+
+def attack_function(world: World, attacker: Attacker, name: str) -> list[str]:
+    """Judges the answers of one function, and leaves no trace."""
+    [target] = [function for function in functions(world.conn) if function.name == name]
+    with world.session(attacker) as session:
+        return _answers(session, target)
+
+
+def _answers(session: Session, function: Function) -> list[str]:
+    """What is wrong with the answers. All is rolled back, so that each call meets the same rows."""
+    return [
+        finding
+        for arguments in _attempts(session, function)
+        for finding in _judged(session, function, arguments)
+    ]
+
+
+def _attempts(session: Session, function: Function) -> list[Arguments]:
+    if not session.may_execute(function):
+        return [{parameter.name: None for parameter in function.parameters}]
+    if session.attacker.login == "worker_login" and not _is_confined(session, function):
+        return []
+    a, b = session.world.a, session.world.b
+    attempts = [*other_arguments(function, a, b), *foreign_arguments(function, a, b)]
+    return [arguments for arguments in attempts if not _is_trusted(session, arguments)]
+
+
+def _is_confined(session: Session, function: Function) -> bool:
+    assert (function.name in CONFINED) != (function.name in INSTALLATION_WIDE), (
+        f"workers may call {function.signature}: say in {__name__} whether a tenant confines it"
+    )
+    return function.name in CONFINED and session.attacker.tenancy is Tenancy.OWN
+
+
+def _judged(session: Session, function: Function, arguments: Arguments) -> list[str]:
+    b = session.world.b
+    nobodys = as_nobodys(arguments, b)
+    expected = session.run(_call(function), nobodys)
+    answer = session.run(_call(function), arguments)
+
+    said = f"{function.name}({_shown(arguments)}) answered {answer.code} {answer.text[:300]}"
+    revealed = b.found_in(answer.text) - b.found_in(json.dumps(arguments))
+    found = [f"{said}: reveals {sorted(revealed)}"] if revealed else []
+    if nobodys != arguments and _masked(expected, b) != _masked(answer, b):
+        found.append(f"{said}; for values that nobody has: {expected.code} {expected.text[:300]}")
+    if answer.code is not None and answer.code != DENIED and not answer.code.startswith("JF"):
+        found.append(f"{said}: an error that is none of ours")
+    due = _due_code(session, function, arguments)
+    if due is not None and answer.code != due:
+        found.append(f"{said} instead of {due}")
+    return found
+
+
+def _is_trusted(session: Session, arguments: Arguments) -> bool:
+    """A trusted back end without a setting acts for whom it names: naming b is no attack."""
+    is_service = session.attacker.login == "service_login"
+    named = arguments.get("p_tenant_id")
+    return is_service and not _has_tenant(session) and named == str(session.world.b.tenant)
+
+
+def _due_code(session: Session, function: Function, arguments: Arguments) -> str | None:
+    """The refusal that must come, where the rules of tenancy alone decide."""
+    if not session.may_execute(function):
+        return DENIED
+    if not function.takes("p_tenant_id") or function.name in CONFINED:
+        return None
+    named = arguments["p_tenant_id"]
+    if not _has_tenant(session) and (named is None or session.attacker.login != "service_login"):
+        return "JF001"
+    if named == str(session.world.b.tenant):
+        return "JF006"
+    if arguments.get("p_job_id") in set(map(str, session.world.b.jobs.values())):
+        return "JF004"
+    return None
+
+
+def _has_tenant(session: Session) -> bool:
+    return session.attacker.tenancy is Tenancy.OWN
+
+
+def _masked(answer: Answer, b: Planted) -> tuple[str | None, str]:
+    return answer.code, masked(answer.text, b)
+
+
+def _call(function: Function) -> sql.Composed:
+    given = sql.SQL(", ").join(
+        sql.SQL("{} => {}::{}").format(
+            sql.Identifier(parameter.name), sql.Placeholder(), sql.SQL(parameter.type)
+        )
+        for parameter in function.parameters
+    )
+    return sql.SQL("select * from jobforge.{}({})").format(sql.Identifier(function.name), given)
+
+
+def _shown(arguments: Arguments) -> str:
+    return ", ".join(f"{name} => {value}" for name, value in arguments.items())
+
+
+def _set_tenant(conn: Connection, tenant: UUID) -> None:
+    conn.execute("select set_config('app.tenant_id', %s, true)", [str(tenant)])

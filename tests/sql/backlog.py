@@ -1,0 +1,164 @@
+"""A long queue, made in one statement, and statistics that may tell something else of it.
+
+Statistics are stale in any queue: a table is analysed full and is empty a minute later.
+"""
+
+from collections.abc import Callable
+from uuid import UUID
+
+from cluster import Connection
+from sql.engine import TENANT_A, definition
+
+ROWS = 100_000
+
+# One tenant has two thirds of the jobs, a thousand others share the rest.
+LARGE = TENANT_A
+WORKER = UUID("cccccccc-0000-4000-8000-000000000003")
+
+MIXED = """(array['queued', 'queued', 'queued', 'queued', 'queued', 'queued', 'queued', 'queued',
+    'scheduled', 'scheduled', 'scheduled', 'running', 'running', 'dead'])[mod(i, 14) + 1]"""
+
+
+def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
+    """Jobs by the number i, in states that the expression gives, and a fifth as many ended ones."""
+    conn.execute(
+        f"""
+        with numbered as (
+            select i, {state} as state, clock_timestamp() as now,
+                   case when mod(i, 3) > 0 then %(large)s
+                        else md5(mod(i, 1000)::text)::uuid end as tenant_id
+              from generate_series(1, %(rows)s) as i
+        )
+        insert into jobforge.jobs (
+               tenant_id, id, lease, created_at, run_at, queued_at, started_at, heartbeat_at,
+               lease_expires_at, finished_at, worker_id, version, attempt, max_attempts, allowance,
+               priority, state, definition, queue, fingerprint, error, payload)
+        select n.tenant_id, jobforge.nth_id(f.id, n.i), n.i, n.now,
+               n.now + case when n.state = 'scheduled' and n.i > 50 then interval '1 day'
+                            else interval '-1 hour' end,
+               case when n.state <> 'scheduled' then n.now end,
+               case when n.state in ('running', 'dead') then n.now end,
+               case when n.state = 'running' then n.now end,
+               case when n.state = 'running'
+                    then n.now + case when n.i > 50 then interval '1 hour'
+                                      else interval '-1 minute' end end,
+               case when n.state = 'dead' then n.now end,
+               case when n.state = 'running' then %(worker)s end,
+               1, case when n.state in ('running', 'dead') then 1 else 0 end, 5, 5,
+               mod(n.i, 3), n.state, 'planned', 'default',
+               case when n.state = 'dead' then md5(mod(n.i, 5)::text) end,
+               case when n.state = 'dead' then '{{"type": "E"}}'::jsonb end, '{{"n": 1}}'
+          from numbered as n cross join (select jobforge.uuid7() as id) as f
+        """.encode(),
+        {"large": LARGE, "rows": rows, "worker": WORKER},
+    )
+    conn.execute(
+        """
+        with moved as (
+            select * from jobforge.jobs where state in ('queued', 'running') limit %s
+        ), finished as (
+            insert into jobforge.finished_jobs (
+                   tenant_id, id, lease, created_at, run_at, finished_at, version, attempt,
+                   max_attempts, allowance, priority, flags, state, definition, queue, source,
+                   payload)
+            select m.tenant_id, gen_random_uuid(), m.lease, m.created_at, m.run_at,
+                   m.created_at + mod(m.lease, 8) * interval '1 day', 1, 1, 5, 5, 0, 0,
+                   'succeeded', m.definition, m.queue, m.source, m.payload
+              from moved as m
+            returning *
+        )
+        insert into jobforge.attempts (
+               tenant_id, job_id, worker_id, lease, started_at, ended_at, version, attempt,
+               outcome, definition, queue)
+        select f.tenant_id, f.id, gen_random_uuid(), f.lease, f.created_at, f.finished_at, 1, 1,
+               'succeeded', f.definition, f.queue
+          from finished as f
+        """,
+        [rows // 5],
+    )
+
+
+def analyze(conn: Connection) -> None:
+    conn.execute("analyze jobforge.jobs, jobforge.finished_jobs, jobforge.attempts")
+
+
+def _fresh(conn: Connection) -> None:
+    fill(conn, ROWS)
+    analyze(conn)
+
+
+def _never_analysed(conn: Connection) -> None:
+    fill(conn, ROWS)
+
+
+def _analysed_empty(conn: Connection) -> None:
+    analyze(conn)
+    fill(conn, ROWS)
+
+
+def _analysed_small(conn: Connection) -> None:
+    fill(conn, 10)
+    analyze(conn)
+    fill(conn, ROWS)
+
+
+def _analysed_full_now_empty(conn: Connection) -> None:
+    fill(conn, ROWS)
+    analyze(conn)
+    conn.execute("delete from jobforge.jobs where lease > 100")
+    conn.execute("delete from jobforge.finished_jobs where lease > 100")
+
+
+def _all_were(state: str) -> Callable[[Connection], None]:
+    def make(conn: Connection) -> None:
+        fill(conn, ROWS, f"'{state}'")
+        analyze(conn)
+        fill(conn, ROWS // 10)
+
+    return make
+
+
+def _all_were_running_now_queued(conn: Connection) -> None:
+    _all_were("running")(conn)
+    conn.execute(
+        """
+        update jobforge.jobs set state = 'queued', queued_at = created_at, worker_id = null,
+               lease_expires_at = null
+         where state = 'running' and lease > 100
+        """
+    )
+
+
+def _all_were_queued_now_running(conn: Connection) -> None:
+    _all_were("queued")(conn)
+    conn.execute(
+        """
+        update jobforge.jobs set state = 'running', worker_id = %s, attempt = 1,
+               started_at = created_at, lease_expires_at = created_at + interval '1 hour'
+         where state = 'queued' and lease > 100
+        """,
+        [WORKER],
+    )
+
+
+STATISTICS: dict[str, Callable[[Connection], None]] = {
+    "fresh": _fresh,
+    "never analysed": _never_analysed,
+    "analysed empty": _analysed_empty,
+    "analysed with ten rows": _analysed_small,
+    "analysed full, now empty": _analysed_full_now_empty,
+    "all were queued": _all_were("queued"),
+    "all were running": _all_were("running"),
+    "all were scheduled": _all_were("scheduled"),
+    "all were dead": _all_were("dead"),
+    "all were running, now queued": _all_were_running_now_queued,
+    "all were queued, now running": _all_were_queued_now_running,
+}
+
+# Without the dead rows and index entries of an update or delete: whoever reads there counts those.
+UNCHANGED = [name for name in STATISTICS if "now" not in name]
+
+
+def make_backlog(conn: Connection, make: Callable[[Connection], None]) -> None:
+    definition(conn, "planned")
+    make(conn)

@@ -1,0 +1,230 @@
+"""Tenants with rows in every table, and the words and ids that give such a row away.
+
+A planted tenant has jobs in every state, and its own word in every field that it can fill. A word
+or id of a tenant that turns up elsewhere was revealed.
+"""
+
+from dataclasses import dataclass
+from typing import LiteralString
+from uuid import UUID
+
+from cluster import Connection
+from psycopg import sql
+from sql.audit import INSTALLATION
+from sql.engine import Json, Row, call, claim, complete, definition, enqueue_one, new_worker
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """One tenant: what it chose itself, and what the engine chose for it."""
+
+    tenant: UUID
+    word: str
+    jobs: dict[str, UUID]
+    worker: UUID
+    leases: dict[str, int]
+    fingerprint: str
+    secrets: frozenset[str]
+
+    @property
+    def queue(self) -> str:
+        return f"{self.word}-queue"
+
+    def token(self, state: str) -> Json:
+        return {
+            "tenant_id": str(self.tenant),
+            "job_id": str(self.jobs[state]),
+            "lease": self.leases[state],
+        }
+
+    def found_in(self, text: str) -> set[str]:
+        """What of this tenant's a text reveals."""
+        return {secret for secret in self.secrets if secret in text}
+
+
+def plant(conn: Connection, tenant: UUID, word: str) -> Planted:
+    """A tenant with rows in every table, made through the functions. The word has no digits."""
+    definition(conn, "planted")
+    definition(
+        conn, "limited", max_running_per_key=5, rate_limit_per_key=1000, rate_period_per_key_s=60
+    )
+    call(conn, "put_tenant", tenant_id=tenant, settings={"slug": word, "name": f"{word} Ltd"})
+    growing = _Growing(conn, tenant, word, new_worker(), {}, {})
+    for grow in _STATES:
+        grow(growing)
+    return _planted(growing)
+
+
+def imprint(conn: Connection, *, apart_from: UUID) -> dict[str, Row]:
+    """All rows that are not this tenant's, to the byte, by table: count and checksum.
+
+    The system columns are in it, so an update that changes nothing shows, and so does a lock.
+    """
+    rows = conn.execute(
+        "select c.relname from pg_class as c where c.relnamespace = 'jobforge'::regnamespace "
+        "and c.relkind in ('r', 'p') and not c.relispartition order by 1"
+    )
+    return {row["relname"]: _imprint_of(conn, row["relname"], apart_from) for row in rows}
+
+
+def touched_tables(before: dict[str, Row], after: dict[str, Row]) -> list[str]:
+    return [table for table, row in after.items() if row != before.get(table)]
+
+
+def _imprint_of(conn: Connection, table: str, apart_from: UUID) -> Row:
+    query = """
+        select count(*) as rows, md5(coalesce(string_agg(r.row, '' order by r.row), '')) as sum
+          from (select concat_ws(' ', t.tableoid, t.ctid, t.xmin, t.xmax, to_jsonb(t)) as row
+                  from jobforge.{} as t
+                 where ({})::text is distinct from %s) as r
+    """
+    composed = sql.SQL(query).format(sql.Identifier(table), sql.SQL(_owner_of(table)))
+    [row] = conn.execute(composed, [str(apart_from)]).fetchall()
+    return row
+
+
+def _owner_of(table: str) -> LiteralString:
+    if table == "tenants":
+        return "t.id"
+    if table == "rate_limits":
+        return "split_part(split_part(t.bucket, ':', 2), '/', 1)"
+    return "null" if table in INSTALLATION else "t.tenant_id"
+
+
+@dataclass(frozen=True, slots=True)
+class _Growing:
+    """A tenant that is being planted."""
+
+    conn: Connection
+    tenant: UUID
+    word: str
+    worker: UUID
+    jobs: dict[str, UUID]
+    leases: dict[str, int]
+
+    def enqueue(self, state: str, **options: Json) -> None:
+        word = self.word
+        fields: dict[str, Json] = {
+            "definition": "planted",
+            "queue": f"{word}-queue",
+            "key": f"{word}-key-{state}",
+            "limit_key": f"{word}-limit",
+            "tags": [f"{word}-tag"],
+            "correlation_id": f"{word}-correlation",
+            "created_by": f"{word}-author",
+            "artifact_ref": f"{word}-artifact",
+            "payload": {"secret": f"{word}-payload"},
+        }
+        self.jobs[state] = enqueue_one(self.conn, self.tenant, **fields | options)
+
+    def run(self, state: str, **options: Json) -> list[Row]:
+        self.enqueue(state, **options)
+        rows = claim(self.conn, self.worker, f"{self.word}-queue", tenants=[self.tenant])
+        assert [row["job_id"] for row in rows] == [self.jobs[state]]
+        self.leases[state] = rows[0]["lease"]
+        return rows
+
+    def end(self, state: str, outcome: str, **fields: Json) -> None:
+        word = self.word
+        error = {"type": f"{word}Error", "message": f"{word}-message"}
+        tails = {"stdout_tail": f"{word}-stdout", "stderr_tail": f"{word}-stderr"}
+        if outcome != "succeeded":
+            fields = fields | {"error": error}
+        complete(self.conn, self.worker, self.run(state), outcome, **tails, **fields)
+
+    def set(self, state: str, columns: str) -> None:
+        self.conn.execute(
+            f"update jobforge.jobs set {columns} where tenant_id = %s and id = %s".encode(),
+            [self.tenant, self.jobs[state]],
+        )
+
+    def cancel(self, state: str) -> None:
+        call(
+            self.conn,
+            "cancel_job",
+            job_id=self.jobs[state],
+            reason=f"{self.word}-reason",
+            tenant_id=self.tenant,
+        )
+
+
+def _running(growing: _Growing) -> None:
+    growing.run("running")
+
+
+def _canceling(growing: _Growing) -> None:
+    growing.run("canceling")
+    growing.cancel("canceling")
+
+
+def _limited(growing: _Growing) -> None:
+    growing.run("limited", definition="limited")
+
+
+def _abandoned(growing: _Growing) -> None:
+    growing.run("abandoned")
+    growing.set("abandoned", "lease_expires_at = clock_timestamp() - interval '1 hour'")
+
+
+def _succeeded(growing: _Growing) -> None:
+    growing.end("succeeded", "succeeded", result={"secret": f"{growing.word}-result"})
+
+
+def _failed(growing: _Growing) -> None:
+    growing.end("failed", "failed", retry_in_s=3600)
+
+
+def _dead(growing: _Growing) -> None:
+    growing.end("dead", "failed", final=True)
+
+
+def _canceled(growing: _Growing) -> None:
+    growing.enqueue("canceled")
+    growing.cancel("canceled")
+
+
+def _scheduled(growing: _Growing) -> None:
+    growing.enqueue("scheduled", delay_s=3600)
+
+
+def _blocked(growing: _Growing) -> None:
+    growing.enqueue("blocked")
+    growing.set("blocked", "state = 'blocked', queued_at = null")
+
+
+def _queued(growing: _Growing) -> None:
+    growing.enqueue("queued")
+
+
+# In this order: a job that stays queued would be claimed in place of the next one.
+_STATES = [
+    _running,
+    _canceling,
+    _limited,
+    _abandoned,
+    _succeeded,
+    _failed,
+    _dead,
+    _canceled,
+    _scheduled,
+    _blocked,
+    _queued,
+]
+
+
+def _planted(growing: _Growing) -> Planted:
+    [row] = growing.conn.execute(
+        "select fingerprint from jobforge.jobs where tenant_id = %s and id = %s",
+        [growing.tenant, growing.jobs["dead"]],
+    ).fetchall()
+    ids = {str(value) for value in (growing.tenant, growing.worker, *growing.jobs.values())}
+    leases = {str(lease) for lease in growing.leases.values()}
+    return Planted(
+        growing.tenant,
+        growing.word,
+        growing.jobs,
+        growing.worker,
+        growing.leases,
+        row["fingerprint"],
+        frozenset({growing.word, row["fingerprint"], *ids, *leases}),
+    )

@@ -1,0 +1,277 @@
+"""A small world of jobs that sessions fight over, what a session can do in it, and what must hold.
+
+The world is built once with the functions themselves and restored before every run. Its held job
+has outlived its lease, so that at any moment its worker may settle it and anybody may reap it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+from cluster import Clock, Connection
+from sql.claiming import claim
+from sql.engine import (
+    TENANT_A,
+    Json,
+    Row,
+    call,
+    call_for_value,
+    complete,
+    definition,
+    enqueue,
+    enqueue_one,
+    heartbeat,
+    new_worker,
+    reap,
+    release,
+)
+from sql.interleave import Action, Outcome, Script
+from sql.ledger import Ledger
+
+CAP = 2
+QUEUE = "default"
+KEY = "taken"
+
+_SAVED = (
+    "jobforge.jobs",
+    "jobforge.finished_jobs",
+    "jobforge.attempts",
+    "jobforge.job_events",
+    "jobforge.idempotency_keys",
+    "jobforge.audit_log",
+    "jobforge.definitions",
+    "public.ledger",
+)
+
+
+class World:
+    """Jobs of one tenant: held, two under its cap, ready, dead, and backing off."""
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+        self._clock = Clock(conn)
+        self._ledger = Ledger(conn)
+        self._restored = 0
+        self.holder = new_worker()
+        definition(conn, "plain", max_attempts=3)
+        definition(conn, "capped", max_attempts=3, max_running=CAP)
+        self.dead = self._after_an_attempt("plain", final=True)
+        self.failed = self._after_an_attempt("plain", retry_in_s=86400)
+        self.held = self._claimed("capped")
+        self.ready = enqueue_one(conn, definition="plain", key=KEY)
+        enqueue(conn, n=2, definition="capped")
+        self._clock.travel(minutes=10)
+        self._jobs = {row["id"] for row in self._rows("select id from jobforge.jobs")}
+        self._save()
+
+    def restore(self) -> None:
+        self._conn.execute(self._restoring)
+        self._restored += 1
+        if self._restored % 25 == 0:  # nobody else cleans up, and every run leaves dead rows
+            self._conn.execute(f"vacuum {', '.join(_SAVED)}".encode())
+
+    def check_cap(self) -> None:
+        """I11. Called at every commit, it sees every state that anybody could see."""
+        [row] = self._rows(
+            "select count(*) as n from jobforge.jobs "
+            "where state = 'running' and definition = 'capped'"
+        )
+        assert row["n"] <= CAP, f"{row['n']} jobs run under a cap of {CAP}"
+
+    def check(self, outcomes: Sequence[Outcome]) -> None:
+        """I4 to I13, against the ledger and against what the sessions were told."""
+        refused = [outcome.error for outcome in outcomes if outcome.error]
+        assert all(error.sqlstate == "JF005" for error in refused), refused
+        self._ledger.check()
+        told = Told(outcomes)
+        jobs = {row["id"]: row for row in self._rows("select * from jobforge.all_jobs")}
+        assert set(jobs) == self._jobs | told.made, "jobs were lost or invented"
+        self._check_leases(told)
+        self._check_settlements(told)
+        self._check_cancellations(told, jobs)
+        keys = Counter(row["idempotency_key"] for row in jobs.values() if row["idempotency_key"])
+        assert all(n == 1 for n in keys.values()), f"keys were given out twice: {keys}"
+        self._check_nothing_is_stuck()
+
+    def _check_leases(self, told: "Told") -> None:
+        """Every lease that was granted has ended on record, or is held now; no other has."""
+        ended = self._rows("select job_id, lease from jobforge.attempts")
+        running = self._rows("select id as job_id, lease from jobforge.jobs where state='running'")
+        known = Counter((row["job_id"], row["lease"]) for row in ended + running)
+        granted = Counter(told.granted)
+        granted.update((row["job_id"], row["lease"]) for row in self._granted_before)
+        assert known == granted, f"granted {granted}, known {known}"
+
+    def _check_settlements(self, told: "Told") -> None:
+        """`ok` means that the lease's end is on record as a settlement, `lost` that it is not."""
+        rows = self._rows(
+            "select outcome from jobforge.attempts where job_id = %s and lease = %s",
+            self.held["job_id"],
+            self.held["lease"],
+        )
+        recorded = {row["outcome"] for row in rows}
+        for outcome, status in told.settled:
+            if status == "ok":
+                assert recorded - {"lease_lost"}, f"{outcome} was called ok, but is not on record"
+            else:
+                assert outcome not in recorded, f"{outcome} is on record, but was called {status}"
+
+    def _check_cancellations(self, told: "Told", jobs: dict[UUID, Row]) -> None:
+        for job, answer in told.canceled:
+            row = jobs[job]
+            if answer == "canceled":
+                assert row["state"] == "canceled"
+            elif row["state"] == "running":
+                assert row["cancel_requested_at"] is not None
+            else:
+                assert row["state"] in {"succeeded", "canceled"}, f"asked to stop, {row['state']}"
+
+    def _check_nothing_is_stuck(self) -> None:
+        """What is ready now, and fits under the cap, can be claimed at once."""
+        [row] = self._rows(
+            """
+            select count(*) filter (where state = 'queued' and definition = 'plain') as plain,
+                   count(*) filter (where state = 'queued' and definition = 'capped') as capped,
+                   count(*) filter (where state = 'running' and definition = 'capped') as held
+              from jobforge.jobs
+            """
+        )
+        expected = row["plain"] + min(row["capped"], CAP - row["held"])
+        taken = len(claim(self._conn, new_worker(), QUEUE, limit=100))
+        assert taken == expected, f"{taken} of {expected} ready jobs were claimed"
+
+    def _after_an_attempt(self, key: str, **fields: Any) -> UUID:
+        held = self._claimed(key)
+        complete(self._conn, self.holder, [held], "failed", error={"type": "Oops"}, **fields)
+        job = held["job_id"]
+        assert isinstance(job, UUID)
+        return job
+
+    def _claimed(self, key: str) -> Row:
+        enqueue(self._conn, definition=key)
+        [held] = claim(self._conn, self.holder, QUEUE)
+        return held
+
+    def _save(self) -> None:
+        saved = [(table, f"public.saved_{table.replace('.', '_')}") for table in _SAVED]
+        for table, copy in saved:
+            self._conn.execute(f"create table {copy} as table {table}".encode())
+        self._granted_before = self._rows(
+            "select job_id, lease from public.saved_public_ledger where to_state = 'running'"
+        )
+        # Its own triggers would write the restoring into the ledger.
+        self._restoring = "; ".join(
+            [
+                "begin",
+                "set local session_replication_role = replica",
+                *(f"delete from {table}" for table, _ in saved),
+                *(
+                    f"insert into {table} overriding system value table {copy}"
+                    for table, copy in saved
+                ),
+                "commit",
+            ]
+        ).encode()
+
+    def _rows(self, query: str, *arguments: Any) -> list[Row]:
+        return self._conn.execute(query.encode(), arguments or None).fetchall()
+
+
+class Told:
+    """What the sessions that committed were told, by subject."""
+
+    def __init__(self, outcomes: Sequence[Outcome]) -> None:
+        self.granted: list[tuple[UUID, int]] = []
+        self.made: set[UUID] = set()
+        self.settled: list[tuple[str, str]] = []
+        self.canceled: list[tuple[UUID, str]] = []
+        for outcome in outcomes:
+            if outcome.committed:
+                for answer in outcome.answers:
+                    self._take(answer)
+
+    def _take(self, answer: Any) -> None:
+        match answer:
+            case ("claimed", rows):
+                self.granted.extend((row["job_id"], row["lease"]) for row in rows)
+            case ("made", job):
+                self.made.add(job)
+            case ("settled", outcome, [row]):
+                self.settled.append((outcome, row["status"]))
+            case ("canceled", job, state):
+                self.canceled.append((job, state))
+            case _:
+                pass
+
+
+def scripts(world: World) -> dict[str, Script]:
+    """Everything a session may do, by name."""
+    held = world.held
+    kinds: dict[str, list[Action]] = {
+        "claim": [_claim("plain")],
+        "capped claim": [_claim("capped")],
+        "capped claim that is rolled back": [_claim("capped")],
+        "success": [_settle(world, "succeeded")],
+        "success that is rolled back": [_settle(world, "succeeded")],
+        "success, then capped claim": [_settle(world, "succeeded"), _claim("capped")],
+        "failure": [_settle(world, "failed")],
+        "last failure": [_settle(world, "failed", final=True)],
+        "release": [lambda conn: ("settled", "released", release(conn, world.holder, [held]))],
+        "heartbeat": [lambda conn: heartbeat(conn, world.holder, [held])],
+        "reap": [reap],
+        "cancel of the held job": [_cancel(held["job_id"])],
+        "cancel of the ready job": [_cancel(world.ready)],
+        "cancel of all jobs": [_bulk("cancel_jobs")],
+        "enqueue under a taken key": [_enqueue(KEY)],
+        "replacement under a taken key": [_enqueue(KEY, on_conflict="replace")],
+        "enqueue under a free key": [_enqueue("free")],
+        "retry of the dead job": [_retry(world.dead)],
+        "retry of the failed job": [_retry(world.failed)],
+        "retry of all dead jobs": [_bulk("retry_jobs")],
+        "change of the capped definition": [
+            lambda conn: definition(conn, "capped", max_running=CAP, timeout_s=60)
+        ],
+    }
+    return {
+        name: Script(name, tuple(calls), commits="rolled back" not in name)
+        for name, calls in kinds.items()
+    }
+
+
+def _claim(key: str) -> Action:
+    return lambda conn: (
+        "claimed",
+        claim(conn, new_worker(), QUEUE, limit=2, definitions=[f"{key}@1"]),
+    )
+
+
+def _settle(world: World, outcome: str, **fields: Any) -> Action:
+    return lambda conn: (
+        "settled",
+        outcome,
+        complete(conn, world.holder, [world.held], outcome, **fields),
+    )
+
+
+def _cancel(job: UUID) -> Action:
+    return lambda conn: (
+        "canceled",
+        job,
+        call_for_value(conn, "cancel_job", job_id=job, tenant_id=TENANT_A),
+    )
+
+
+def _enqueue(key: str, **options: Json) -> Action:
+    return lambda conn: ("made", enqueue_one(conn, definition="plain", key=key, **options))
+
+
+def _retry(job: UUID) -> Action:
+    return lambda conn: (
+        "made",
+        call_for_value(conn, "retry_job", job_id=job, tenant_id=TENANT_A),
+    )
+
+
+def _bulk(function: str) -> Callable[[Connection], list[Row]]:
+    return lambda conn: call(conn, function, filter={}, tenant_id=TENANT_A)

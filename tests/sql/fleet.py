@@ -1,0 +1,79 @@
+"""Claimers at work at the same time, each in a thread with a connection of its own."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from cluster import Connect, Connection
+from sql.engine import Row, claim, complete, new_worker
+
+# One turn of a claimer: which of the fleet it is, its connection, its identity.
+Turn = Callable[[int, Connection, UUID], bool]
+
+
+@dataclass(slots=True)
+class Tally:
+    """What the fleet has done so far; whoever found nothing to do waits here for news."""
+
+    wanted: int
+    jobs: list[Row] = field(default_factory=list)
+    _news: threading.Condition = field(default_factory=threading.Condition)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.jobs) >= self.wanted
+
+    def add(self, jobs: list[Row]) -> None:
+        with self._news:
+            self.jobs.extend(jobs)
+            self._news.notify_all()
+
+    def wait(self) -> None:
+        """Until somebody adds something; not for ever, since news may come from elsewhere."""
+        with self._news:
+            if not self.is_full:
+                self._news.wait(0.01)
+
+
+class Fleet:
+    """Some claimers, connected as workers are."""
+
+    def __init__(self, connect: Connect, size: int = 8) -> None:
+        self._claimers = [(connect("worker_login"), new_worker()) for _ in range(size)]
+
+    def run(self, turn: Turn) -> None:
+        """Each takes turns until one answers false. The first error of any ends them all."""
+        deadline = time.monotonic() + 60
+        failed = threading.Event()
+
+        def work(number: int) -> None:
+            conn, worker = self._claimers[number]
+            try:
+                while not failed.is_set() and turn(number, conn, worker):
+                    assert time.monotonic() < deadline, "the fleet does not come to an end"
+            except BaseException:
+                failed.set()
+                raise
+
+        with ThreadPoolExecutor(len(self._claimers)) as threads:
+            for done in [threads.submit(work, n) for n in range(len(self._claimers))]:
+                done.result()
+
+    def drain(self, wanted: int, queue: str = "default") -> list[Row]:
+        """Claims and completes until so many are done; batches differ from claimer to claimer."""
+        tally = Tally(wanted)
+
+        def turn(number: int, conn: Connection, worker: UUID) -> bool:
+            jobs = claim(conn, worker, queue, limit=1 + number % 4)
+            if not jobs:
+                tally.wait()
+                return not tally.is_full
+            assert all(row["status"] == "ok" for row in complete(conn, worker, jobs))
+            tally.add(jobs)
+            return not tally.is_full
+
+        self.run(turn)
+        return tally.jobs

@@ -1,0 +1,174 @@
+"""Runs the steps of several sessions in a given order, on real connections.
+
+A step that waits for a lock is left waiting while other sessions go on, and the steps its own
+session still owes follow as soon as it has come through. A READ COMMITTED transaction takes no
+snapshot before its first statement, so there is nothing to learn from where `begin` stands: it
+goes with the first step. Leaves to its caller what the steps do and what must hold afterwards.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg
+from cluster import Connection
+
+Action = Callable[[Connection], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """What one session does in one transaction, and how it ends it."""
+
+    name: str
+    calls: tuple[Action, ...]
+    commits: bool = True
+
+    @property
+    def steps(self) -> tuple[Action, ...]:
+        return (*self.calls, _commit if self.commits else _roll_back)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a script: the answer of each call, or the error that ended the transaction."""
+
+    script: Script
+    answers: list[Any] = field(default_factory=list)
+    error: psycopg.Error | None = None
+
+    @property
+    def committed(self) -> bool:
+        return self.script.commits and self.error is None
+
+
+def interleavings(*lengths: int) -> Iterator[tuple[int, ...]]:
+    """Every order of the steps of sessions with so many steps; a step is its session's number."""
+    if not any(lengths):
+        yield ()
+        return
+    for session, left in enumerate(lengths):
+        if left:
+            fewer = (*lengths[:session], left - 1, *lengths[session + 1 :])
+            for rest in interleavings(*fewer):
+                yield (session, *rest)
+
+
+class Interleaver:
+    """Sessions that stay open from run to run, and a connection that sees who waits for whom."""
+
+    def __init__(self, observer: Connection, connections: Sequence[Connection]) -> None:
+        self._observer = observer
+        self._sessions = [_Session(connection) for connection in connections]
+
+    def close(self) -> None:
+        for session in self._sessions:
+            session.close()
+
+    def run(
+        self,
+        scripts: Sequence[Script],
+        schedule: Sequence[int],
+        at_each_commit: Callable[[], None],
+    ) -> list[Outcome]:
+        """The outcome of each script. Deadlocks, and steps that wait for nobody, fail."""
+        sessions = self._sessions[: len(scripts)]
+        for session, script in zip(sessions, scripts, strict=True):
+            session.take(script)
+        for number in schedule:
+            sessions[number].owed += 1
+            self._advance(sessions, at_each_commit)
+        deadline = time.monotonic() + 30
+        while any(session.is_waiting for session in sessions):
+            self._advance(sessions, at_each_commit)
+            assert time.monotonic() < deadline, "a step waits, and no other session holds it up"
+        return [session.outcome for session in sessions]
+
+    def _advance(self, sessions: Sequence["_Session"], at_each_commit: Callable[[], None]) -> None:
+        """Starts what is owed and can start, until every session has done its steps or waits."""
+        moved = True
+        while moved:
+            moved = False
+            for session in sessions:
+                if session.is_waiting:
+                    moved |= self._comes_through(session)
+                elif session.can_go_on:
+                    ends = session.start()
+                    self._comes_through(session)
+                    moved = True
+                    if ends:
+                        at_each_commit()
+
+    def _comes_through(self, session: "_Session") -> bool:
+        """Whether its step ends now; false as soon as the session is seen to wait for a lock."""
+        while not session.finished(within=0.002):
+            [row] = self._observer.execute(
+                "select cardinality(pg_blocking_pids(%s)) > 0 as waits", [session.pid]
+            ).fetchall()
+            if row["waits"]:
+                return False
+        return True
+
+
+class _Session:
+    """One connection, used by one thread, and where it is in its script."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._thread = ThreadPoolExecutor(max_workers=1)
+        self._steps: list[Action] = []
+        self._running: Future[Any] | None = None
+        self.pid = connection.info.backend_pid
+        self.owed = 0
+        self.outcome = Outcome(Script("", ()))
+        connection.execute("set deadlock_timeout = '50ms'")
+        connection.commit()
+
+    def close(self) -> None:
+        self._connection.cancel_safe()  # a run that failed may have left it waiting
+        self._thread.shutdown()
+
+    def take(self, script: Script) -> None:
+        self.owed = 0
+        self.outcome = Outcome(script)
+        self._steps = list(script.steps)
+
+    @property
+    def is_waiting(self) -> bool:
+        return self._running is not None
+
+    @property
+    def can_go_on(self) -> bool:
+        return self.owed > 0 and bool(self._steps)
+
+    def start(self) -> bool:
+        """Sends the next step; answers whether it ends the transaction."""
+        self.owed -= 1
+        self._running = self._thread.submit(self._steps.pop(0), self._connection)
+        return not self._steps
+
+    def finished(self, *, within: float) -> bool:
+        if self._running is None:
+            return True
+        if not wait([self._running], within).done:
+            return False
+        try:
+            self.outcome.answers.append(self._running.result())
+        except psycopg.errors.DeadlockDetected as error:
+            raise AssertionError(f"deadlock in {self.outcome.script.name}: {error}") from error
+        except psycopg.Error as error:
+            # The transaction is aborted; what is left of the script is to end it.
+            self.outcome.error = error
+            del self._steps[:-1]
+        self._running = None
+        return True
+
+
+def _commit(connection: Connection) -> None:
+    connection.commit()
+
+
+def _roll_back(connection: Connection) -> None:
+    connection.rollback()

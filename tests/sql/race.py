@@ -1,0 +1,41 @@
+"""A call in a thread of its own, so that a test can see it wait and decide when it may go on."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+from cluster import Connection, wait_until
+
+T = TypeVar("T")
+
+
+@contextmanager
+def in_background(conn: Connection, call: Callable[[Connection], T]) -> Iterator[Future[T]]:
+    """Runs the call beside what is inside. A call that still waits at the end is cancelled."""
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        future = thread.submit(call, conn)
+        try:
+            yield future
+        finally:
+            if not future.done():
+                conn.cancel_safe()
+
+
+def wait_until_blocked(observer: Connection, conn: Connection, future: Future[T]) -> None:
+    """Returns when the call waits for a lock; fails when it ends without."""
+    assert is_blocked_or_done(observer, conn, future), f"it did not wait: {future}"
+
+
+def is_blocked_or_done(observer: Connection, conn: Connection, future: Future[T]) -> bool:
+    """Waits until the call has ended, or waits for a lock; answers whether it is the latter."""
+    pid = conn.info.backend_pid
+
+    def is_blocked() -> bool:
+        [row] = observer.execute(
+            "select cardinality(pg_blocking_pids(%s)) > 0 as waits", [pid]
+        ).fetchall()
+        return bool(row["waits"])
+
+    wait_until(lambda: future.done() or is_blocked())
+    return not future.done()

@@ -1,0 +1,151 @@
+"""The attack on tables, partitions, views and sequences: statements that pass all functions by."""
+
+import json
+from dataclasses import dataclass
+from typing import LiteralString
+
+import psycopg
+from cluster import Connection
+from psycopg import sql
+from sql.attack import DENIED, Answer, Attacker, Session, Tenancy, World
+from sql.audit import INSTALLATION
+from sql.canary import imprint, touched_tables
+
+# What belongs to the installation and concerns no client.
+HIDDEN = {"migrations", "workers", "rate_limits"}
+
+# Not the right kind of relation for such a statement is as good as no permission.
+REFUSALS = {DENIED, "42809", "55000", "0A000"}
+
+READS: dict[str, tuple[LiteralString, ...]] = {
+    "rpvm": (
+        "select * from {relation}",
+        "select to_jsonb(r) from {relation} as r",
+        "table {relation}",
+    ),
+    "rp": ("select tableoid::regclass, ctid, * from {relation} tablesample system (100)",),
+    "S": ("select * from {relation}", "select pg_sequence_last_value({name}::regclass)"),
+}
+WRITES: dict[str, tuple[LiteralString, ...]] = {
+    "rpvm": (
+        "insert into {relation} default values",
+        "insert into {relation} select * from {relation}",
+        "update {relation} set {column} = {column}",
+        "delete from {relation}",
+        "select * from {relation} for update",
+        "select * from {relation} for key share",
+        "truncate {relation}",
+        "truncate {relation} cascade",
+        "lock table {relation} in row exclusive mode",
+        "lock table {relation} in access exclusive mode",
+        "copy {relation} from stdin",
+        "alter table {relation} disable row level security",
+        "alter table {relation} owner to current_user",
+        "create policy mine on {relation} using (true)",
+        "create rule mine as on insert to {relation} do also select 1",
+        "create trigger mine before insert on {relation} execute function lo_manage()",
+        "create index on {relation} ({column})",
+        "drop table {relation}",
+    ),
+    "S": ("select nextval({name})", "select setval({name}, 1)"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    name: str
+    kind: str
+    column: str
+    is_partition: bool
+
+
+def relations(conn: Connection) -> list[Relation]:
+    rows = conn.execute(
+        """
+        select c.relname as name, c.relkind::text as kind, c.relispartition as is_partition,
+               coalesce(a.attname, '') as column
+          from pg_class as c left join pg_attribute as a on a.attrelid = c.oid and a.attnum = 1
+         where c.relnamespace = 'jobforge'::regnamespace
+           and c.relkind not in ('i', 'I', 'c', 't')
+         order by c.relname
+        """
+    )
+    return [Relation(**row) for row in rows]
+
+
+def attack_relations(world: World, attacker: Attacker) -> list[str]:
+    """Tries to read, copy, lock and change every relation."""
+    before = imprint(world.conn, apart_from=world.a.tenant)
+    found: list[str] = []
+    with world.session(attacker) as session:
+        for relation in relations(world.conn):
+            for statement in _statements(READS, relation):
+                found += _read(session, relation, statement)
+            for statement in _statements(WRITES, relation):
+                answer = session.run(statement, {}, keep=True)
+                if answer.code not in REFUSALS:
+                    found.append(f"{_text(statement)} is not refused: {answer}")
+            if relation.kind in "rpvm":
+                copy = sql.SQL("copy (table {}) to stdout").format(_identifier(relation))
+                found += _judged(session, relation, copy, _copied(session, copy))
+    touched = touched_tables(before, imprint(world.conn, apart_from=world.a.tenant))
+    return found + [f"{table} of others changed or were locked" for table in touched]
+
+
+def _read(session: Session, relation: Relation, statement: sql.Composed) -> list[str]:
+    return _judged(session, relation, statement, session.run(statement, {}))
+
+
+def _judged(
+    session: Session, relation: Relation, statement: sql.Composed, answer: Answer
+) -> list[str]:
+    said = f"{_text(statement)} answered {answer.code} {answer.text[:300]}"
+    if not _is_readable(session, relation):
+        return [] if answer.code == DENIED else [f"{said} instead of a refusal"]
+    revealed = session.world.b.found_in(answer.text)
+    if revealed:
+        return [f"{said}: reveals {sorted(revealed)}"]
+    is_everybodys = relation.name in INSTALLATION and relation.name != "tenants"
+    if session.attacker.tenancy is Tenancy.OWN:
+        # The attack is worth nothing if the attacker sees no row at all.
+        own = session.world.a.found_in(answer.text)
+        return [] if own or is_everybodys else [f"{said}: a tenant does not see its own rows"]
+    return [] if is_everybodys or answer.text in ("[]", "") else [f"{said}: rows without a tenant"]
+
+
+def _is_readable(session: Session, relation: Relation) -> bool:
+    is_client = session.attacker.login in ("client_login", "service_login")
+    return is_client and not relation.is_partition and relation.name not in HIDDEN
+
+
+def _copied(session: Session, statement: sql.Composed) -> Answer:
+    try:
+        with session.transaction() as conn, conn.cursor().copy(statement) as copy:
+            return Answer(None, "".join(bytes(line).decode() for line in copy))
+    except psycopg.Error as error:
+        return Answer(error.sqlstate, json.dumps(error.diag.message_primary))
+
+
+def _statements(
+    templates: dict[str, tuple[LiteralString, ...]], relation: Relation
+) -> list[sql.Composed]:
+    matching = [
+        text for kinds, texts in templates.items() if relation.kind in kinds for text in texts
+    ]
+    assert matching, f"there is no statement for relations of kind {relation.kind!r} in {__name__}"
+    return [
+        sql.SQL(text).format(
+            relation=_identifier(relation),
+            name=sql.Literal(f"jobforge.{relation.name}"),
+            column=sql.Identifier(relation.column),
+        )
+        for text in matching
+    ]
+
+
+def _identifier(relation: Relation) -> sql.Identifier:
+    return sql.Identifier("jobforge", relation.name)
+
+
+def _text(statement: sql.Composed) -> str:
+    return statement.as_string(None)

@@ -1,0 +1,100 @@
+"""The catalogue audit: every object of the schema, one added tomorrow too, obeys the rules."""
+
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from cluster import Connect, Connection, connect_to, fresh_database
+from sql.audit import INSTALLATION, NULLABLE, OWNERS, RULES, UNIQUE, Rule, offenders
+from sql.engine import call
+
+from jobforge.embedded import Server
+from jobforge.schema import SQL
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+each_rule = pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
+
+
+@pytest.fixture(scope="module")
+def installed(server: Server) -> Iterator[Connection]:
+    """One database for all questions; what a test breaks in it is rolled back."""
+    with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
+        yield conn
+
+
+@each_rule
+def test_the_audit_finds_nobody(installed: Connection, rule: Rule) -> None:
+    assert offenders(installed, rule) == []
+
+
+@each_rule
+def test_the_audit_finds_a_breach(installed: Connection, rule: Rule) -> None:
+    with installed.transaction(force_rollback=True):
+        installed.execute(rule.breach.encode())
+        assert offenders(installed, rule) != []
+
+
+def test_every_exception_is_in_use(installed: Connection) -> None:
+    relations = {row["relname"] for row in installed.execute("select relname from pg_class")}
+    assert {*INSTALLATION, *NULLABLE, *UNIQUE} - relations == set()
+    assert _functions(installed, "true") >= OWNERS
+
+
+def test_partitions_made_later_obey_the_same_rules(conn: Connection, connect: Connect) -> None:
+    made = call(connect("worker_login"), "ensure_partitions", days=40)
+    assert made != [{"ensure_partitions": 0}]
+    assert {rule.name: offenders(conn, rule) for rule in RULES} == {rule.name: [] for rule in RULES}
+
+
+@pytest.mark.parametrize("owner", ["jobforge_owner", "jobforge_engine"])
+def test_a_function_made_later_is_closed_to_public(installed: Connection, owner: str) -> None:
+    with installed.transaction(force_rollback=True):
+        installed.execute(f"set local role {owner}".encode())
+        installed.execute("create function jobforge.later() returns int language sql return 1")
+        installed.execute("reset role")
+        [row] = installed.execute(
+            """
+            select has_function_privilege('public', 'jobforge.later()', 'execute') as "by public"
+            """
+        ).fetchall()
+    assert row == {"by public": False}
+
+
+def test_every_function_has_a_file_of_its_name(installed: Connection) -> None:
+    files = {path.stem for path in (SQL / "functions").glob("*.sql")}
+    assert _functions(installed, "true") == files
+
+
+def test_every_function_has_a_header_that_says_what_it_is_for(installed: Connection) -> None:
+    headless = [
+        name
+        for name in _functions(installed, "true")
+        if not re.match(r"-- \w.{20,}", (SQL / "functions" / f"{name}.sql").read_text())
+    ]
+    assert headless == []
+
+
+def test_every_public_function_is_documented(installed: Connection) -> None:
+    public = _functions(
+        installed,
+        """
+        has_function_privilege('jobforge_client', p.oid, 'execute')
+        or has_function_privilege('jobforge_worker', p.oid, 'execute')
+        or has_function_privilege('jobforge_admin', p.oid, 'execute')
+        """,
+    )
+    words = set(re.findall(r"\w+", (DOCS / "sql.md").read_text()))
+    assert public - words == set()
+
+
+def _functions(conn: Connection, condition: str) -> set[str]:
+    rows = conn.execute(
+        f"""
+        select p.proname as name from pg_proc as p
+         where p.pronamespace = 'jobforge'::regnamespace and ({condition})
+        """.encode()
+    )
+    return {row["name"] for row in rows}

@@ -1,0 +1,127 @@
+"""Take a guard out of the engine, and a rule that other tests check is seen to break.
+
+So those tests can fail, and it is the guard that keeps the rule. Also the interleaver is tried here
+on sessions that must wait, and on sessions that must deadlock.
+"""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+from cluster import Clock, Connect, Connection
+from sql.claiming import claim
+from sql.contest import World, scripts
+from sql.engine import definition, new_worker
+from sql.interleave import Action, Interleaver, Script, interleavings
+from sql.mutation import mutate
+from sql.settling import check_a_late_heartbeat, check_a_late_settlement, held, reaped
+
+
+@pytest.fixture
+def worker(conn: Connection) -> UUID:
+    definition(conn)
+    return new_worker()
+
+
+@pytest.fixture
+def interleaver(connect: Connect) -> Iterator[Interleaver]:
+    made = Interleaver(connect(), [connect(autocommit=False) for _ in range(2)])
+    yield made
+    made.close()
+
+
+def test_without_its_lease_guard_a_late_completion_ends_another_attempt(
+    conn: Connection, clock: Clock, worker: UUID
+) -> None:
+    mutate(conn, "settle_jobs", "and j.lease = g.lease", "")
+    job = reaped(conn, clock, worker)
+    claim(conn, worker)
+    with pytest.raises(AssertionError):
+        check_a_late_settlement(conn, worker, job, "succeeded")
+
+
+def test_without_its_lease_guard_a_late_failure_ends_another_attempt(
+    conn: Connection, clock: Clock, worker: UUID
+) -> None:
+    mutate(conn, "settle_unfinished_jobs", "and j.lease = g.lease", "")
+    mutate(conn, "settle_unfinished_jobs", "and j.lease = h.lease", "")
+    job = reaped(conn, clock, worker)
+    claim(conn, worker)
+    with pytest.raises(AssertionError):
+        check_a_late_settlement(conn, worker, job, "failed")
+
+
+@pytest.mark.parametrize(
+    ("function", "outcome"),
+    [("settle_jobs", "succeeded"), ("settle_unfinished_jobs", "failed")],
+)
+def test_without_its_worker_guard_anybody_ends_an_attempt(
+    conn: Connection, worker: UUID, function: str, outcome: str
+) -> None:
+    mutate(conn, function, "and j.worker_id = g.worker_id", "")
+    with pytest.raises(AssertionError):
+        check_a_late_settlement(conn, new_worker(), held(conn, worker), outcome)
+
+
+def test_without_its_lease_guard_a_late_heartbeat_extends_another_lease(
+    conn: Connection, clock: Clock, worker: UUID
+) -> None:
+    mutate(conn, "heartbeat_jobs", "and j.lease = t.lease", "")
+    with pytest.raises(AssertionError):
+        check_a_late_heartbeat(conn, clock, worker)
+
+
+def test_without_the_lock_of_its_group_two_claims_exceed_a_cap(
+    conn: Connection, interleaver: Interleaver
+) -> None:
+    mutate(
+        conn, "pick_group", "not pg_try_advisory_xact_lock(", "not pg_is_in_recovery() and null = ("
+    )
+    world = World(conn)
+    two = [scripts(world)["capped claim"]] * 2
+
+    def play_all() -> None:
+        for schedule in interleavings(2, 2):
+            world.restore()
+            interleaver.run(two, schedule, world.check_cap)
+
+    with pytest.raises(AssertionError, match="jobs run under a cap"):
+        play_all()
+
+
+def _update(row: int) -> Action:
+    return lambda conn: conn.execute("update public.pair set n = n + 1 where id = %s", [row])
+
+
+@pytest.fixture
+def pair(conn: Connection) -> None:
+    conn.execute("create table public.pair as select id, 0 as n from generate_series(1, 2) as id")
+
+
+@pytest.mark.usefixtures("pair")
+def test_a_session_that_waits_goes_on_when_the_other_commits(
+    conn: Connection, interleaver: Interleaver
+) -> None:
+    once = Script("once", (_update(1),))
+    commits: list[int] = []
+
+    def count() -> None:
+        [row] = conn.execute("select n from public.pair where id = 1").fetchall()
+        commits.append(row["n"])
+
+    for schedule in interleavings(2, 2):
+        interleaver.run([once, once], schedule, count)
+    assert commits == list(range(1, 13))
+
+
+@pytest.mark.usefixtures("pair")
+def test_a_deadlock_is_a_failure(interleaver: Interleaver) -> None:
+    up = Script("up", (_update(1), _update(2)))
+    down = Script("down", (_update(2), _update(1)))
+    with pytest.raises(AssertionError, match="deadlock"):
+        interleaver.run([up, down], (0, 1, 0, 1, 0, 1), lambda: None)
+
+
+def test_interleavings_are_all_orders() -> None:
+    assert sorted(interleavings(1, 2)) == [(0, 1, 1), (1, 0, 1), (1, 1, 0)]
+    assert len(set(interleavings(2, 2, 2))) == 90

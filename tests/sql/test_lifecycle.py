@@ -1,0 +1,158 @@
+"""The state machine as a table: every state, every function that changes a job, what comes of it.
+
+A word of STATES is the state the job is in afterwards, and what the function answers. Otherwise the
+job stays as it was, to the last column, and the function answers:
+    -      nothing: no row, or a count of 0
+    lost   this token was never granted, or is not the current one
+    again  ok: the token's lease has ended before, in the same way
+    ok, cancel   what a heartbeat tells
+    new job      another job is made from this one
+    JF0xx        that error
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pytest
+from cluster import Clock, Connection
+from sql.engine import Row, definition
+from sql.subject import ACTIONS, Subject, act, prepare
+
+STATES = {"scheduled", "blocked", "queued", "running", "canceling", "succeeded", "canceled", "dead"}
+
+# `failed` is scheduled again after a failed attempt; `canceled` was never claimed.
+WAITING_AND_ENDED = """
+                           scheduled failed    blocked   queued    succeeded canceled  dead
+claim                      -         -         -         running   -         -         -
+claim when due             running   running   -         running   -         -         -
+claim when expired         canceled  running   -         canceled  -         -         -
+heartbeat_jobs             lost      lost      lost      lost      lost      lost      lost
+heartbeat_job              JF003     JF003     JF003     JF003     JF003     JF003     JF003
+complete succeeded         lost      lost      lost      lost      again     lost      lost
+complete failed            lost      again     lost      lost      lost      lost      again
+complete failed finally    lost      again     lost      lost      lost      lost      again
+complete timed_out         lost      lost      lost      lost      lost      lost      lost
+complete crashed           lost      lost      lost      lost      lost      lost      lost
+complete canceled          lost      lost      lost      lost      lost      lost      lost
+complete snoozed           lost      lost      lost      lost      lost      lost      lost
+complete released          lost      lost      lost      lost      lost      lost      lost
+complete nonsense          lost      again     lost      lost      lost      lost      again
+complete_job               JF003     JF003     JF003     JF003     again     JF003     JF003
+release_jobs               lost      lost      lost      lost      lost      lost      lost
+reap_jobs                  -         -         -         -         -         -         -
+reap_jobs when lease over  -         -         -         -         -         -         -
+reap_jobs when expired     canceled  -         canceled  canceled  -         -         -
+cancel_job                 canceled  canceled  canceled  canceled  JF005     canceled  canceled
+cancel_jobs                canceled  canceled  canceled  canceled  -         -         canceled
+reschedule_job             scheduled scheduled blocked   scheduled JF005     JF005     JF005
+reschedule_job to now      queued    queued    blocked   queued    JF005     JF005     JF005
+edit_job                   scheduled scheduled blocked   queued    JF005     JF005     JF005
+retry_job                  JF005     queued    JF005     JF005     new job   new job   queued
+retry_jobs                 -         -         -         -         -         -         queued
+"""
+
+# `last` runs with the last attempt of its allowance. `leaves` is the outcome of the attempt that
+# is on record afterwards; an attempt that was released or snoozed is not counted.
+HELD = """
+                           running   last      canceling  leaves
+claim                      -         -         -          -
+claim when due             -         -         -          -
+claim when expired         -         -         -          -
+heartbeat_jobs             ok        ok        cancel     -
+heartbeat_job              ok        ok        cancel     -
+complete succeeded         succeeded succeeded succeeded  succeeded
+complete failed            scheduled dead      canceled   failed
+complete failed finally    dead      dead      canceled   failed
+complete timed_out         scheduled dead      canceled   timed_out
+complete crashed           scheduled dead      canceled   crashed
+complete canceled          canceled  canceled  canceled   canceled
+complete snoozed           scheduled scheduled canceled   snoozed
+complete released          queued    queued    canceled   released
+complete nonsense          dead      dead      canceled   failed
+complete_job               succeeded succeeded succeeded  succeeded
+release_jobs               queued    queued    canceled   released
+reap_jobs                  -         -         -          -
+reap_jobs when lease over  scheduled dead      canceled   lease_lost
+reap_jobs when expired     scheduled dead      canceled   lease_lost
+cancel_job                 canceling canceling canceling  -
+cancel_jobs                canceling canceling -          -
+reschedule_job             JF005     JF005     JF005      -
+reschedule_job to now      JF005     JF005     JF005      -
+edit_job                   JF005     JF005     JF005      -
+retry_job                  JF005     JF005     JF005      -
+retry_jobs                 -         -         -          -
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    action: str
+    start: str
+    expected: str
+    leaves: str = "-"
+
+
+def _read(table: str) -> Iterator[Case]:
+    heading, *lines = table.strip("\n").splitlines()
+    starts = heading.split()
+    columns = [heading.index(f" {start}") + 1 for start in starts] + [len(table)]
+    for line in lines:
+        cells = [line[begin:end].strip() for begin, end in pairwise(columns)]
+        row = dict(zip(starts, cells, strict=True))
+        leaves = row.pop("leaves", "-")
+        for start, expected in row.items():
+            yield Case(line[: columns[0]].strip(), start, expected, leaves)
+
+
+CASES = [*_read(WAITING_AND_ENDED), *_read(HELD)]
+
+
+@pytest.fixture(scope="module")
+def conn(shared_conn: Connection) -> Connection:
+    # A base of a minute keeps a failed job waiting while its case is looked at.
+    definition(shared_conn, max_attempts=2, backoff_base_s=60)
+    return shared_conn
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.action}-{case.start}")
+def test_the_table_of_states_and_functions_holds(
+    conn: Connection, shared_clock: Clock, case: Case
+) -> None:
+    subject = prepare(conn, shared_clock, case.start)
+    before, attempts_before = subject.row(), subject.attempts()
+
+    answer = act(case.action, subject)
+
+    assert answer == case.expected
+    if case.expected in STATES:
+        assert subject.state() == case.expected
+    elif not case.action.startswith("heartbeat"):
+        assert subject.row() == before
+    if case.start in {"succeeded", "canceled"}:
+        assert subject.row() == before, "terminal is final"
+    _assert_attempts(case, subject, before, attempts_before)
+
+
+def _assert_attempts(case: Case, subject: Subject, before: Row, attempts: list[Row]) -> None:
+    """Every ended lease leaves exactly one row, and only the claim and its undoing count."""
+    added = subject.attempts()[len(attempts) :]
+    ended = case.leaves != "-"
+    assert [row["outcome"] for row in added] == ([case.leaves] if ended else [])
+    for row in added:
+        assert row["lease"] == subject.held["lease"]
+        assert row["worker_id"] == subject.worker
+        assert row["attempt"] == before["attempt"]
+        assert row["started_at"] == before["started_at"]
+    started = case.expected == "running"
+    uncounted = case.leaves in {"released", "snoozed"}
+    assert subject.row()["attempt"] == before["attempt"] + started - uncounted
+
+
+def test_every_function_is_tried_on_every_state() -> None:
+    starts = {"scheduled", "failed", "blocked", "queued", "running", "last", "canceling"}
+    starts |= {"succeeded", "canceled", "dead"}
+    assert {case.start for case in CASES} == starts
+    assert {(case.action, case.start) for case in CASES} == {
+        (action, start) for action in ACTIONS for start in starts
+    }

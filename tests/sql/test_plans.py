@@ -1,0 +1,248 @@
+"""Every statement of the hot paths takes its index, whatever the statistics say.
+
+A statement that walks the backlog, or sorts it, is the cliff that a queue falls off.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from uuid import UUID
+
+import pytest
+from cluster import Connection, connect_to, fresh_database
+from sql.backlog import LARGE, STATISTICS, UNCHANGED, WORKER, fill, make_backlog
+from sql.engine import (
+    Json,
+    Row,
+    call,
+    claim,
+    complete,
+    enqueue,
+    heartbeat,
+    new_worker,
+    reap,
+)
+from sql.plans import Plan, Recorder, Step, rows_read
+
+from jobforge.embedded import Server
+
+# Tables that grow with the backlog or with the history.
+LONG = {"jobs", "finished_jobs", "attempts", "job_events", "idempotency_keys"}
+SCANS = {"INDEXSCAN", "INDEXONLYSCAN"}
+SORTS = {"SORT", "INCREMENTALSORT"}
+
+
+Find = Callable[[Connection], list[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """Something done to the jobs that `find` gives, ten at most: by which indexes it may find
+    them, and how many rows it may read, index entries included, of a backlog of 100,000."""
+
+    name: str
+    indexes: set[str]
+    find: Find
+    do: Callable[[Connection, list[Row]], object]
+    reads: int = 1000
+
+
+def _nothing(_: Connection) -> list[Row]:
+    return []
+
+
+def _held(conn: Connection) -> list[Row]:
+    """Ten running jobs as their worker knows them."""
+    return conn.execute(
+        """
+        select tenant_id, id as job_id, lease, started_at from jobforge.jobs
+         where state = 'running' and worker_id = %s and lease_expires_at > clock_timestamp()
+         limit 10
+        """,
+        [WORKER],
+    ).fetchall()
+
+
+def _one(state: str) -> Find:
+    """A job of the large tenant."""
+    return lambda conn: conn.execute(
+        "select id from jobforge.all_jobs where tenant_id = %s and state = %s limit 1",
+        [LARGE, state],
+    ).fetchall()
+
+
+def _claiming(queue: str = "default", tenants: list[UUID] | None = None) -> Callable[..., object]:
+    return lambda conn, _: claim(conn, new_worker(), queue, limit=10, tenants=tenants)
+
+
+def _completing(outcome: str, **fields: Json) -> Callable[..., object]:
+    return lambda conn, jobs: complete(conn, WORKER, jobs, outcome, **fields)
+
+
+def _complete_twice(conn: Connection, jobs: list[Row]) -> None:
+    complete(conn, WORKER, jobs)
+    assert {row["status"] for row in complete(conn, WORKER, jobs)} == {"ok"}
+
+
+def _enqueuing(**options: Json) -> Callable[..., object]:
+    return lambda conn, _: enqueue(conn, LARGE, 10, definition="planned", **options)
+
+
+def _calling(function: str, **arguments: Json) -> Callable[..., object]:
+    """A function of the large tenant's, on the job that was found if there is one."""
+
+    def do(conn: Connection, jobs: list[Row]) -> object:
+        job = {"job_id": jobs[0]["id"]} if jobs else {}
+        return call(conn, function, **arguments, **job, tenant_id=LARGE)
+
+    return do
+
+
+def _listing(**fields: Json) -> Callable[..., object]:
+    return _calling("list_jobs", filter=fields)
+
+
+READY = {"jobs_ready", "jobs_gated", "jobs_due"}
+KEYED = {"jobs_ready", "jobs_pkey", "idempotency_keys_pkey"}
+TOKEN = {"jobs_pkey", "attempts_of_a_job"}
+PAGE = {"jobs_pkey", "finished_jobs_of_a_tenant"}
+DEAD = {"jobs_pkey", "jobs_dead", "jobs_dead_alike", "finished_jobs_of_a_tenant"}
+WHOLE = {*PAGE, "attempts_of_a_job", "job_events_of_a_job"}
+ACTS = [
+    Act("claim", READY, _nothing, _claiming()),
+    Act("claim for one tenant", READY, _nothing, _claiming(tenants=[LARGE])),
+    Act("claim from an empty queue", READY, _nothing, _claiming("another")),
+    Act("complete", TOKEN, _held, _completing("succeeded")),
+    Act("complete twice", TOKEN, _held, _complete_twice),
+    Act("fail", TOKEN, _held, _completing("failed", error={"type": "E"})),
+    Act("release", TOKEN, _held, _completing("released")),
+    Act("heartbeat", TOKEN, _held, lambda conn, jobs: heartbeat(conn, WORKER, jobs)),
+    Act("reap", TOKEN | {"jobs_leased", "jobs_expiring"}, _nothing, lambda conn, _: reap(conn)),
+    Act("enqueue", {"jobs_ready"}, _nothing, _enqueuing()),
+    Act("enqueue with a key", KEYED, _nothing, _enqueuing(key="k")),
+    Act("list", PAGE, _nothing, _listing()),
+    Act("list queued", PAGE, _nothing, _listing(state="queued")),
+    Act("list finished", PAGE, _nothing, _listing(state="succeeded")),
+    Act(
+        "list dead alike",
+        PAGE | {"jobs_dead_alike"},
+        _nothing,
+        _listing(state="dead", fingerprint="x"),
+    ),
+    Act("get", WHOLE, _one("queued"), _calling("get_job")),
+    Act("get finished", WHOLE, _one("succeeded"), _calling("get_job")),
+    # Counts up to a thousand jobs that go first.
+    Act("explain", PAGE | READY, _one("queued"), _calling("explain_job"), reads=5000),
+    Act("cancel", PAGE, _one("queued"), _calling("cancel_job")),
+    Act("cancel running", PAGE, _one("running"), _calling("cancel_job")),
+    Act(
+        "cancel by filter",
+        PAGE,
+        _nothing,
+        _calling("cancel_jobs", filter={"state": "queued"}, limit=10),
+    ),
+    Act("edit", PAGE, _one("queued"), _calling("edit_job", changes={"priority": 1})),
+    Act("retry", DEAD, _one("dead"), _calling("retry_job")),
+    Act("retry finished", PAGE | READY, _one("succeeded"), _calling("retry_job")),
+    Act("retry by filter", DEAD, _nothing, _calling("retry_jobs", filter={}, limit=10)),
+]
+
+
+@dataclass(slots=True)
+class Observed:
+    """What acts did on a backlog: each is done once, for all tests."""
+
+    conn: Connection
+    plans: dict[str, list[Plan]] = field(default_factory=dict)
+    reads: dict[str, int] = field(default_factory=dict)
+
+    def plans_of(self, act: Act) -> list[Plan]:
+        self._observe(act)
+        return self.plans[act.name]
+
+    def reads_of(self, act: Act) -> int:
+        self._observe(act)
+        return self.reads[act.name]
+
+    def _observe(self, act: Act) -> None:
+        """With the plan for the values at hand, then with the one that is kept for all values."""
+        if act.name in self.plans:
+            return
+        recorder, reads = Recorder(self.conn, LONG), 0
+        for mode in ("force_custom_plan", "force_generic_plan"):
+            with self.conn.transaction(force_rollback=True):
+                self.conn.execute(f"set local plan_cache_mode = {mode}".encode())
+                found = act.find(self.conn)
+                before = rows_read(self.conn)
+                with recorder.recording():
+                    act.do(self.conn, found)
+                reads = max(reads, rows_read(self.conn) - before)
+        self.plans[act.name], self.reads[act.name] = recorder.plans, reads
+
+
+@pytest.fixture(scope="module")
+def backlog(server: Server, request: pytest.FixtureRequest) -> Iterator[Observed]:
+    with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
+        make_backlog(conn, STATISTICS[request.param])
+        yield Observed(conn)
+
+
+each_act = pytest.mark.parametrize("act", ACTS, ids=lambda act: act.name)
+
+
+@pytest.mark.parametrize("backlog", STATISTICS, indirect=True, scope="module")
+@each_act
+def test_every_statement_takes_its_index(backlog: Observed, act: Act) -> None:
+    assert backlog.plans_of(act)
+    faults = _faults(backlog.plans_of(act), act.indexes)
+    assert not faults, "\n\n".join(faults)
+
+
+@pytest.mark.parametrize("backlog", UNCHANGED, indirect=True, scope="module")
+@each_act
+def test_no_act_reads_the_backlog(backlog: Observed, act: Act) -> None:
+    assert backlog.reads_of(act) < act.reads
+
+
+@pytest.mark.parametrize(
+    ("name", "index"),
+    [("claim", "jobs_ready"), ("reap", "jobs_leased"), ("list", "finished_jobs_of_a_tenant")],
+)
+def test_a_missing_index_shows_in_the_plans(conn: Connection, name: str, index: str) -> None:
+    make_backlog(conn, lambda conn: fill(conn, 100))
+    conn.execute(f"drop index jobforge.{index}".encode())
+    [act] = [act for act in ACTS if act.name == name]
+    assert _faults(Observed(conn).plans_of(act), act.indexes) != []
+
+
+def _faults(plans: list[Plan], indexes: set[str]) -> list[str]:
+    return [
+        f"{fault}:\n{plan}"
+        for plan in plans
+        if plan.function
+        for step in plan.walk()
+        if (fault := _fault(step, indexes))
+    ]
+
+
+def _fault(step: Step, indexes: set[str]) -> str | None:
+    if step.kind in SORTS and _is_long(_sorted_by(step)):
+        return "sorts what it should read in order"
+    if not _is_long(step):
+        return None
+    if step.kind not in SCANS:
+        return f"reads {step.relation} by {step.kind}"
+    if not step.is_bound:
+        return f"walks all of {step.index}"
+    return None if step.index in indexes else f"reads {step.relation} by {step.index}"
+
+
+def _sorted_by(step: Step) -> Step:
+    """What a sort takes in, unless that ends early or joins what was found before."""
+    while len(step.below) == 1 and step.kind != "LIMIT":
+        [step] = step.below
+    return step
+
+
+def _is_long(step: Step) -> bool:
+    return step.relation in LONG and step.kind != "TIDSCAN"

@@ -1,0 +1,65 @@
+"""Random sequences of calls: the database does what the model says, thousands of times over.
+
+JOBFORGE_LONG=1 runs longer sequences, and others each time.
+"""
+
+import os
+from collections import Counter
+
+import pytest
+from cluster import Connection
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+from sql.engine import definition
+from sql.ledger import Ledger
+from sql.machine import Engine, stop_time
+from sql.model import BACKOFF_BASE_S, BACKOFF_CAP_S
+
+LONG = os.environ.get("JOBFORGE_LONG") == "1"
+
+# What every run must have come to, and comes to dozens of times.
+FACTS = [
+    "reaped",
+    "redriven",
+    "retry: retried",
+    "retry: new job",
+    "retry: JF005",
+    "cancel answers canceled",
+    "cancel answers canceling",
+    "heartbeat answers ok",
+    "heartbeat answers lost",
+    "complete answers ok None",
+    "complete answers lost None",
+    "complete answers ok succeeded",
+    "complete answers ok canceled",
+    "complete answers ok scheduled",
+    "complete answers ok queued",
+    "complete answers ok dead",
+]
+
+
+@pytest.mark.timeout(7200 if LONG else 400)
+def test_the_database_agrees_with_the_model_after_every_step(conn: Connection) -> None:
+    definition(
+        conn,
+        backoff_base_s=BACKOFF_BASE_S,
+        backoff_cap_s=BACKOFF_CAP_S,
+    )
+    stop_time(conn)
+    Engine.conn, Engine.ledger, Engine.seen = conn, Ledger(conn), Counter()
+
+    run_state_machine_as_test(
+        Engine,
+        settings=settings(
+            max_examples=1000 if LONG else 120,
+            stateful_step_count=200 if LONG else 50,
+            derandomize=not LONG,
+            deadline=None,
+            database=None,
+            print_blob=True,
+        ),
+    )
+
+    # A run that never came to the interesting places proves nothing.
+    assert Engine.seen["steps"] >= 2000
+    assert [fact for fact in FACTS if Engine.seen[fact] == 0] == [], Engine.seen

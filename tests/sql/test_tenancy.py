@@ -1,0 +1,279 @@
+"""No tenant reads, changes or learns of another: everything that could leak, by everybody."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import takewhile
+from uuid import UUID
+
+import pytest
+from cluster import Connect, Connection, Database, connect_to, fresh_database
+from psycopg import sql
+from sql.attack import (
+    ATTACKERS,
+    DENIED,
+    Attacker,
+    Tenancy,
+    World,
+    attack_function,
+    attack_functions,
+)
+from sql.engine import TENANT_A, TENANT_B, as_tenant, call, claim, enqueue, new_worker, refused
+from sql.relations import HIDDEN, attack_relations, relations
+
+from jobforge.embedded import Server
+
+CLIENT = Attacker("client_login", Tenancy.OWN)
+NOBODYS = Attacker("client_login", Tenancy.NEVER)
+WORKER = Attacker("worker_login", Tenancy.OWN)
+
+INVALID_TEXT = "22P02"
+
+each_attacker = pytest.mark.parametrize("attacker", ATTACKERS, ids=str)
+
+
+@pytest.fixture
+def world(database: Database, conn: Connection) -> World:
+    return World.make(database, conn)
+
+
+@pytest.fixture(scope="module")
+def calm_world(server: Server) -> Iterator[World]:
+    """One for the attempts that leave nothing behind, unless they succeed."""
+    with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
+        yield World.make(database, conn)
+
+
+@each_attacker
+def test_no_relation_gives_another_tenant_away(calm_world: World, attacker: Attacker) -> None:
+    assert attack_relations(calm_world, attacker) == []
+
+
+@each_attacker
+def test_no_function_gives_another_tenant_away(world: World, attacker: Attacker) -> None:
+    assert attack_functions(world, attacker) == []
+
+
+@pytest.mark.parametrize(
+    ("breach", "finding"),
+    [
+        ("alter table jobforge.jobs disable row level security", "reveals"),
+        ("alter policy client_reads on jobforge.attempts using (true)", "reveals"),
+        ("drop policy client_reads on jobforge.jobs", "does not see its own rows"),
+        ("alter view jobforge.all_jobs set (security_invoker = false)", "reveals"),
+        ("grant select on jobforge.attempts_default to jobforge_client", "instead of a refusal"),
+        ("grant select on jobforge.workers to public", "instead of a refusal"),
+        ("grant insert, update, delete on jobforge.jobs to jobforge_client", "is not refused"),
+        ("grant truncate on jobforge.job_events to jobforge_client", "is not refused"),
+        (
+            "create sequence jobforge.numbers; grant all on jobforge.numbers to jobforge_client",
+            "is not refused",
+        ),
+    ],
+)
+def test_the_attack_finds_a_relation_left_open(world: World, breach: str, finding: str) -> None:
+    world.conn.execute(breach.encode())
+    found = attack_relations(world, CLIENT)
+    assert any(finding in sentence for sentence in found), found
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """A comparison that somebody forgot to write in a function, and who finds out."""
+
+    function: str
+    comparison: str
+    written: str
+    attacker: Attacker = CLIENT
+    through: str | None = None
+
+
+FORGOTTEN = [
+    Forgotten("get_job", "a.tenant_id = v_tenant and ", ""),
+    Forgotten("explain_job", "a.tenant_id = v_tenant and ", ""),
+    Forgotten("cancel_job", "j.tenant_id = v_tenant and ", ""),
+    Forgotten("edit_job", "j.tenant_id = v_tenant and ", ""),
+    Forgotten("retry_job", "f.tenant_id = v_tenant and ", ""),
+    Forgotten("summarize", "j.tenant_id = v_tenant", "true"),
+    Forgotten("matching_jobs", "j.tenant_id = p_tenant_id and ", "", through="retry_jobs"),
+    Forgotten("refuse_job", "a.tenant_id = p_tenant_id and ", "", through="cancel_job"),
+    Forgotten("require_tenant", "p_tenant_id = v_setting", "true", through="list_jobs"),
+    Forgotten("require_tenant", "pg_has_role(", "true or pg_has_role(", NOBODYS, "enqueue_job"),
+    Forgotten("claimable_tenants", "v_tenant is null", "true", WORKER, through="claim_jobs"),
+    Forgotten("settle_jobs", "o.tenant_id = v_tenant", "true", WORKER, through="complete_jobs"),
+    Forgotten("complete_jobs", "h.tenant_id = v_tenant", "true", WORKER),
+    Forgotten("heartbeat_jobs", "j.tenant_id = v_tenant", "true", WORKER),
+]
+
+
+@pytest.mark.parametrize("forgotten", FORGOTTEN, ids=lambda f: f"{f.function}: {f.comparison}")
+def test_the_attack_finds_a_forgotten_tenant(calm_world: World, forgotten: Forgotten) -> None:
+    with _rewritten(calm_world.conn, forgotten):
+        found = attack_function(
+            calm_world, forgotten.attacker, forgotten.through or forgotten.function
+        )
+    assert found != []
+
+
+def test_a_function_opened_to_clients_needs_a_generator(world: World) -> None:
+    world.conn.execute("grant execute on function jobforge.insert_jobs to jobforge_client")
+    with pytest.raises(AssertionError, match="p_first_id uuid has no generator"):
+        attack_functions(world, CLIENT)
+
+
+def test_a_function_opened_to_workers_must_say_whether_a_tenant_confines_it(world: World) -> None:
+    world.conn.execute("grant execute on function jobforge.promote_jobs to jobforge_worker")
+    with pytest.raises(AssertionError, match=r"say in .* whether a tenant confines it"):
+        attack_functions(world, WORKER)
+
+
+def test_row_security_cannot_be_switched_off(calm_world: World) -> None:
+    for relation in relations(calm_world.conn):
+        with calm_world.session(CLIENT) as session, refused(DENIED), session.transaction() as conn:
+            conn.execute("set local row_security = off")
+            conn.execute(sql.SQL("table {}").format(sql.Identifier("jobforge", relation.name)))
+
+
+def test_a_leaky_function_in_a_filter_sees_only_own_rows(calm_world: World) -> None:
+    told: list[str] = []
+    with calm_world.session(CLIENT) as session, session.transaction() as conn:
+        conn.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
+        # So cheap that the planner would run it before any other condition, if it might.
+        conn.execute(
+            """
+            create function pg_temp.leak(text) returns boolean language plpgsql cost 0.0000001
+            as $$ begin raise notice '%', $1; return true; end $$
+            """
+        )
+        for relation in relations(calm_world.conn):
+            if relation.is_partition or relation.name in HIDDEN:
+                continue
+            query = sql.SQL("select from {} as r where pg_temp.leak(to_jsonb(r)::text)")
+            conn.execute(query.format(sql.Identifier("jobforge", relation.name)))
+    assert calm_world.a.found_in(" ".join(told))
+    assert calm_world.b.found_in(" ".join(told)) == set()
+
+
+def test_the_catalogue_tells_nothing_of_rows(calm_world: World) -> None:
+    calm_world.conn.execute("analyze")
+    with calm_world.session(CLIENT) as session:
+        for view in ("pg_stats", "pg_stats_ext", "pg_stat_activity", "pg_settings", "pg_locks"):
+            answer = session.run(sql.SQL("table {}").format(sql.Identifier(view)), {})
+            assert answer.code is None
+            assert calm_world.b.found_in(answer.text) == set()
+
+
+ESCALATIONS = """
+    set role jobforge_owner;
+    set role jobforge_engine;
+    set role jobforge_admin;
+    set session authorization admin_login;
+    grant jobforge_admin to current_user;
+    create table jobforge.mine (id int);
+    create function jobforge.mine() returns int language sql return 1;
+    create or replace function jobforge.tenant() returns uuid language sql return null;
+    alter function jobforge.tenant() owner to current_user;
+    alter function jobforge.get_job security invoker;
+    drop function jobforge.require_tenant;
+    alter schema jobforge owner to current_user;
+    alter role current_user bypassrls
+"""
+
+
+@pytest.mark.parametrize("login", ["client_login", "service_login", "worker_login"])
+def test_no_login_can_raise_itself(connect: Connect, login: str) -> None:
+    conn = connect(login)
+    for statement in ESCALATIONS.split(";"):
+        with refused(DENIED):
+            conn.execute(statement.encode())
+
+
+def test_a_setting_that_is_no_tenant_opens_nothing(calm_world: World) -> None:
+    with calm_world.session(NOBODYS) as session:
+        for setting in ("not-a-uuid", "*", "null"):
+            for query in ("select * from jobforge.jobs", "select * from jobforge.list_jobs()"):
+                with refused(INVALID_TEXT), session.transaction() as conn:
+                    conn.execute("select set_config('app.tenant_id', %s, true)", [setting])
+                    conn.execute(query.encode())
+
+
+def test_the_same_key_serves_both_tenants(conn: Connection, connect: Connect) -> None:
+    client = connect("client_login")
+    call(conn, "put_definition", key="test", version=1)
+    answers = []
+    for tenant in (TENANT_A, TENANT_B, TENANT_A):
+        with as_tenant(client, tenant):
+            [row] = call(client, "enqueue_job", definition="test", options={"key": "invoice-1"})
+            answers.append(row)
+    assert [row["status"] for row in answers] == ["created", "created", "existing"]
+    assert answers[0]["job_id"] == answers[2]["job_id"] != answers[1]["job_id"]
+
+
+def test_a_duplicate_key_names_only_the_tenants_own_job(conn: Connection, connect: Connect) -> None:
+    client = connect("client_login")
+    call(conn, "put_definition", key="test", version=1)
+    options = {"key": "invoice-1", "on_conflict": "raise"}
+    made = []
+    for tenant in (TENANT_B, TENANT_A):
+        with as_tenant(client, tenant):
+            made += call(client, "enqueue_job", definition="test", options=options)
+    with refused("JF011", job_id=str(made[-1]["job_id"])), as_tenant(client, TENANT_A):
+        call(client, "enqueue_job", definition="test", options=options)
+
+
+def test_a_worker_confined_to_a_tenant_claims_only_its_jobs(
+    conn: Connection, connect: Connect
+) -> None:
+    call(conn, "put_definition", key="test", version=1)
+    for tenant in (TENANT_B, TENANT_A, TENANT_B):
+        enqueue(conn, tenant, 3)
+    worker = connect("worker_login")
+    with as_tenant(worker, TENANT_A):
+        claimed = claim(worker, new_worker(), limit=100)
+    assert {row["tenant_id"] for row in claimed} == {TENANT_A}
+    assert len(claimed) == 3
+
+
+def test_a_worker_confined_to_a_tenant_may_not_name_another(connect: Connect) -> None:
+    worker = connect("worker_login")
+    with refused("JF006"), as_tenant(worker, TENANT_A):
+        claim(worker, new_worker(), tenants=[TENANT_B])
+
+
+def test_notifications_carry_nothing(world: World, connect: Connect) -> None:
+    """Anybody may LISTEN to any channel whose name they guess."""
+    channels = {f"jobforge:{world.b.queue}", f"jobforge:worker:{world.b.worker}"}
+    listener = connect("outsider_login")
+    for channel in {*channels, "over"}:
+        listener.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+    _act_noisily(world)
+    world.conn.execute("notify over")
+    heard = list(takewhile(lambda n: n.channel != "over", listener.notifies(timeout=30)))
+    assert {notice.channel for notice in heard} == channels
+    assert {notice.payload for notice in heard} == {""}
+
+
+def _act_noisily(world: World) -> None:
+    conn, b = world.conn, world.b
+    enqueue(conn, b.tenant, definition="planted", queue=b.queue, priority=5)
+    own: dict[str, UUID] = {"tenant_id": b.tenant}
+    call(conn, "cancel_job", job_id=b.jobs["running"], **own)
+    call(conn, "edit_job", job_id=b.jobs["scheduled"], changes={"run_at": None}, **own)
+    call(conn, "retry_job", job_id=b.jobs["dead"], **own)
+    call(conn, "cancel_jobs", filter={}, **own)
+    call(conn, "register_worker", worker_id=b.worker, queues=[b.queue], slots=1)
+    call(conn, "drain_worker", worker_id=b.worker)
+    call(conn, "resume_queue", queue=b.queue)
+    call(conn, "resume_tenant", tenant_id=b.tenant)
+
+
+@contextmanager
+def _rewritten(conn: Connection, forgotten: Forgotten) -> Iterator[None]:
+    [row] = conn.execute(
+        "select pg_get_functiondef(('jobforge.' || %s)::regproc) as text", [forgotten.function]
+    ).fetchall()
+    original = row["text"]
+    assert forgotten.comparison in original
+    conn.execute(original.replace(forgotten.comparison, forgotten.written).encode())
+    yield
+    conn.execute(original.encode())

@@ -1,0 +1,144 @@
+"""Workers: how they make themselves known, what a heartbeat tells them, how they are sent home."""
+
+from uuid import UUID
+
+import pytest
+from cluster import Clock, Connect, Connection
+from sql.engine import (
+    Row,
+    call,
+    claim,
+    complete,
+    definition,
+    enqueue,
+    heartbeat,
+    new_worker,
+    refused,
+)
+
+
+def register(conn: Connection, worker: UUID, **settings: object) -> None:
+    given = {"queues": ["default"], "slots": 4, **settings}
+    call(conn, "register_worker", worker_id=worker, **given)
+
+
+def listed(conn: Connection) -> dict[UUID, Row]:
+    return {row["id"]: row for row in call(conn, "list_workers")}
+
+
+def beat(conn: Connection, worker: UUID) -> str:
+    """What a heartbeat says of the worker itself."""
+    *_, row = heartbeat(conn, worker, [])
+    assert row["job_id"] is None
+    return str(row["status"])
+
+
+def test_a_worker_is_listed_with_what_it_said_of_itself(conn: Connection) -> None:
+    worker = new_worker()
+    said = {"queues": ["a", "b"], "slots": 7, "definitions": ["test@1"], "host": "h", "pid": 12}
+    register(conn, worker, **said, build="1.2")
+    row = listed(conn)[worker]
+    assert {name: row[name] for name in said} == said
+    assert (row["state"], row["build"], row["running"]) == ("live", "1.2", 0)
+    assert row["started_at"] == row["heartbeat_at"]
+
+
+def test_a_worker_that_is_not_registered_is_told_so(conn: Connection) -> None:
+    worker = new_worker()
+    assert beat(conn, worker) == "unknown"
+    register(conn, worker)
+    assert beat(conn, worker) == "ok"
+
+
+def test_registering_again_keeps_the_start_and_takes_the_new_facts(
+    conn: Connection, clock: Clock
+) -> None:
+    worker = new_worker()
+    register(conn, worker)
+    started = listed(conn)[worker]["started_at"]
+    clock.travel(minutes=5)
+    register(conn, worker, slots=9, queues=["other"])
+    row = listed(conn)[worker]
+    assert (row["started_at"], row["slots"], row["queues"]) == (started, 9, ["other"])
+    assert row["state"] == "live"
+
+
+def test_a_heartbeat_tells_how_many_jobs_run(conn: Connection) -> None:
+    definition(conn)
+    worker = new_worker()
+    register(conn, worker)
+    enqueue(conn, n=3)
+    rows = claim(conn, worker, limit=3)
+    heartbeat(conn, worker, rows)
+    assert listed(conn)[worker]["running"] == 3
+    complete(conn, worker, rows)
+    heartbeat(conn, worker, [])
+    assert listed(conn)[worker]["running"] == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "told", "state"),
+    [("drain_worker", "drain", "draining"), ("stop_worker", "stop", "stopping")],
+)
+def test_a_command_is_told_at_the_next_heartbeat(
+    conn: Connection, command: str, told: str, state: str
+) -> None:
+    worker = new_worker()
+    register(conn, worker)
+    call(conn, command, worker_id=worker)
+    assert beat(conn, worker) == told
+    assert beat(conn, worker) == told, "also when the first answer was lost"
+    assert listed(conn)[worker]["state"] == state
+
+
+def test_a_worker_that_said_goodbye_is_stopped_and_takes_no_commands(conn: Connection) -> None:
+    worker = new_worker()
+    register(conn, worker)
+    call(conn, "unregister_worker", worker_id=worker)
+    row = listed(conn)[worker]
+    assert (row["state"], row["running"]) == ("stopped", 0)
+    with refused("JF004", worker_id=str(worker)):
+        call(conn, "drain_worker", worker_id=worker)
+
+
+def test_a_worker_without_a_heartbeat_is_stale_after_a_minute(
+    conn: Connection, clock: Clock
+) -> None:
+    silent, alive = new_worker(), new_worker()
+    for worker in [silent, alive]:
+        register(conn, worker)
+    clock.travel(seconds=50)
+    beat(conn, alive)
+    clock.travel(seconds=15)
+    states = {worker: row["state"] for worker, row in listed(conn).items()}
+    assert states == {silent: "stale", alive: "live"}
+    beat(conn, silent)
+    assert listed(conn)[silent]["state"] == "live"
+
+
+def test_saying_goodbye_twice_or_unknown_is_no_error(conn: Connection) -> None:
+    worker = new_worker()
+    register(conn, worker)
+    for _ in range(2):
+        call(conn, "unregister_worker", worker_id=worker)
+    call(conn, "unregister_worker", worker_id=new_worker())
+
+
+def test_registering_again_does_not_lift_a_command(conn: Connection) -> None:
+    worker = new_worker()
+    register(conn, worker)
+    call(conn, "drain_worker", worker_id=worker)
+    register(conn, worker)
+    assert beat(conn, worker) == "drain"
+
+
+def test_only_operators_see_and_command_workers(conn: Connection, connect: Connect) -> None:
+    worker = new_worker()
+    register(connect("worker_login"), worker)
+    for role in ["worker_login", "client_login", "service_login"]:
+        for function, arguments in [("list_workers", {}), ("stop_worker", {"worker_id": worker})]:
+            with refused("42501"):
+                call(connect(role), function, **arguments)
+    assert worker in listed(connect("admin_login"))
+    call(connect("admin_login"), "drain_worker", worker_id=worker)
+    assert beat(conn, worker) == "drain"

@@ -1,6 +1,7 @@
 """The rules of this project's SQL that no other tool knows.
 
 - Every file parses, and opens with a comment that says what it is for.
+- No line is longer than 100 characters, unless it is all string literal: those are not broken.
 - Keywords are in lower case.
 - A security definer function pins its search_path.
 - Whatever updates or deletes jobs compares lease or state in its own WHERE: a row that was looked
@@ -20,6 +21,8 @@ SQL = Path(__file__).parent.parent / "jobforge" / "sql"
 
 _CHANGE_OF_JOBS = re.compile(r"\b(?:update|delete\s+from)\s+(?:only\s+)?jobforge\.jobs\b")
 _UPPER_CASE_WORD = re.compile(r"\s*[A-Z]{2,}\b")
+_LONGEST_LINE = 100
+_UNBREAKABLE = re.compile(r"\s*(?:'[^']*'|\S)*+$")  # no space but in front and in literals
 _BRACKETS = {"(": 1, ")": -1}
 
 
@@ -36,6 +39,7 @@ def main() -> int:
 def lint(path: Path) -> Iterator[str]:
     """Faults as `line: what is wrong`."""
     text = path.read_text(encoding="utf-8")
+    yield from _long_lines(text)
     if path.name == "rls_test.sql":  # a psql script: its commands are not SQL
         return
     if not text.startswith("-- "):
@@ -48,6 +52,12 @@ def lint(path: Path) -> Iterator[str]:
         yield f"{_line(text, error.args[1] or len(text))}: does not parse: {error}"
         return
     yield from _definers_without_search_path(text, statements)
+
+
+def _long_lines(text: str) -> Iterator[str]:
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > _LONGEST_LINE and not _UNBREAKABLE.match(line):
+            yield f"{number}: is longer than {_LONGEST_LINE} characters"
 
 
 def _upper_case(text: str) -> Iterator[str]:

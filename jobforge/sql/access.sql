@@ -33,12 +33,15 @@ declare
 begin
     for v_grant in
         select * from (values
-            ('jobforge_client', '{tenant,pre_request,enqueue_job,enqueue_jobs,cancel_job,cancel_jobs,
+            ('jobforge_client',
+             '{tenant,pre_request,enqueue_job,enqueue_jobs,cancel_job,cancel_jobs,
                 reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,summarize,explain_job}'::text[]),
-            ('jobforge_worker', '{claim_jobs,heartbeat_job,heartbeat_jobs,complete_job,complete_jobs,
+            ('jobforge_worker',
+             '{claim_jobs,heartbeat_job,heartbeat_jobs,complete_job,complete_jobs,
                 release_jobs,reap_jobs,register_worker,unregister_worker,put_definition,
                 ensure_partitions,apply_retention,regate_jobs}'),
-            ('jobforge_admin', '{tenant,pre_request,enqueue_job,enqueue_jobs,cancel_job,cancel_jobs,
+            ('jobforge_admin',
+             '{tenant,pre_request,enqueue_job,enqueue_jobs,cancel_job,cancel_jobs,
                 reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,summarize,explain_job,
                 claim_jobs,heartbeat_job,heartbeat_jobs,complete_job,complete_jobs,release_jobs,
                 reap_jobs,register_worker,unregister_worker,put_definition,ensure_partitions,
@@ -52,7 +55,8 @@ begin
               from pg_catalog.pg_proc as p
              where p.pronamespace = 'jobforge'::regnamespace and p.proname = any (v_grant.functions)
         loop
-            execute format('grant execute on function %s to %I', v_function.signature, v_grant.role);
+            execute format('grant execute on function %s to %I',
+                           v_function.signature, v_grant.role);
         end loop;
     end loop;
 end $$;
@@ -73,18 +77,23 @@ begin
         execute format('alter table %s enable row level security', v_table.name);
         execute format('alter table %s force row level security', v_table.name);
         execute format('revoke all on table %s from public', v_table.name);
-        execute format('grant select, insert, update, delete on table %s to jobforge_engine', v_table.name);
+        execute format('grant select, insert, update, delete on table %s to jobforge_engine',
+                       v_table.name);
         execute format('drop policy if exists engine_all on %s', v_table.name);
-        execute format('create policy engine_all on %s to jobforge_engine using (true) with check (true)', v_table.name);
+        execute format(
+            'create policy engine_all on %s to jobforge_engine using (true) with check (true)',
+            v_table.name);
         -- Partitions are reached through their parents only, by anybody.
         continue when v_table.relispartition;
         execute format('grant select on table %s to jobforge_admin', v_table.name);
         execute format('drop policy if exists admin_reads on %s', v_table.name);
-        execute format('create policy admin_reads on %s for select to jobforge_admin using (true)', v_table.name);
+        execute format('create policy admin_reads on %s for select to jobforge_admin using (true)',
+                       v_table.name);
         continue when v_table.relname in ('migrations', 'workers', 'rate_limits');
         execute format('grant select on table %s to jobforge_client', v_table.name);
         execute format('drop policy if exists client_reads on %s', v_table.name);
-        execute format('create policy client_reads on %s for select to jobforge_client using (%s)', v_table.name,
+        execute format('create policy client_reads on %s for select to jobforge_client using (%s)',
+            v_table.name,
             case when v_table.has_tenant then 'tenant_id = (select jobforge.tenant())'
                  when v_table.relname = 'tenants' then 'id = (select jobforge.tenant())'
                  else 'true' end);

@@ -6,7 +6,8 @@ import lint_sql
 import pytest
 
 HEAD = "-- Does something.\n"
-DEFINER = "create function f() returns int language sql security definer {} as 'select 1';"
+WORDS = "'" + "word " * 20 + "'"
+DEFINER = "create function f() returns int language sql security definer\n{} as 'select 1';"
 
 
 def _faults(folder: Path, text: str) -> list[str]:
@@ -19,6 +20,10 @@ def _faults(folder: Path, text: str) -> list[str]:
     ("text", "fault"),
     [
         ("select 1;", "opens with no comment"),
+        (HEAD + "select " + "1".rjust(93) + ";", "2: is longer than 100 characters"),
+        (HEAD + f"select {WORDS};", "2: is longer than 100 characters"),
+        (HEAD + f"select\n    {WORDS} as words;", "3: is longer than 100 characters"),
+        ("-- Does" + " something" * 10 + ".\nselect 1;", "1: is longer than 100 characters"),
         (HEAD + "SELECT 1;", "2: starts with an upper-case word"),
         (HEAD + "selec 1;", "does not parse"),
         (HEAD + DEFINER.format(""), "without a pinned search_path"),
@@ -35,6 +40,8 @@ def test_a_fault_is_reported(tmp_path: Path, text: str, fault: str) -> None:
     "text",
     [
         "select 1;",
+        "select " + "1".rjust(92) + ";",
+        f"select\n    {WORDS};",
         DEFINER.format("set search_path = pg_catalog, pg_temp"),
         "update jobforge.jobs as j set queue = 'x' where j.id = 1 and j.lease = 2;",
         "with gone as (delete from jobforge.jobs where state = 'dead' returning id)\nselect 1;",

@@ -10,7 +10,8 @@ declare
           from (select * from jobforge.definitions as n where n.key = p_key
                  order by n.version desc limit 1) as d
          cross join unnest('{max_running,max_running_per_key,rate_limit,rate_period_s,rate_burst,
-                             rate_limit_per_key,rate_period_per_key_s,rate_burst_per_key}'::text[]) as l(name));
+                             rate_limit_per_key,rate_period_per_key_s,rate_burst_per_key}'::text[])
+               as l(name));
 begin
     update jobforge.definitions as d
        set description = s.description,

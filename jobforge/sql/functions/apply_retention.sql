@@ -43,7 +43,8 @@ begin
     delete from jobforge.jobs as j
      where j.state || '' = 'dead' and j.ctid = any (array(
            select d.ctid from jobforge.jobs as d
-            where d.finished_at is not null and d.finished_at < v_now - make_interval(days => p_dead_days)
+            where d.finished_at is not null
+              and d.finished_at < v_now - make_interval(days => p_dead_days)
             limit p_limit for update skip locked));
     get diagnostics v_dead = row_count;
     delete from jobforge.idempotency_keys as k

@@ -8,5 +8,6 @@ create or replace function jobforge.audit(
 language sql
 as $$
     insert into jobforge.audit_log (id, tenant_id, at, actor, action, target, detail)
-    values (jobforge.uuid7(), p_tenant_id, jobforge.now(), jobforge.actor(), p_action, p_target, p_detail)
+    values (jobforge.uuid7(), p_tenant_id, jobforge.now(), jobforge.actor(), p_action, p_target,
+            p_detail)
 $$;

@@ -25,8 +25,10 @@ begin
         perform jobforge.refuse_job(v_tenant, p_job_id, 'canceled');
     end if;
 
-    perform jobforge.note_event(v_tenant, p_job_id, 'cancel_requested', jsonb_build_object('reason', p_reason));
-    perform jobforge.audit(v_tenant, 'job.cancel', p_job_id::text, jsonb_build_object('reason', p_reason));
+    perform jobforge.note_event(v_tenant, p_job_id, 'cancel_requested',
+        jsonb_build_object('reason', p_reason));
+    perform jobforge.audit(v_tenant, 'job.cancel', p_job_id::text,
+        jsonb_build_object('reason', p_reason));
     if v_job.state <> 'running' then
         perform jobforge.cancel_rows(array[v_job.row_id], left(p_reason, 1000));
         return 'canceled';

@@ -14,7 +14,8 @@ begin
             'jobs can be claimed only in a READ COMMITTED transaction');
     elsif p_worker_id is null then
         perform jobforge.refuse('JF002', 'worker_id is required', '{"field": "worker_id"}');
-    elsif coalesce(cardinality(p_queues), 0) not between 1 and 100 or array_position(p_queues, null) is not null then
+    elsif coalesce(cardinality(p_queues), 0) not between 1 and 100
+          or array_position(p_queues, null) is not null then
         perform jobforge.refuse('JF002', 'queues must name 1 to 100 queues', '{"field": "queues"}');
     elsif cardinality(p_limits) is distinct from cardinality(p_queues)
           or exists (select from unnest(p_limits) as l where l is null or l not between 0 and 5000)

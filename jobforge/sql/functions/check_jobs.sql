@@ -26,7 +26,8 @@ begin
     loop
         if v_options.options is null or v_options.bad is not null then
             perform jobforge.refuse('JF002', 'a job must be an object, and its payload too',
-                jsonb_build_object('field', 'payload', 'index', coalesce(v_options.bad, v_options.index)));
+                jsonb_build_object('field', 'payload',
+                                   'index', coalesce(v_options.bad, v_options.index)));
         elsif v_options.large is not null then
             perform jobforge.refuse('JF007', 'a payload is larger than 256 KiB',
                 jsonb_build_object('field', 'payload', 'index', v_options.large, 'limit', 262144));

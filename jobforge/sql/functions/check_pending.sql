@@ -14,7 +14,8 @@ declare
     v_at double precision := extract(epoch from clock_timestamp());
     v_depth bigint;
 begin
-    if p_limit > 10000 and v_kept[1] = p_tenant_id::text and v_kept[2]::double precision > v_at - 5 then
+    if p_limit > 10000 and v_kept[1] = p_tenant_id::text
+       and v_kept[2]::double precision > v_at - 5 then
         v_at := v_kept[2]::double precision;
         v_depth := v_kept[3]::bigint;
     else

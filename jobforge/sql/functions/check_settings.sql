@@ -14,8 +14,9 @@ begin
         perform jobforge.refuse('JF002', format('there is no setting %s', v_field),
             jsonb_build_object('field', v_field));
     end if;
-    if p_settings ? 'queue' and (jsonb_typeof(p_settings -> 'queue') <> 'string'
-                                 or p_settings ->> 'queue' !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$') then
+    if p_settings ? 'queue'
+       and (jsonb_typeof(p_settings -> 'queue') <> 'string'
+            or p_settings ->> 'queue' !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$') then
         perform jobforge.refuse('JF002',
             'queue must be a name of at most 50 letters, digits and _ . : -',
             '{"field": "queue"}');

@@ -85,10 +85,11 @@ begin
                    heartbeat_at = v_now,
                    deferrals = 0
              where j.ctid = any (v_round.picked) and j.state = 'queued'
-            returning j.tenant_id, j.id, j.lease, j.lease_expires_at, j.definition, j.version, j.queue,
-                      j.priority, j.attempt, j.max_attempts,
-                      coalesce(j.timeout_s, (select d.timeout_s from jobforge.definitions as d
-                                              where d.key = j.definition and d.version = j.version)),
+            returning j.tenant_id, j.id, j.lease, j.lease_expires_at, j.definition, j.version,
+                      j.queue, j.priority, j.attempt, j.max_attempts,
+                      coalesce(j.timeout_s, (
+                          select d.timeout_s from jobforge.definitions as d
+                           where d.key = j.definition and d.version = j.version)),
                       j.created_at, j.run_at, j.queued_at, j.started_at, j.source, j.source_ref,
                       j.correlation_id, j.traceparent, j.idempotency_key, j.limit_key, j.tags,
                       j.artifact_ref, j.flags, j.payload;

@@ -14,7 +14,8 @@ declare
 begin
     select c.status, c.state into v_answer
       from jobforge.complete_jobs(p_worker_id, jsonb_build_array(
-               p_outcome || jsonb_build_object('tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease))) as c;
+               p_outcome || jsonb_build_object(
+                   'tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease))) as c;
     if v_answer.status is distinct from 'ok' then
         perform jobforge.refuse('JF003', 'the lease of this job is lost',
             jsonb_build_object('job_id', p_job_id));

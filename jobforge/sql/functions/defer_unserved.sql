@@ -2,8 +2,11 @@
 -- tenant's line are of definitions that no live worker of the queue serves, they become
 -- scheduled, for 5 s and then twice as long each time, 5 min at most. Jobs that this worker does
 -- not serve but another does stay where they are. Called by pick_round; answers how many went.
-create or replace function jobforge.defer_unserved(p_queue text, p_tenant_id uuid, p_definitions text[])
-returns bigint
+create or replace function jobforge.defer_unserved(
+    p_queue text,
+    p_tenant_id uuid,
+    p_definitions text[]
+) returns bigint
 language plpgsql
 as $$
 declare

@@ -17,7 +17,8 @@ begin
     for v_table in
         select c.relname
           from pg_class as c
-          join pg_attribute as a on a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped
+          join pg_attribute as a
+            on a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped
          where c.relnamespace = 'jobforge'::regnamespace
            and c.relkind in ('r', 'p') and not c.relispartition
          order by c.relname

@@ -18,7 +18,8 @@ begin
     perform jobforge.check_changes(p_changes);
     select j.* into v_job
       from jobforge.jobs as j
-     where j.tenant_id = v_tenant and j.id = p_job_id and j.state in ('scheduled', 'blocked', 'queued')
+     where j.tenant_id = v_tenant and j.id = p_job_id
+       and j.state in ('scheduled', 'blocked', 'queued')
        for update;
     if not found then
         perform jobforge.refuse_job(v_tenant, p_job_id, 'edited');
@@ -26,7 +27,8 @@ begin
 
     v_now := jobforge.now();
     v_run_at := case when p_changes ? 'run_at'
-                     then greatest(v_now, (p_changes ->> 'run_at')::timestamptz) else v_job.run_at end;
+                     then greatest(v_now, (p_changes ->> 'run_at')::timestamptz)
+                     else v_job.run_at end;
     v_job.queue := coalesce(p_changes ->> 'queue', v_job.queue);
     update jobforge.jobs as j
        set payload = coalesce(p_changes -> 'payload', j.payload),
@@ -38,7 +40,8 @@ begin
            queued_at = case when j.state = 'blocked' or v_run_at > v_now then null
                             else coalesce(j.queued_at, v_now) end,
            gate = jobforge.gate_of(v_job.queue, v_tenant, j.definition, j.limit_key)
-     where j.tenant_id = v_tenant and j.id = p_job_id and j.state in ('scheduled', 'blocked', 'queued')
+     where j.tenant_id = v_tenant and j.id = p_job_id
+       and j.state in ('scheduled', 'blocked', 'queued')
     returning j.state into v_job.state;
 
     perform jobforge.note_event(v_tenant, p_job_id, 'edited', p_changes - 'payload');

@@ -26,17 +26,22 @@ begin
             v_name := format('%s_%s', v_table.name, to_char(v_day, 'YYYYMMDD'));
             continue when to_regclass('jobforge.' || v_name) is not null;
             -- Built aside and attached: that leaves the parent readable and writable.
-            execute format('create table jobforge.%I (like jobforge.%I including defaults including constraints)',
-                           v_name, v_table.name);
+            execute format(
+                'create table jobforge.%I (like jobforge.%I including defaults including constraints)',
+                v_name, v_table.name);
             execute format('alter table jobforge.%I enable row level security', v_name);
             execute format('alter table jobforge.%I force row level security', v_name);
-            execute format('create policy engine_all on jobforge.%I to jobforge_engine using (true) with check (true)', v_name);
-            execute format('with moved as (delete from jobforge.%I where %I >= %L and %I < %L returning *) '
-                           'insert into jobforge.%I select * from moved',
-                           v_table.name || '_default', v_table.by_column, v_day || ' 00:00+00',
-                           v_table.by_column, v_day + 1 || ' 00:00+00', v_name);
-            execute format('alter table jobforge.%I attach partition jobforge.%I for values from (%L) to (%L)',
-                           v_table.name, v_name, v_day || ' 00:00+00', v_day + 1 || ' 00:00+00');
+            execute format(
+                'create policy engine_all on jobforge.%I to jobforge_engine using (true) with check (true)',
+                v_name);
+            execute format(
+                'with moved as (delete from jobforge.%I where %I >= %L and %I < %L returning *) '
+                'insert into jobforge.%I select * from moved',
+                v_table.name || '_default', v_table.by_column, v_day || ' 00:00+00',
+                v_table.by_column, v_day + 1 || ' 00:00+00', v_name);
+            execute format(
+                'alter table jobforge.%I attach partition jobforge.%I for values from (%L) to (%L)',
+                v_table.name, v_name, v_day || ' 00:00+00', v_day + 1 || ' 00:00+00');
             v_created := v_created + 1;
         end loop;
     end loop;

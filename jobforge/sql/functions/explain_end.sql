@@ -5,11 +5,13 @@ language sql stable
 as $$
     select p_job.state,
            case p_job.state
-               when 'succeeded' then format('It succeeded at %s on attempt %s.', p_job.finished_at, p_job.attempt)
+               when 'succeeded' then format('It succeeded at %s on attempt %s.', p_job.finished_at,
+                                            p_job.attempt)
                when 'canceled' then format('It was canceled at %s: %s.', p_job.finished_at,
                                            coalesce(p_job.cancel_reason, 'no reason given'))
                else format('It is dead since %s, after attempt %s of %s: %s.', p_job.finished_at,
-                           p_job.attempt, p_job.max_attempts, coalesce(p_job.error ->> 'message', 'no message'))
+                           p_job.attempt, p_job.max_attempts,
+                           coalesce(p_job.error ->> 'message', 'no message'))
            end,
            case p_job.state when 'dead' then 'Retry it when the cause is mended.'
                             else 'Retry it to run it again as a new job.' end,

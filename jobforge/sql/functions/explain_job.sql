@@ -27,13 +27,18 @@ begin
     else
         -- A scheduled job that was queued before was deferred: nobody serves it.
         if v_job.state = 'scheduled' and v_job.queued_at is null then
-            return query select case when v_job.error is null then 'scheduled' else 'backing_off' end,
-                format('It is %s until %s.', case when v_job.error is null then 'scheduled to wait'
-                       else format('waiting after failed attempt %s', v_job.attempt) end, v_job.run_at),
+            return query select
+                case when v_job.error is null then 'scheduled' else 'backing_off' end,
+                format('It is %s until %s.',
+                       case when v_job.error is null then 'scheduled to wait'
+                            else format('waiting after failed attempt %s', v_job.attempt) end,
+                       v_job.run_at),
                 'Reschedule it to run now.',
-                jsonb_build_object('run_at', v_job.run_at, 'attempt', v_job.attempt, 'error', v_job.error);
+                jsonb_build_object('run_at', v_job.run_at, 'attempt', v_job.attempt,
+                                   'error', v_job.error);
         elsif v_job.state = 'blocked' then
-            return query select 'blocked', 'It waits for its parents.', 'Wait for them, or cancel it.', '{}'::jsonb;
+            return query select 'blocked', 'It waits for its parents.',
+                'Wait for them, or cancel it.', '{}'::jsonb;
         end if;
         return query select * from jobforge.explain_pauses(v_job);
         return query select * from jobforge.explain_limits(v_job, v_now);

@@ -10,34 +10,45 @@ declare
     v_tokens double precision;
 begin
     for v_limit in
-        select l.* from jobforge.limits_of(p_job.queue, p_job.tenant_id, p_job.definition, p_job.limit_key) as l
+        select l.*
+          from jobforge.limits_of(p_job.queue, p_job.tenant_id, p_job.definition,
+                                  p_job.limit_key) as l
     loop
         if v_limit.max_running > 0 then
-            v_running := jobforge.count_running(v_limit.kind, p_job.queue, p_job.tenant_id, p_job.definition,
-                                                p_job.limit_key, v_limit.max_running);
+            v_running := jobforge.count_running(
+                v_limit.kind, p_job.queue, p_job.tenant_id, p_job.definition, p_job.limit_key,
+                v_limit.max_running);
             if v_running >= v_limit.max_running then
                 return query select v_limit.kind || '_cap_reached',
-                    format('The cap of its %s is reached: %s of %s slots.', v_limit.kind, v_running, v_limit.max_running),
+                    format('The cap of its %s is reached: %s of %s slots.',
+                           v_limit.kind, v_running, v_limit.max_running),
                     'Wait for a slot, or raise the cap.',
-                    jsonb_build_object('running', v_running, 'max_running', v_limit.max_running, 'held_by', (
-                        select coalesce(jsonb_agg(jsonb_build_object('job_id', j.id, 'started_at', j.started_at)), '[]')
-                          from (select h.id, h.started_at from jobforge.jobs as h
-                                 where h.tenant_id = p_job.tenant_id and h.state = 'running' and h.gate is not null
-                                   and (v_limit.kind <> 'queue' or h.queue = p_job.queue)
-                                   and (v_limit.kind not in ('definition', 'key') or h.definition = p_job.definition)
-                                   and (v_limit.kind <> 'key' or h.limit_key = p_job.limit_key)
-                                 order by h.started_at limit 10) as j));
+                    jsonb_build_object('running', v_running, 'max_running', v_limit.max_running,
+                        'held_by', (
+                            select coalesce(jsonb_agg(jsonb_build_object(
+                                       'job_id', j.id, 'started_at', j.started_at)), '[]')
+                              from (select h.id, h.started_at from jobforge.jobs as h
+                                     where h.tenant_id = p_job.tenant_id and h.state = 'running'
+                                       and h.gate is not null
+                                       and (v_limit.kind <> 'queue' or h.queue = p_job.queue)
+                                       and (v_limit.kind not in ('definition', 'key')
+                                            or h.definition = p_job.definition)
+                                       and (v_limit.kind <> 'key' or h.limit_key = p_job.limit_key)
+                                     order by h.started_at limit 10) as j));
             end if;
         end if;
         if v_limit.rate_limit is not null then
-            v_tokens := jobforge.tokens_of(v_limit.subject, v_limit.rate_limit, v_limit.rate_period_s,
-                                           v_limit.rate_burst, p_now);
+            v_tokens := jobforge.tokens_of(v_limit.subject, v_limit.rate_limit,
+                                           v_limit.rate_period_s, v_limit.rate_burst, p_now);
             if v_tokens < 1 then
                 return query select v_limit.kind || '_rate_limited',
-                    format('The rate of its %s is used up: %s in %s s.', v_limit.kind, v_limit.rate_limit, v_limit.rate_period_s),
+                    format('The rate of its %s is used up: %s in %s s.',
+                           v_limit.kind, v_limit.rate_limit, v_limit.rate_period_s),
                     'Wait for the next slot, or raise the rate.',
-                    jsonb_build_object('rate_limit', v_limit.rate_limit, 'rate_period_s', v_limit.rate_period_s,
-                        'next_at', p_now + make_interval(secs => (1 - v_tokens) * v_limit.rate_period_s / v_limit.rate_limit));
+                    jsonb_build_object('rate_limit', v_limit.rate_limit,
+                        'rate_period_s', v_limit.rate_period_s,
+                        'next_at', p_now + make_interval(
+                            secs => (1 - v_tokens) * v_limit.rate_period_s / v_limit.rate_limit));
             end if;
         end if;
     end loop;

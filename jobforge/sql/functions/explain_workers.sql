@@ -6,14 +6,17 @@ language sql stable
 as $$
     select case when s.queue_served then 'definition_not_served' else 'queue_not_served' end,
            case when s.queue_served
-                then format('No live worker of queue %s serves %s@%s.', p_job.queue, p_job.definition, p_job.version)
+                then format('No live worker of queue %s serves %s@%s.',
+                            p_job.queue, p_job.definition, p_job.version)
                 else format('No live worker serves queue %s.', p_job.queue) end,
            case when s.queue_served then 'Deploy a worker that has this version, or cancel the job.'
                 else format('Start a worker with --queues %s.', p_job.queue) end,
-           jsonb_build_object('queue', p_job.queue, 'definition', p_job.definition, 'version', p_job.version)
+           jsonb_build_object('queue', p_job.queue, 'definition', p_job.definition,
+                              'version', p_job.version)
       from (select coalesce(bool_or(p_job.queue = any (w.queues)), false) as queue_served,
                    coalesce(bool_or(p_job.queue = any (w.queues) and (w.definitions is null
-                       or p_job.definition || '@' || p_job.version = any (w.definitions))), false) as served
+                       or p_job.definition || '@' || p_job.version = any (w.definitions))),
+                       false) as served
               from jobforge.workers as w
              where w.stopped_at is null and w.command is null
                and w.heartbeat_at >= p_now - interval '60 seconds') as s

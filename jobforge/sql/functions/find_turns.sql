@@ -20,7 +20,8 @@ begin
     if cardinality(turns) < p_limit then
         turns := turns || array(
             select row(r.tenant_id, r.rank, r.run_at, r.id, 0)::jobforge.turn
-              from jobforge.ready_tenants(p_queue, v_first, p_cursor, p_limit - cardinality(turns)) as r);
+              from jobforge.ready_tenants(
+                       p_queue, v_first, p_cursor, p_limit - cardinality(turns)) as r);
     end if;
     gated := exists (
         select from jobforge.jobs as j
@@ -32,7 +33,8 @@ begin
               from unnest(turns) as t
               full join (select * from jobforge.gated_tenants(p_queue, p_cursor, v_last, p_limit)
                          union all
-                         select * from jobforge.gated_tenants(p_queue, v_first, p_cursor, p_limit)) as g
+                         select * from jobforge.gated_tenants(p_queue, v_first, p_cursor, p_limit)
+                        ) as g
                 using (tenant_id)
              order by coalesce(t.tenant_id, g.tenant_id) < p_cursor, 1
              limit p_limit);

@@ -9,7 +9,8 @@ language plpgsql
 as $$
 declare
     v_kinds text[] := array(
-        select l.kind from jobforge.limits_of(p_queue, p_tenant_id, p_definition, p_limit_key) as l);
+        select l.kind
+          from jobforge.limits_of(p_queue, p_tenant_id, p_definition, p_limit_key) as l);
 begin
     return jobforge.gate(p_definition, p_limit_key, 'key' = any (v_kinds),
                          'definition' = any (v_kinds), v_kinds <> '{}');

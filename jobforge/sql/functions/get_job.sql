@@ -35,10 +35,12 @@ begin
              then 'canceling' else v_job.state end);
     events := (
         select coalesce(jsonb_agg(jsonb_strip_nulls(to_jsonb(e)) order by e.at, e.rank), '[]')
-          from (select v_job.created_at as at, 0 as rank, 'created' as kind, v_job.created_by as actor, null::jsonb as data
+          from (select v_job.created_at as at, 0 as rank, 'created' as kind,
+                       v_job.created_by as actor, null::jsonb as data
                 union all
                 select (t.a ->> 'started_at')::timestamptz, 1, 'attempt_started', null,
-                       jsonb_build_object('attempt', t.a -> 'attempt', 'worker_id', t.a -> 'worker_id')
+                       jsonb_build_object('attempt', t.a -> 'attempt',
+                                          'worker_id', t.a -> 'worker_id')
                   from jsonb_array_elements(attempts) as t(a)
                 union all
                 select (t.a ->> 'ended_at')::timestamptz, 2, 'attempt_ended', null,

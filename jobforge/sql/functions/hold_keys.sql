@@ -1,6 +1,7 @@
 -- Takes the idempotency keys of an enqueue for its jobs. Returns the elements that are not to be
--- inserted, because another job holds their key: that job, and whether it got the new content. They are counted from 1.
--- Called by enqueue_jobs. Raises JF011 where on_conflict is raise, and JF002.
+-- inserted, because another job holds their key: that job, and whether it got the new content.
+-- They are counted from 1. Called by enqueue_jobs. Raises JF011 where on_conflict is raise, and
+-- JF002.
 create or replace function jobforge.hold_keys(p_tenant_id uuid, p_jobs jsonb, p_first_id uuid)
 returns table (index integer, job_id uuid, status text)
 language plpgsql
@@ -29,7 +30,8 @@ begin
         continue when status = 'created';
         if v_key.on_conflict = 'raise' then
             perform jobforge.refuse('JF011', 'a job with this idempotency key exists',
-                jsonb_build_object('job_id', job_id, 'key', v_key.key, 'index', index - 1, 'same_payload', v_is_same));
+                jsonb_build_object('job_id', job_id, 'key', v_key.key, 'index', index - 1,
+                                   'same_payload', v_is_same));
         elsif v_key.on_conflict = 'replace' then
             if jobforge.is_same_batch(job_id, p_first_id) then
                 perform jobforge.refuse('JF002', 'key stands twice in one call, to be replaced',

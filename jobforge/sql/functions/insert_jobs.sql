@@ -33,14 +33,16 @@ begin
         select q.name from jobforge.queues as q
          where q.max_running is not null or q.rate_limit is not null);
     for v_kind in
-        select distinct g.definition, g.version, g.queue, coalesce(g.priority, 0::smallint) as priority,
+        select distinct g.definition, g.version, g.queue,
+               coalesce(g.priority, 0::smallint) as priority,
                coalesce(g.delay_s, 0) = 0 and coalesce(g.run_at, v_now) <= v_now as is_due
           from jsonb_to_recordset(p_jobs) as g(
                definition text, version integer, queue text, priority smallint,
                delay_s double precision, run_at timestamptz)
          order by 1, 2
     loop
-        if v_used is null or (v_kind.definition, v_kind.version) is distinct from (v_used.name, v_used.wanted) then
+        if v_used is null
+           or (v_kind.definition, v_kind.version) is distinct from (v_used.name, v_used.wanted) then
             v_used := jobforge.use_definition(v_kind.definition, v_kind.version);
             v_named := v_named || v_used;
         end if;
@@ -52,9 +54,9 @@ begin
 
     insert into jobforge.jobs (
            tenant_id, id, created_at, run_at, queued_at, expires_at, retry_of, version,
-           max_attempts, allowance, timeout_s, priority, state, definition, queue, source, gate, limit_key,
-           idempotency_key, source_ref, correlation_id, traceparent, created_by, artifact_ref,
-           tags, payload)
+           max_attempts, allowance, timeout_s, priority, state, definition, queue, source, gate,
+           limit_key, idempotency_key, source_ref, correlation_id, traceparent, created_by,
+           artifact_ref, tags, payload)
     select p_tenant_id, jobforge.nth_id(p_first_id, g.index), v_now, coalesce(g.due_at, v_now),
            case when g.due_at is null then v_now end,
            coalesce(g.expires_at, v_now + make_interval(secs => g.expires_in_s)),
@@ -66,7 +68,9 @@ begin
                v_tenant_limited or coalesce(g.queue, d.queue) = any (v_limited_queues)),
            g.limit_key, g.key, g.source_ref, g.correlation_id, g.traceparent, g.created_by,
            g.artifact_ref, g.tags, coalesce(g.payload, '{}')
-      from (select r.*, nullif(greatest(v_now, r.run_at, v_now + make_interval(secs => r.delay_s)), v_now) as due_at
+      from (select r.*,
+                   nullif(greatest(v_now, r.run_at, v_now + make_interval(secs => r.delay_s)),
+                          v_now) as due_at
               from rows from (jsonb_to_recordset(p_jobs) as (
                        definition text, version integer, payload jsonb, queue text,
                        priority smallint, run_at timestamptz, delay_s double precision,

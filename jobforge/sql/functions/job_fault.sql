@@ -35,7 +35,8 @@ begin
             else 'is not a field of a job'
         end;
         rule := coalesce(rule, case field
-            when 'definition' then case when v_text !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(@[1-9][0-9]{0,8})?$'
+            when 'definition' then case
+                when v_text !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(@[1-9][0-9]{0,8})?$'
                 then 'must be a key or key@version' end
             when 'version' then case when v_text::numeric not between 1 and 1e9
                 then 'must be at least 1' end
@@ -49,7 +50,8 @@ begin
                 then 'must lie between 1 and 604800' end
             when 'run_at' then jobforge.time_fault(v_text, p_options @> '{"far_future": true}')
             when 'expires_at' then jobforge.time_fault(v_text, true)
-            when 'delay_s' then case when v_text::numeric > 31622400 and not p_options @> '{"far_future": true}'
+            when 'delay_s' then case
+                when v_text::numeric > 31622400 and not p_options @> '{"far_future": true}'
                 then 'is more than a year ahead; set far_future to allow it' end
             when 'key_mode' then case when v_text not in ('retained', 'active', 'window')
                 then 'must be retained, active or window'

@@ -34,7 +34,8 @@ as $$
                d.rate_limit, d.rate_period_s, coalesce(d.rate_burst, d.rate_limit), d.updated_at
          where d.max_running is not null or d.rate_limit is not null or d.paused_at is not null
         union all
-        select 'key', format('key:%s/%s/%s', p_tenant_id, d.key, p_limit_key), d.max_running_per_key,
+        select 'key', format('key:%s/%s/%s', p_tenant_id, d.key, p_limit_key),
+               d.max_running_per_key,
                d.rate_limit_per_key, d.rate_period_per_key_s,
                coalesce(d.rate_burst_per_key, d.rate_limit_per_key), d.updated_at
          where p_limit_key is not null

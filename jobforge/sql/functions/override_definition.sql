@@ -6,7 +6,8 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform jobforge.check_settings(p_overrides, '{timeout_s,max_attempts,backoff_base_s,backoff_cap_s,
+    perform jobforge.check_settings(p_overrides,
+        '{timeout_s,max_attempts,backoff_base_s,backoff_cap_s,
         max_running,max_running_per_key,rate_limit,rate_period_s,rate_burst,rate_limit_per_key,
         rate_period_per_key_s,rate_burst_per_key,is_active}');
     perform pg_advisory_xact_lock(hashtextextended('jobforge:definition:' || p_key, 0));

@@ -30,15 +30,18 @@ begin
     mended := 0;
     select j.definition, j.limit_key into v_head
       from jobforge.jobs as j
-     where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate and j.state = 'queued'
+     where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate
+       and j.state = 'queued'
      order by - j.priority::integer, j.run_at, j.id
      limit 1;
     if not found then
         return;
-    elsif p_gate is distinct from jobforge.gate_of(p_queue, p_tenant_id, v_head.definition, v_head.limit_key) then
+    elsif p_gate is distinct from jobforge.gate_of(
+              p_queue, p_tenant_id, v_head.definition, v_head.limit_key) then
         mended := jobforge.regate_rows(array(
             select j.ctid from jobforge.jobs as j
-             where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate and j.state = 'queued'
+             where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate
+               and j.state = 'queued'
              order by - j.priority::integer, j.run_at, j.id limit 1000 for update skip locked));
         return;
     end if;
@@ -58,8 +61,9 @@ begin
                                              v_head.limit_key, v_limit.max_running));
             end if;
             if v_limit.rate_limit is not null then
-                v_free := least(v_free, floor(jobforge.tokens_of(v_limit.subject, v_limit.rate_limit,
-                    v_limit.rate_period_s, v_limit.rate_burst, v_now))::bigint);
+                v_free := least(v_free, floor(jobforge.tokens_of(
+                    v_limit.subject, v_limit.rate_limit, v_limit.rate_period_s,
+                    v_limit.rate_burst, v_now))::bigint);
             end if;
         end loop;
         if v_free <= 0 then
@@ -71,9 +75,11 @@ begin
             foreach v_limit in array v_limits loop
                 -- A claim in flight when the limit was set has started jobs that do not carry it.
                 if v_limit.changed_at > v_now - interval '1 minute' then
-                    perform jobforge.regate_running(v_limit.kind, p_queue, p_tenant_id, v_head.definition);
+                    perform jobforge.regate_running(
+                        v_limit.kind, p_queue, p_tenant_id, v_head.definition);
                 end if;
-                if not pg_try_advisory_xact_lock(hashtextextended('jobforge:' || v_limit.subject, 0)) then
+                if not pg_try_advisory_xact_lock(
+                           hashtextextended('jobforge:' || v_limit.subject, 0)) then
                     return;
                 end if;
             end loop;
@@ -95,7 +101,8 @@ begin
          limit v_free
            for update skip locked
     )
-    select coalesce(array_agg(c.row_id) filter (where c.is_expired is not true and not c.is_misplaced), '{}'),
+    select coalesce(array_agg(c.row_id) filter (where c.is_expired is not true
+                        and not c.is_misplaced), '{}'),
            array_agg(c.row_id) filter (where c.is_expired),
            array_agg(c.row_id) filter (where c.is_expired is not true and c.is_misplaced)
       into picked, v_expired, v_misplaced

@@ -39,11 +39,13 @@ begin
         for i in 1 .. cardinality(turns) loop
             exit when cardinality(picked) >= p_limit or groups <= 0;
             continue when turns[i].quota <= 0;
-            v_place := case when not p_is_even then jobforge.first_place(p_queue, turns[i].tenant_id) end;
+            v_place := case when not p_is_even
+                            then jobforge.first_place(p_queue, turns[i].tenant_id) end;
             select g.picked, g.cursor_gate, g.groups, g.taken, g.mended
               into v_gated_rows, v_gate, groups, v_taken, v_mended
               from jobforge.pick_gated_jobs(
-                       p_queue, turns[i].tenant_id, least(turns[i].quota, p_limit - cardinality(picked)),
+                       p_queue, turns[i].tenant_id,
+                       least(turns[i].quota, p_limit - cardinality(picked)),
                        p_definitions, p_limited, v_place.rank, v_place.run_at,
                        v_gate, groups, v_taken) as g;
             turns[i].quota := turns[i].quota - cardinality(v_gated_rows);

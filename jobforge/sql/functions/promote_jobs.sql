@@ -29,7 +29,8 @@ begin
     v_cost := extract(epoch from clock_timestamp() - v_start);
     if v_floor = '-infinity' and v_cost > 0.0003 then
         perform set_config('jobforge.promoted',
-            array[v_now, v_start + make_interval(secs => v_cost + least(1, 20 * v_cost))]::text, false);
+            array[v_now, v_start + make_interval(secs => v_cost + least(1, 20 * v_cost))]::text,
+            false);
     end if;
     return 0;
 end $$;

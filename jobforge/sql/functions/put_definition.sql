@@ -4,8 +4,11 @@
 -- rate_limit_per_key, rate_period_per_key_s, rate_burst_per_key, is_active. What operators set
 -- over it stays. Limits belong to the key: those of its newest version hold for all. Raises
 -- JF002.
-create or replace function jobforge.put_definition(p_key text, p_version integer, p_settings jsonb default '{}')
-returns void
+create or replace function jobforge.put_definition(
+    p_key text,
+    p_version integer,
+    p_settings jsonb default '{}'
+) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -19,7 +22,8 @@ begin
     elsif p_version is null or p_version < 1 then
         perform jobforge.refuse('JF002', 'version must be at least 1', '{"field": "version"}');
     end if;
-    perform jobforge.check_settings(p_settings, '{description,parameters,queue,timeout_s,max_attempts,
+    perform jobforge.check_settings(p_settings,
+        '{description,parameters,queue,timeout_s,max_attempts,
         backoff_base_s,backoff_cap_s,max_running,max_running_per_key,rate_limit,rate_period_s,
         rate_burst,rate_limit_per_key,rate_period_per_key_s,rate_burst_per_key,is_active}');
     -- Several workers start at once: registering the same again must not wait or write.

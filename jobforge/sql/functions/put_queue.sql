@@ -1,13 +1,15 @@
 -- Operators limit a queue: max_running, rate_limit, rate_period_s, rate_burst. Fields not given
 -- stay as they are; null takes one back. Raises JF002.
-create or replace function jobforge.put_queue(p_queue text, p_settings jsonb default '{}') returns void
+create or replace function jobforge.put_queue(p_queue text, p_settings jsonb default '{}')
+returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_queue jobforge.queues;
 begin
-    perform jobforge.check_settings(p_settings, '{max_running,rate_limit,rate_period_s,rate_burst}');
+    perform jobforge.check_settings(p_settings,
+        '{max_running,rate_limit,rate_period_s,rate_burst}');
     perform jobforge.check_settings(jsonb_build_object('queue', p_queue), '{queue}');
     insert into jobforge.queues (name, updated_at) values (p_queue, jobforge.now())
     on conflict (name) do nothing;

@@ -1,7 +1,8 @@
 -- Operators create or change a tenant: slug, name, timezone, weight, max_running, max_pending,
 -- rate_limit, rate_period_s, rate_burst. Fields not given stay as they are; null takes one back.
 -- Raises JF002, JF005 (the slug is taken).
-create or replace function jobforge.put_tenant(p_tenant_id uuid, p_settings jsonb default '{}') returns void
+create or replace function jobforge.put_tenant(p_tenant_id uuid, p_settings jsonb default '{}')
+returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -19,7 +20,8 @@ begin
     on conflict (id) do nothing;
     select * into v_tenant from jobforge.tenants as t where t.id = p_tenant_id for update;
     v_tenant := jsonb_populate_record(v_tenant, p_settings);
-    if not exists (select from pg_timezone_names as z where z.name = coalesce(v_tenant.timezone, 'UTC')) then
+    if not exists (select from pg_timezone_names as z
+                    where z.name = coalesce(v_tenant.timezone, 'UTC')) then
         perform jobforge.refuse('JF002', 'timezone is not the name of a zone',
             '{"field": "timezone"}');
     end if;

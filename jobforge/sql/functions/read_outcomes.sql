@@ -16,11 +16,14 @@ as $$
            case when f.fault is null then o.result end,
            case when f.fault is not null
                 then jsonb_build_object('type', f.fault, 'message', f.fault)
-                when jsonb_typeof(o.error) <> 'object' then jsonb_build_object('message', left(o.error #>> '{}', 8000))
-                when pg_column_size(o.error) > 65536 or jsonb_path_exists(o.error, 'strict $.**{65 to last}')
+                when jsonb_typeof(o.error) <> 'object'
+                then jsonb_build_object('message', left(o.error #>> '{}', 8000))
+                when pg_column_size(o.error) > 65536
+                  or jsonb_path_exists(o.error, 'strict $.**{65 to last}')
                 then jsonb_build_object('type', left(o.error ->> 'type', 200), 'truncated', true,
                                         'message', left(o.error ->> 'message', 8000))
-                when o.error is null and o.outcome in ('failed', 'timed_out', 'crashed', 'lease_lost')
+                when o.error is null
+                 and o.outcome in ('failed', 'timed_out', 'crashed', 'lease_lost')
                 then jsonb_build_object('type', o.outcome)
                 else o.error end,
            left(o.reason, 1000), f.fault is not null or o.final, o.retry_in_s, o.run_at,

@@ -37,11 +37,15 @@ begin
       into v_lost
       from expired as e;
     if v_lost is not null then
-        return query select s.tenant_id, s.job_id, s.lease, s.state from jobforge.settle_jobs(null, v_lost) as s;
+        return query
+        select s.tenant_id, s.job_id, s.lease, s.state
+          from jobforge.settle_jobs(null, v_lost) as s;
     end if;
 
     v_expired := jobforge.expired_rows(v_now, p_limit);
     return query
-    select x.tenant_id, x.id, x.lease, 'canceled' from jobforge.jobs as x where x.ctid = any (v_expired);
+    select x.tenant_id, x.id, x.lease, 'canceled'
+      from jobforge.jobs as x
+     where x.ctid = any (v_expired);
     perform jobforge.cancel_rows(v_expired, 'expired');
 end $$;

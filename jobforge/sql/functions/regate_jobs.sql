@@ -24,8 +24,9 @@ begin
     with seen as materialized (
         select j.ctid as row_id, j.tenant_id, j.id
           from jobforge.jobs as j
-         where (j.tenant_id, j.id) > (coalesce(after_tenant, '00000000-0000-0000-0000-000000000000'),
-                                      coalesce(after_id, '00000000-0000-0000-0000-000000000000'))
+         where (j.tenant_id, j.id)
+               > (coalesce(after_tenant, '00000000-0000-0000-0000-000000000000'),
+                  coalesce(after_id, '00000000-0000-0000-0000-000000000000'))
          order by j.tenant_id, j.id
          limit p_limit
            for update skip locked

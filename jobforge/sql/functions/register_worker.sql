@@ -16,8 +16,10 @@ as $$
 declare
     v_now timestamptz := jobforge.now();
 begin
-    if p_worker_id is null or coalesce(cardinality(p_queues), 0) = 0 or array_position(p_queues, null) is not null
-       or exists (select from unnest(p_queues) as q where q !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$')
+    if p_worker_id is null or coalesce(cardinality(p_queues), 0) = 0
+       or array_position(p_queues, null) is not null
+       or exists (select from unnest(p_queues) as q
+                   where q !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$')
        or p_slots is null or p_slots < 1 then
         perform jobforge.refuse('JF002', 'a worker needs an id, queues and slots',
             '{"field": "worker"}');

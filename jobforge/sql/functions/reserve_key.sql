@@ -25,8 +25,8 @@ begin
         insert into jobforge.idempotency_keys as k
                (tenant_id, job_id, created_at, expires_at, while_active, definition, key,
                 payload_hash)
-        values (p_tenant_id, p_job_id, v_now, coalesce(v_expires_at, 'infinity'), p_mode = 'active', p_definition, p_key,
-                v_hash)
+        values (p_tenant_id, p_job_id, v_now, coalesce(v_expires_at, 'infinity'),
+                p_mode = 'active', p_definition, p_key, v_hash)
         on conflict on constraint idempotency_keys_pkey do nothing;
         if found then
             return query select p_job_id, 'created', true;

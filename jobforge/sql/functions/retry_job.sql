@@ -40,7 +40,8 @@ begin
             perform jobforge.edit_job(p_job_id, '{"run_at": null}', v_tenant);
         elsif v_job.state = 'dead' then
             perform jobforge.revive_rows(
-                array(select j.ctid from jobforge.jobs as j where j.tenant_id = v_tenant and j.id = p_job_id),
+                array(select j.ctid from jobforge.jobs as j
+                       where j.tenant_id = v_tenant and j.id = p_job_id),
                 p_attempts, p_payload);
         else
             perform jobforge.refuse_job(v_tenant, p_job_id, 'retried');
@@ -53,17 +54,20 @@ begin
             perform jobforge.refuse_job(v_tenant, p_job_id, 'retried');
         end if;
         v_id := jobforge.nth_id(jobforge.uuid7(), 0);
-        perform jobforge.insert_jobs(v_tenant, jsonb_build_array(jsonb_strip_nulls(jsonb_build_object(
-            'definition', v_old.definition, 'version', v_old.version, 'queue', v_old.queue,
-            'priority', v_old.priority, 'max_attempts', coalesce(p_attempts, v_old.allowance),
-            'timeout_s', v_old.timeout_s, 'limit_key', v_old.limit_key, 'tags', to_jsonb(v_old.tags),
-            'correlation_id', v_old.correlation_id, 'traceparent', v_old.traceparent,
-            'source', v_old.source, 'source_ref', v_old.source_ref, 'retry_of', v_old.id,
-            'created_by', jobforge.actor()))
+        perform jobforge.insert_jobs(v_tenant, jsonb_build_array(
+            jsonb_strip_nulls(jsonb_build_object(
+                'definition', v_old.definition, 'version', v_old.version, 'queue', v_old.queue,
+                'priority', v_old.priority, 'max_attempts', coalesce(p_attempts, v_old.allowance),
+                'timeout_s', v_old.timeout_s, 'limit_key', v_old.limit_key,
+                'tags', to_jsonb(v_old.tags),
+                'correlation_id', v_old.correlation_id, 'traceparent', v_old.traceparent,
+                'source', v_old.source, 'source_ref', v_old.source_ref, 'retry_of', v_old.id,
+                'created_by', jobforge.actor()))
             || jsonb_build_object('payload', coalesce(p_payload, v_old.payload))), v_id);
         v_id := jobforge.nth_id(v_id, 1);
     end if;
     perform jobforge.note_event(v_tenant, p_job_id, 'retried', jsonb_build_object('job_id', v_id));
-    perform jobforge.audit(v_tenant, 'job.retry', p_job_id::text, jsonb_build_object('job_id', v_id));
+    perform jobforge.audit(v_tenant, 'job.retry', p_job_id::text,
+        jsonb_build_object('job_id', v_id));
     return v_id;
 end $$;

@@ -19,7 +19,8 @@ begin
 
     with numbered as materialized (
         select j.tenant_id, j.id,
-               v_now + make_interval(secs => coalesce((row_number() over (order by j.id) - 1) / p_rate, 0)) as due_at
+               v_now + make_interval(secs => coalesce(
+                   (row_number() over (order by j.id) - 1) / p_rate, 0)) as due_at
           from jobforge.jobs as j
          where j.ctid = any (p_rows)
     )

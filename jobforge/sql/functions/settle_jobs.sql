@@ -20,7 +20,8 @@ declare
     v_tenant uuid := jobforge.tenant();
     v_ended integer;
 begin
-    if jsonb_path_exists(p_outcomes, '$[*] ? (!(@.outcome == "succeeded") || exists(@.retry_in_s) || exists(@.run_at))')
+    if jsonb_path_exists(p_outcomes,
+           '$[*] ? (!(@.outcome == "succeeded") || exists(@.retry_in_s) || exists(@.run_at))')
        or pg_column_size(p_outcomes) > 1048576
        or jsonb_path_exists(p_outcomes, 'strict $.**{67 to last}')
     then
@@ -51,20 +52,20 @@ begin
                 or j.cancel_requested_at is not null and g.outcome <> 'succeeded')
         returning j.tenant_id, j.id, j.lease, j.created_at, j.run_at, j.queued_at, j.started_at,
                   j.cancel_requested_at, j.expires_at, j.worker_id, j.retry_of, j.version,
-                  j.attempt, j.max_attempts, j.allowance, j.timeout_s, j.priority, j.flags, j.definition,
-                  j.queue, j.source, j.limit_key, j.idempotency_key, j.source_ref,
+                  j.attempt, j.max_attempts, j.allowance, j.timeout_s, j.priority, j.flags,
+                  j.definition, j.queue, j.source, j.limit_key, j.idempotency_key, j.source_ref,
                   j.correlation_id, j.traceparent, j.created_by, j.cancel_reason, j.artifact_ref,
-                  j.tags, j.payload, g.outcome as outcome, g.result as new_result, g.error as new_error,
-                  g.reason as reason, g.artifact_ref as new_artifact_ref, g.exit_code, g.pid,
-                  g.peak_memory_bytes, g.cpu_ms, g.stdout_tail, g.stderr_tail,
+                  j.tags, j.payload, g.outcome as outcome, g.result as new_result,
+                  g.error as new_error, g.reason as reason, g.artifact_ref as new_artifact_ref,
+                  g.exit_code, g.pid, g.peak_memory_bytes, g.cpu_ms, g.stdout_tail, g.stderr_tail,
                   jobforge.fingerprint(j.definition, g.error) as new_fingerprint
     ), finished as (
         insert into jobforge.finished_jobs (
                tenant_id, id, lease, created_at, run_at, queued_at, started_at,
                cancel_requested_at, expires_at, finished_at, worker_id, retry_of, version, attempt,
-               max_attempts, allowance, timeout_s, priority, flags, state, definition, queue, source,
-               limit_key, idempotency_key, source_ref, correlation_id, traceparent, created_by,
-               cancel_reason, fingerprint, artifact_ref, tags, error, payload, result)
+               max_attempts, allowance, timeout_s, priority, flags, state, definition, queue,
+               source, limit_key, idempotency_key, source_ref, correlation_id, traceparent,
+               created_by, cancel_reason, fingerprint, artifact_ref, tags, error, payload, result)
         select e.tenant_id, e.id, e.lease, e.created_at, e.run_at, e.queued_at, e.started_at,
                e.cancel_requested_at, e.expires_at, v_now, e.worker_id, e.retry_of, e.version,
                e.attempt - case when e.outcome in ('released', 'snoozed') then 1 else 0 end,
@@ -82,7 +83,8 @@ begin
                peak_memory_bytes, cpu_ms, version, attempt, exit_code, pid, outcome, definition,
                queue, fingerprint, error, stdout_tail, stderr_tail)
         select e.tenant_id, e.id, e.worker_id, e.lease, e.queued_at, e.started_at,
-               greatest(v_now, e.started_at), e.peak_memory_bytes, e.cpu_ms, e.version, e.attempt, e.exit_code, e.pid, e.outcome,
+               greatest(v_now, e.started_at),
+               e.peak_memory_bytes, e.cpu_ms, e.version, e.attempt, e.exit_code, e.pid, e.outcome,
                e.definition, e.queue, e.new_fingerprint, e.new_error, e.stdout_tail, e.stderr_tail
           from ended as e
     )

@@ -21,12 +21,14 @@ begin
            and (v_tenant is null or o.tenant_id = v_tenant)
          order by o.tenant_id, o.job_id
     ), held as materialized (
-        select g.tenant_id, g.job_id, g.lease, g.outcome, g.is_free, g.error, g.retry_in_s, g.run_at,
-               g.exit_code, g.pid, g.peak_memory_bytes, g.cpu_ms, g.stdout_tail, g.stderr_tail,
+        select g.tenant_id, g.job_id, g.lease, g.outcome, g.is_free, g.error, g.retry_in_s,
+               g.run_at, g.exit_code, g.pid, g.peak_memory_bytes, g.cpu_ms,
+               g.stdout_tail, g.stderr_tail,
                j.worker_id as held_by, j.definition, j.version, j.queue, j.attempt,
                j.queued_at, j.started_at,
                jobforge.fingerprint(j.definition, g.error) as fingerprint,
-               not g.is_free and (coalesce(g.final, false) or j.attempt >= j.max_attempts) as is_dead,
+               not g.is_free
+                   and (coalesce(g.final, false) or j.attempt >= j.max_attempts) as is_dead,
                least(d.backoff_cap_s, d.backoff_base_s * power(2, least(j.attempt - 1, 40)))
                    * (1 + random() * 0.1) as backoff_s
           from given as g
@@ -39,8 +41,8 @@ begin
                             when h.outcome = 'released' then 'queued' else 'scheduled' end,
                attempt = j.attempt - case when h.is_free then 1 else 0 end,
                run_at = case when h.is_dead or h.outcome = 'released' then j.run_at
-                             else greatest(p_now, coalesce(h.run_at,
-                                 p_now + make_interval(secs => coalesce(h.retry_in_s, h.backoff_s, 1)))) end,
+                             else greatest(p_now, coalesce(h.run_at, p_now + make_interval(
+                                 secs => coalesce(h.retry_in_s, h.backoff_s, 1)))) end,
                queued_at = case when h.outcome = 'released' or h.is_dead then j.queued_at end,
                finished_at = case when h.is_dead then p_now end,
                worker_id = null,

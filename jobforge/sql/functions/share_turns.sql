@@ -17,7 +17,8 @@ begin
         turns := array(
             select row(t.tenant_id, t.rank, t.run_at, t.id,
                        p_limit / v_count + (t.turn <= p_limit % v_count)::integer)::jobforge.turn
-              from (select u.*, row_number() over (order by u.tenant_id <= share_turns.cursor_tenant, u.tenant_id) as turn
+              from (select u.*, row_number() over (order by
+                               u.tenant_id <= share_turns.cursor_tenant, u.tenant_id) as turn
                       from unnest(turns) as u) as t
              order by t.turn);
         cursor_tenant := turns[(p_limit - 1) % v_count + 1].tenant_id;
@@ -48,7 +49,8 @@ begin
                (p.start + p_limit - 1) % p.round - p.place as last
           from placed as p
     )
-    select array_agg(row(s.tenant_id, s.rank, s.run_at, s.id, s.share)::jobforge.turn order by s.turn),
+    select array_agg(row(s.tenant_id, s.rank, s.run_at, s.id, s.share)::jobforge.turn
+                     order by s.turn),
            (array_agg(s.tenant_id) filter (where s.last >= 0 and s.last < s.weight))[1],
            max(s.last + 1) filter (where s.last >= 0 and s.last < s.weight)
       into turns, cursor_tenant, cursor_served

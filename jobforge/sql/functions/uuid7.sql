@@ -18,7 +18,8 @@ begin
                 v_fraction integer := ((v_us % 1000) * 4096 / 1000)::integer;
                 v_bytes bytea := uuid_send(gen_random_uuid());
             begin
-                v_bytes := overlay(v_bytes placing substring(int8send(v_us / 1000) from 3) from 1 for 6);
+                v_bytes := overlay(
+                    v_bytes placing substring(int8send(v_us / 1000) from 3) from 1 for 6);
                 v_bytes := set_byte(v_bytes, 6, 112 | (v_fraction >> 8));
                 v_bytes := set_byte(v_bytes, 7, v_fraction & 255);
                 return encode(v_bytes, 'hex')::uuid;

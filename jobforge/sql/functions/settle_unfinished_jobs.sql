@@ -14,12 +14,12 @@ declare
 begin
     return query
     with given as materialized (
-        select distinct on (o.tenant_id, o.job_id) o.*,
+        select distinct on (o.tenant_id, o.job_id, o.lease) o.*,
                o.outcome in ('snoozed', 'released') as is_free
           from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
          where o.outcome not in ('succeeded', 'canceled')
            and (v_tenant is null or o.tenant_id = v_tenant)
-         order by o.tenant_id, o.job_id
+         order by o.tenant_id, o.job_id, o.lease
     ), held as materialized (
         select g.tenant_id, g.job_id, g.lease, g.outcome, g.is_free, g.error, g.retry_in_s,
                g.run_at, g.exit_code, g.pid, g.peak_memory_bytes, g.cpu_ms,

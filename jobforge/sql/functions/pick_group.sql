@@ -23,6 +23,7 @@ declare
     v_limits jobforge.group_limit[];
     v_limit jobforge.group_limit;
     v_free bigint;
+    v_changed text;
     v_expired tid[];
     v_misplaced tid[];
 begin
@@ -73,8 +74,12 @@ begin
         -- The second is a later statement than the locks, so it sees all that came before them.
         if v_pass = 1 then
             foreach v_limit in array v_limits loop
-                -- A claim in flight when the limit was set has started jobs that do not carry it.
-                if v_limit.changed_at > v_now - interval '1 minute' then
+                -- A claim in flight when the limit was set has started jobs that do not carry it:
+                -- look for them, once a round.
+                v_changed := 'changed ' || case v_limit.kind
+                    when 'key' then 'definition:' || v_head.definition else v_limit.subject end;
+                if v_limit.changed_at > v_now - interval '1 minute' and not taken ? v_changed then
+                    taken := taken || jsonb_build_object(v_changed, 0);
                     perform jobforge.regate_running(
                         v_limit.kind, p_queue, p_tenant_id, v_head.definition);
                 end if;

@@ -7,7 +7,7 @@ tenants are apart.
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
@@ -112,8 +112,7 @@ class World:
 
     @contextmanager
     def session(self, attacker: Attacker) -> Iterator["Session"]:
-        with ExitStack() as stack:
-            conn = stack.enter_context(connect_to(self.database.url_as(attacker.login)))
+        with connect_to(self.database.url_as(attacker.login)) as conn:
             if attacker.tenancy is Tenancy.EARLIER:
                 with conn.transaction():
                     _set_tenant(conn, self.b.tenant)

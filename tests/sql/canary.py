@@ -196,6 +196,11 @@ def _queued(growing: _Growing) -> None:
     growing.enqueue("queued")
 
 
+def _expired(growing: _Growing) -> None:
+    growing.enqueue("expired")
+    growing.set("expired", "expires_at = clock_timestamp() - interval '1 hour'")
+
+
 # In this order: a job that stays queued would be claimed in place of the next one.
 _STATES = [
     _running,
@@ -209,6 +214,7 @@ _STATES = [
     _scheduled,
     _blocked,
     _queued,
+    _expired,
 ]
 
 

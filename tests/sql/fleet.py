@@ -76,4 +76,5 @@ class Fleet:
             return not tally.is_full
 
         self.run(turn)
+        assert len({job["job_id"] for job in tally.jobs}) == len(tally.jobs), "a job ran twice"
         return tally.jobs

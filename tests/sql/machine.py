@@ -89,7 +89,7 @@ class Engine(RuleBasedStateMachine):
         for tenant, jobs in by_tenant(claimable).items():
             best = jobs[: len(taken.get(tenant, []))]
             assert {j.id for j in taken.get(tenant, [])} == {j.id for j in best}
-        self._adopt_expired(queue)
+        self._adopt_expired()
         self.tokens += [self._started(row, worker) for row in rows]
 
     def heartbeat(self, picks: list[int], *, current: bool, own: bool) -> None:
@@ -274,13 +274,14 @@ class Engine(RuleBasedStateMachine):
         if job.state == "scheduled":
             self.model.adopt(job, self._row(job)["run_at"], backoff_s(attempt or job.attempt))
 
-    def _adopt_expired(self, queue: str) -> None:
-        """A claim cancels the expired jobs that it meets; which ones it meets is its own affair."""
+    def _adopt_expired(self) -> None:
+        """A claim that meets an expired job cancels others too; if it does is its own affair."""
         for job in self.model.jobs.values():
-            if job.queue == queue and job.state == "queued" and job.is_expired(self.model.now):
-                job.state = self._row(job)["state"]
-                assert job.state in {"queued", "canceled"}
-                self.seen[f"expired at a claim: {job.state}"] += 1
+            if job.state in WAITING and job.is_expired(self.model.now):
+                stored = self._row(job)["state"]
+                assert stored in {job.state, "canceled"}
+                job.state = stored
+                self.seen[f"expired at a claim: {stored}"] += 1
 
     def _row(self, job: Job) -> Row:
         [row] = self.conn.execute(

@@ -273,6 +273,20 @@ def test_two_outcomes_for_one_lease_in_a_batch_leave_one_attempt(running: Subjec
     assert len(running.attempts()) == 1
 
 
+@pytest.mark.parametrize("stale_first", [True, False])
+def test_a_stale_and_a_current_token_of_a_job_may_share_a_batch(
+    running: Subject, *, stale_first: bool
+) -> None:
+    settle(running, "failed", retry_in_s=0)
+    [current] = claim(running.conn, running.worker, running.queue)
+    batch = [running.held, current] if stale_first else [current, running.held]
+    rows = complete(running.conn, running.worker, batch, "failed")
+    assert {row["lease"]: (row["status"], row["state"]) for row in rows} == {
+        running.held["lease"]: ("ok", None),
+        current["lease"]: ("ok", "dead"),
+    }
+
+
 def test_the_single_forms_do_the_same(running: Subject) -> None:
     arguments = {
         "tenant_id": running.tenant,

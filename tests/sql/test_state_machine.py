@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 from cluster import Connection
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from sql.engine import definition
 from sql.ledger import Ledger
@@ -38,7 +38,7 @@ FACTS = [
 ]
 
 
-@pytest.mark.timeout(7200 if LONG else 400)
+@pytest.mark.timeout(7200 if LONG else 600)
 def test_the_database_agrees_with_the_model_after_every_step(conn: Connection) -> None:
     definition(
         conn,
@@ -55,6 +55,7 @@ def test_the_database_agrees_with_the_model_after_every_step(conn: Connection) -
             stateful_step_count=200 if LONG else 50,
             derandomize=not LONG,
             deadline=None,
+            phases=[Phase.generate, Phase.shrink],
             database=None,
             print_blob=True,
         ),

@@ -7,7 +7,7 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 	--no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help dev test test-15 check format bench bench-sql lock system-deps clean
+.PHONY: help dev test test-15 test-long check format bench bench-sql lock system-deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ test: $(INSTALLED) system-deps ## run all tests, on as many cores as there are
 
 test-15: $(INSTALLED) system-deps ## run all tests on Debian's Postgres 15
 	@JOBFORGE_TEST_PG_BIN=/usr/lib/postgresql/15/bin $(BIN)/pytest -n auto $(ARGS)
+
+test-long: $(INSTALLED) ## all orders of three sessions, long storms and state machines: about two hours
+	@JOBFORGE_LONG=1 $(BIN)/pytest -n auto tests/sql/test_interleavings.py tests/sql/test_storm.py \
+		tests/sql/test_state_machine.py $(ARGS)
 
 check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }

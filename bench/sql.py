@@ -165,7 +165,7 @@ class Bench:
 
 
 def drain(conn: Connection, worker: UUID, jobs: int, failing: int = 0) -> int:
-    """Claims and completes until `jobs` are done or none is left; every `failing`th fails once."""
+    """Claims and completes until `jobs` are done or none is left; `failing` in 100 fail once."""
     done = 0
     while done < jobs:
         rows = conn.execute(CLAIM, [worker, min(BATCH, jobs - done)], binary=True).fetchall()
@@ -177,11 +177,9 @@ def drain(conn: Connection, worker: UUID, jobs: int, failing: int = 0) -> int:
                 "job_id": row[1],
                 "lease": row[2],
                 "started_at": row[14],
-                "outcome": "failed"
-                if failing and number % failing == 0 and row[8] == 1
-                else "succeeded",
+                "outcome": "failed" if row[8] == 1 and row[1].int % 100 < failing else "succeeded",
             }
-            for number, row in enumerate(rows)
+            for row in rows
         ]
         answers = conn.execute(COMPLETE, [worker, orjson.dumps(outcomes).decode()]).fetchall()
         if any(answer[2] != "ok" for answer in answers):

@@ -68,7 +68,7 @@ begin
             select * into v_round
               from jobforge.pick_round(
                        v_queue.name, v_queue.slots, v_width, v_tenants, p_definitions, v_limited,
-                       v_rounds > 0, v_fruitless > 0,
+                       v_fruitless > 0,
                        coalesce(v_cursors -> v_queue.name, '{}'), v_groups);
             v_cursors := v_cursors || jsonb_build_object(v_queue.name, v_round.cursor);
             v_groups := v_round.groups;
@@ -101,7 +101,8 @@ begin
             if v_round.picked <> '{}' then
                 exit when v_round.complete and cardinality(v_round.turns) = 1
                       and v_round.mended = 0 and not v_round.gated;
-                v_width := v_queue.slots;
+                -- Some have fewer than their share: the next round asks everybody known.
+                v_width := least(5000, greatest(v_queue.slots, cardinality(v_round.turns)));
                 v_fruitless := 0;
                 continue;
             elsif v_round.mended > 0 then

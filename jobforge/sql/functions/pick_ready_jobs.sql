@@ -71,14 +71,11 @@ begin
                    for update skip locked) as q));
     end if;
     if p_remember then
+        -- The furthest place of each tenant: where it began, or the last job that was reached.
         turns := array(
-            select row(t.tenant_id, coalesce(r.rank, t.rank), coalesce(r.run_at, t.run_at),
-                       coalesce(r.id, t.id), 0)::jobforge.turn
-              from unnest(turns) with ordinality as t(tenant_id, rank, run_at, id, quota, turn)
-              left join (select distinct on (v.tenant_id) v.*
-                           from unnest(v_reached) as v
-                          order by v.tenant_id, v.rank desc, v.run_at desc, v.id desc) as r
-                on r.tenant_id = t.tenant_id
-             order by t.turn);
+            select row(f.tenant_id, f.rank, f.run_at, f.id, 0)::jobforge.turn
+              from (select distinct on (p.tenant_id) p.*
+                      from unnest(turns || v_reached) as p
+                     order by p.tenant_id, p.rank desc, p.run_at desc, p.id desc) as f);
     end if;
 end $$;

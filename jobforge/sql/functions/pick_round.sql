@@ -1,8 +1,7 @@
 -- One round of a claim over a queue: whose turn it is, then the next jobs of each. A tenant's
 -- jobs under limits compete with its plain ones by priority and due time. p_width tenants are
--- asked for p_limit jobs. p_is_short: an earlier round of this claim left slots free. p_is_even:
--- it found nothing, so now everybody is asked, whatever weight and order say. Called by
--- claim_jobs, which starts `picked`.
+-- asked for p_limit jobs. p_is_even: an earlier round of this claim found nothing, so now everybody
+-- is asked, whatever weight and order say. Called by claim_jobs, which starts `picked`.
 create or replace function jobforge.pick_round(
     p_queue text,
     p_limit integer,
@@ -10,7 +9,6 @@ create or replace function jobforge.pick_round(
     p_tenants uuid[],
     p_definitions text[],
     p_limited jobforge.limited,
-    p_is_short boolean,
     p_is_even boolean,
     inout cursor jsonb,
     inout groups integer,
@@ -31,7 +29,7 @@ declare
     v_taken jsonb := '{}';  -- by subject: picked, but not running yet, so not counted yet
 begin
     select t.turns, t.complete, t.gated, t.cursor into turns, complete, gated, cursor
-      from jobforge.take_turns(p_queue, p_width, p_tenants, p_is_short, p_is_even, cursor) as t;
+      from jobforge.take_turns(p_queue, p_width, p_tenants, p_is_even, cursor) as t;
     picked := '{}';
     mended := 0;
 
@@ -67,7 +65,7 @@ begin
         mended := mended + jobforge.defer_unserved(p_queue, turns[1].tenant_id, p_definitions);
     end if;
     if mended > 0 then
-        cursor := cursor - '{until,again,turns}'::text[];
+        cursor := cursor - '{until,turns}'::text[];
     elsif cursor ? 'until' then
         cursor := cursor || jsonb_build_object('turns', turns::text);
     end if;

@@ -1,4 +1,4 @@
--- Makes dead jobs ready again. The rows are locked by the caller. p_run_at spreads a re-drive
+-- Makes dead jobs ready again. The rows are locked by the caller. p_rate spreads a re-drive
 -- over time.
 create or replace function jobforge.revive_rows(
     p_rows tid[],

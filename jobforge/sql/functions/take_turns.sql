@@ -7,15 +7,13 @@
 -- stopped and how much of its turn is used, so that shares hold for claims of any size; and, when
 -- finding the first jobs was slow, where they began. Somebody's open transaction keeps dead index
 -- entries from being cleaned, and a walk from the left end then passes all of them. When that
--- took more than 2 ms twice in a row, up to 1,000 tenants' places are remembered, and claims start
--- there for twenty times as long as the walk took, a second at most; one that found too little
--- there (p_is_short) walks again after half of that. So walks cost a twentieth of a busy queue's
--- time, and no job is missed for long.
+-- took more than 5 ms twice in a row, up to 2,000 tenants' places are remembered, and claims start
+-- there for twenty times as long as the walk took, a second at most. So walks cost a twentieth of
+-- a busy queue's time or a tenth at worst, and no job is missed for longer than a second.
 create or replace function jobforge.take_turns(
     p_queue text,
     p_limit integer,
     p_tenants uuid[],
-    p_is_short boolean,
     p_is_even boolean,
     inout cursor jsonb,
     out turns jobforge.turn[],
@@ -36,30 +34,30 @@ begin
     if p_tenants is not null then
         complete := true;
         gated := true;
-        cursor := cursor - '{until,again,turns}'::text[];
+        cursor := cursor - '{until,turns}'::text[];
         turns := array(
             select row(t, -32768, '-infinity', '00000000-0000-0000-0000-000000000000', 0)
                        ::jobforge.turn
               from (select distinct n from unnest(p_tenants) as n) as u(t));
-    elsif (cursor ->> case when p_is_short then 'again' else 'until' end)::timestamptz > v_start
+    elsif (cursor ->> 'until')::timestamptz > v_start
+          and ((cursor -> 'complete')::boolean or not p_is_even)
     then
-        complete := p_is_short and (cursor -> 'complete')::boolean;
+        complete := (cursor -> 'complete')::boolean;
         gated := (cursor -> 'gated')::boolean;
         turns := (cursor ->> 'turns')::jobforge.turn[];
     else
         -- One more than needed: the first may have used its turn.
-        v_breadth := greatest(p_limit + 1, case when v_was_slow then 1000 else 0 end);
+        v_breadth := greatest(p_limit + 1, case when v_was_slow then 2000 else 0 end);
         select f.turns, f.gated into turns, gated
           from jobforge.find_turns(p_queue, v_breadth, v_tenant) as f;
         complete := cardinality(turns) < v_breadth;
         v_cost := extract(epoch from clock_timestamp() - v_start);
-        v_is_slow := v_cost > 0.002 and v_cost / (cardinality(turns) + 2) > 0.00003;
-        cursor := cursor - '{until,again,turns}'::text[]
+        v_is_slow := v_cost > 0.005 and v_cost / (cardinality(turns) + 2) > 0.00003;
+        cursor := cursor - '{until,turns}'::text[]
             || jsonb_build_object('slow', v_is_slow, 'complete', complete);
         if v_is_slow and v_was_slow then
             cursor := cursor || jsonb_build_object(
-                'until', v_start + make_interval(secs => least(1 + v_cost, 20 * v_cost)),
-                'again', v_start + make_interval(secs => least(1 + v_cost, 10 * v_cost)));
+                'until', v_start + make_interval(secs => least(1 + v_cost, 20 * v_cost)));
         end if;
     end if;
     complete := complete and cardinality(turns) <= p_limit;

@@ -21,9 +21,6 @@ from cluster import (
 
 from jobforge.embedded import Embedded, Server
 
-# Asserts in what tests share show their values too.
-pytest.register_assert_rewrite("sql")
-
 CLUSTER = pytest.StashKey[Cluster]()
 
 

@@ -357,15 +357,14 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
 
     def copied() -> float:
         now = "2026-01-01 00:00:00+00"
+        rows = "".join(
+            f"{tenant(0)}\t{uuid4()}\t{now}\t{now}\t{now}\t1\t5\t5\tqueued\tnoop\tdefault\t"
+            f'{{"n": {n}}}\n'
+            for n in range(size.bulk)
+        )
         start = time.perf_counter()
         with bench.conn.cursor() as cursor, cursor.copy(floor.COPY) as copy:
-            copy.write(
-                "".join(
-                    f"{tenant(0)}\t{uuid4()}\t{now}\t{now}\t{now}\t1\t5\t5\tqueued\tnoop\tdefault\t"
-                    f'{{"n": {n}}}\n'
-                    for n in range(size.bulk)
-                )
-            )
+            copy.write(rows)
         return size.bulk / (time.perf_counter() - start)
 
     rates: list[float] = []

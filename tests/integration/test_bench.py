@@ -1,0 +1,22 @@
+"""The benches run: with tiny counts here, so that none of them rots."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.timeout(300)
+def test_the_bench_of_the_sql_functions_runs_every_workload() -> None:
+    result = subprocess.run(
+        [sys.executable, str(ROOT / "bench" / "sql.py"), "--quick"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    # Eight figures, each with its target; whether one is met says nothing at this size.
+    assert result.stdout.count("(target") == 8

@@ -34,7 +34,8 @@ begin
         case when v_job.state = 'running' and v_job.cancel_requested_at is not null
              then 'canceling' else v_job.state end);
     events := (
-        select coalesce(jsonb_agg(jsonb_strip_nulls(to_jsonb(e) - 'rank') order by e.at, e.rank), '[]')
+        select coalesce(
+                   jsonb_agg(jsonb_strip_nulls(to_jsonb(e) - 'rank') order by e.at, e.rank), '[]')
           from (select v_job.created_at as at, 0 as rank, 'created' as kind,
                        v_job.created_by as actor, null::jsonb as data
                 union all

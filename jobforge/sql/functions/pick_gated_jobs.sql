@@ -1,8 +1,8 @@
 -- Locks the next jobs of one tenant that are under limits, p_quota at most: best job first among
 -- the groups (gates) it has, which are tried from the gate of the cursor on and round once.
 -- Groups whose best job comes after p_before_… (the tenant's best plain job) are left for later.
--- Stops after p_groups groups that gave jobs, or 1,000 that did not. p_taken carries what this
--- claim has picked so far, by subject. Called by claim_jobs.
+-- Stops after `groups` groups that gave jobs, or 1,000 that did not. `taken` carries what this
+-- round has picked so far, by subject. Called by pick_round.
 create or replace function jobforge.pick_gated_jobs(
     p_queue text,
     p_tenant_id uuid,

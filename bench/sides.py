@@ -1,0 +1,130 @@
+"""The two sides that a bench compares, on one database: ours and the floor, with one backlog."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4, uuid5
+
+import floor
+import orjson
+import psycopg
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+BATCH = 500
+CLAIM = "select * from jobforge.claim_jobs(%s, '{default}', array[%s::integer])"
+COMPLETE = "select * from jobforge.complete_jobs(%s, %s::jsonb)"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The counts of a run."""
+
+    rounds: int
+    drain: int
+    small: int
+    large: int
+    tenants: int
+    queued_of_tenants: int
+    history: int
+    passing: int
+    bulk: int
+
+
+def tenant(number: int) -> UUID:
+    """Tenants in an order that has nothing to do with their numbers."""
+    return uuid5(UUID(int=0), str(number))
+
+
+class Bench:
+    """One database, two sides: ours and the floor."""
+
+    def __init__(self, url: str, size: Size) -> None:
+        self.url = url
+        self.size = size
+        self.worker = uuid4()
+        self.conn = self.connect()
+
+    def connect(self) -> Connection:
+        conn = psycopg.connect(self.url, autocommit=True)
+        conn.prepare_threshold = 1
+        return conn
+
+    def clear(self) -> None:
+        self.conn.execute(
+            "truncate jobforge.jobs, jobforge.finished_jobs, jobforge.attempts, jobforge.tenants"
+        )
+        self.conn.execute("select jobforge.put_definition('noop', 1, '{\"backoff_base_s\": 0.2}')")
+        self.conn.execute(floor.SCHEMA, prepare=False)
+
+    def fill(self, jobs: int, tenants: int = 1) -> None:
+        """The same backlog on both sides, by plain inserts: what is measured comes later."""
+        self.conn.execute(
+            """
+            insert into jobforge.jobs (tenant_id, id, created_at, run_at, queued_at, version,
+                                       max_attempts, allowance, state, definition, queue, payload)
+            select t.ids[1 + n %% cardinality(t.ids)], jobforge.nth_id(f.id, n), now(), now(),
+                   now(), 1, 5, 5, 'queued', 'noop', 'default', jsonb_build_object('n', n)
+              from (select %s::uuid[] as ids) as t, (select jobforge.uuid7() as id) as f,
+                   generate_series(1, %s) as n
+            """,
+            [[tenant(number) for number in range(tenants)], jobs],
+        )
+        self.conn.execute("insert into floor.jobs select * from jobforge.jobs")
+        self.settle_down()
+
+    def settle_down(self) -> None:
+        for table in ("jobforge.jobs", "floor.jobs", "jobforge.finished_jobs"):
+            self.conn.execute(f"vacuum analyze {table}".encode())
+        self.conn.execute("checkpoint")
+
+    def ours(self, jobs: int) -> float:
+        """Claims and completes so many jobs; returns jobs per second."""
+        return self._rate(jobs, lambda conn, count: drain(conn, self.worker, count))
+
+    def floor(self, jobs: int) -> float:
+        return self._rate(jobs, lambda conn, count: floor.drain(conn, self.worker, count, BATCH))
+
+    def _rate(self, jobs: int, work: Callable[[Connection, int], int]) -> float:
+        with self.connect() as conn:
+            work(conn, BATCH)  # a session's first call plans everything
+            start = time.perf_counter()
+            done = work(conn, jobs)
+            elapsed = time.perf_counter() - start
+        if done < jobs:
+            raise RuntimeError(f"{jobs} jobs were to be done, {done} were")
+        return done / elapsed
+
+    def compare(self, ours: Callable[[], float], other: Callable[[], float]) -> list[float]:
+        """Ratios of as many rounds as the size says, the two sides in turn."""
+        ratios = []
+        for number in range(self.size.rounds):
+            sides = (ours, other) if number % 2 else (other, ours)
+            first, second = (side() for side in sides)
+            ratios.append(second / first if number % 2 == 0 else first / second)
+        return ratios
+
+
+def drain(conn: Connection, worker: UUID, jobs: int, failing: int = 0) -> int:
+    """Claims and completes until `jobs` are done or none is left; `failing` in 100 fail once."""
+    done = 0
+    while done < jobs:
+        rows = conn.execute(CLAIM, [worker, min(BATCH, jobs - done)], binary=True).fetchall()
+        if not rows:
+            break
+        outcomes = [
+            {
+                "tenant_id": row[0],
+                "job_id": row[1],
+                "lease": row[2],
+                "started_at": row[14],
+                "outcome": "failed" if row[8] == 1 and row[1].int % 100 < failing else "succeeded",
+            }
+            for row in rows
+        ]
+        answers = conn.execute(COMPLETE, [worker, orjson.dumps(outcomes).decode()]).fetchall()
+        if any(answer[2] != "ok" for answer in answers):
+            raise RuntimeError("a completion was refused")
+        done += sum(outcome["outcome"] == "succeeded" for outcome in outcomes)
+    return done

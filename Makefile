@@ -7,13 +7,14 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 	--no-emit-index-url --no-emit-find-links --no-header --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help dev test test-15 test-long check format bench bench-sql lock system-deps clean
+.PHONY: help dev test test-15 test-long faults check format bench bench-sql bench-worker lock \
+	system-deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-dev: $(INSTALLED) ## start the embedded Postgres with the schema in it, until Ctrl-C
-	@$(BIN)/jobforge dev
+dev: $(INSTALLED) ## run the example: embedded Postgres, a worker that reloads, until Ctrl-C
+	@$(BIN)/jobforge dev examples/quickstart/app.py
 
 test: $(INSTALLED) system-deps ## run all tests, on as many cores as there are
 	@$(BIN)/pytest -n auto $(ARGS)
@@ -24,6 +25,9 @@ test-15: $(INSTALLED) system-deps ## run all tests on Debian's Postgres 15
 test-long: $(INSTALLED) ## all orders of three sessions, long storms and state machines: about two hours
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n auto tests/sql/test_interleavings.py tests/sql/test_storm.py \
 		tests/sql/test_state_machine.py $(ARGS)
+
+faults: $(INSTALLED) system-deps ## kill, freeze, crash and cut workers and database for hours; prints seeds
+	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/faults $(ARGS)
 
 check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
@@ -36,10 +40,13 @@ format: $(INSTALLED) ## format the Python code and fix what can be fixed
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 
-bench: bench-sql ## all measurements
+bench: bench-sql bench-worker ## all measurements
 
 bench-sql: $(INSTALLED) ## what the SQL functions cost, against the bare tables
 	@$(BIN)/python bench/sql.py
+
+bench-worker: $(INSTALLED) ## what the worker reaches, beside its rivals
+	@$(BIN)/python bench/worker.py
 
 lock: $(INSTALLED) ## choose new versions of everything we depend on
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt

@@ -9,6 +9,9 @@ from uuid import UUID, uuid4, uuid5
 import floor
 import orjson
 import psycopg
+from psycopg.conninfo import make_conninfo
+
+from jobforge.migrate import migrate
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -50,6 +53,14 @@ class Bench:
         conn = psycopg.connect(self.url, autocommit=True)
         conn.prepare_threshold = 1
         return conn
+
+    def beside(self, name: str) -> "Bench":
+        """The same on a new database of the same server."""
+        self.conn.execute(f"create database {name}".encode())
+        url = make_conninfo(self.url, dbname=name)
+        with psycopg.connect(url, autocommit=True) as conn:
+            migrate(conn)
+        return Bench(url, self.size)
 
     def clear(self) -> None:
         self.conn.execute(

@@ -119,23 +119,22 @@ def backlog(bench: Bench) -> Iterator[Figure]:
 
 
 def history(bench: Bench) -> Iterator[Figure]:
+    """Two databases side by side, one of them with a history."""
     size = bench.size
-    bench.clear()
-    bench.fill(size.small + BATCH)
-    without = [bench.ours(size.small)]
-    for _ in range(size.rounds - 1):
-        bench.clear()
-        bench.fill(size.small + BATCH)
-        without.append(bench.ours(size.small))
-    bench.clear()
-    add_history(bench)
-    ratios = []
-    for rate in without:
-        bench.conn.execute("truncate jobforge.jobs, floor.jobs")
-        bench.fill(size.small + BATCH)
-        ratios.append(bench.ours(size.small) / rate)
+    old = bench.beside("history")
+    for side in (bench, old):
+        side.clear()
+    add_history(old)
+
+    def rate(side: Bench) -> float:
+        side.conn.execute("truncate jobforge.jobs, floor.jobs")
+        side.fill(size.small + BATCH)
+        return side.ours(size.small)
+
+    ratios = bench.compare(lambda: rate(old), lambda: rate(bench))
     yield figure(f"rate with {size.history:,} finished, of that with none", ratios, 0.9)
-    yield from listing(bench)
+    yield from listing(old)
+    old.conn.close()
 
 
 def add_history(bench: Bench) -> None:

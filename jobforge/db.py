@@ -8,6 +8,7 @@ its own. Every error of the driver becomes one of errors.py here.
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from select import POLLIN, poll
 from typing import Any, Self, TypeVar
 from uuid import UUID
 
@@ -15,9 +16,10 @@ import psycopg
 from psycopg import sql
 from psycopg.adapt import AdaptersMap
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.types.json import set_json_loads
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
 from jobforge import jsonb
 from jobforge.calls import Call
@@ -94,6 +96,7 @@ class Database:
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         self._settings = _settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
+        self._behind_pooler = behind_pooler
         self._listen_settings = self._settings
         if listen_url:
             self._listen_settings = _settings(listen_url, behind_pooler=False, timeouts=timeouts)
@@ -104,6 +107,7 @@ class Database:
             min_size=1,
             max_size=size,
             timeout=10,
+            check=_acheck,
             open=False,
         )
 
@@ -157,6 +161,10 @@ class Database:
         finally:
             await self._pool.putconn(conn)
 
+    def link(self, *, durable: bool = True) -> "Link":
+        """A connection apart from the pool, for one loop."""
+        return Link(self._settings, durable=durable, behind_pooler=self._behind_pooler)
+
     @asynccontextmanager
     async def listen(self, *channels: str) -> AsyncIterator[AsyncIterator[str]]:
         """The names of channels as they are notified, on a connection of its own."""
@@ -192,6 +200,91 @@ class Scope:
         return await arun(self.connection, call)
 
 
+class Link:
+    """A connection kept for one loop: opened when first used, and anew after it was lost.
+
+    One call at a time. What a link that is not durable commits may be gone after a crash of the
+    server.
+    """
+
+    def __init__(self, settings: dict[str, Any], *, durable: bool, behind_pooler: bool) -> None:
+        self._settings = settings
+        self._is_relaxed_by_call = behind_pooler and not durable
+        self._conn: AsyncConnection | None = None
+        if not durable and not behind_pooler:
+            options = f"{settings['options']} -c synchronous_commit=off"
+            self._settings = {**settings, "options": options}
+
+    async def run(self, call: Call[T]) -> T:
+        if self._conn is None or self._conn.closed:
+            with _Explained():
+                self._conn = await psycopg.AsyncConnection.connect(**self._settings)
+        if self._is_relaxed_by_call:
+            call = call.under("synchronous_commit", "off")
+        try:
+            return await arun(self._conn, call)
+        except BaseException:
+            # A call that was interrupted may still have its answer on the way.
+            if self._conn.info.transaction_status is not TransactionStatus.IDLE:
+                await self.close()
+            raise
+
+    async def close(self) -> None:
+        if self._conn is not None:
+            await self._conn.close()
+
+
+class Pool:
+    """As Database, for code that is not async. Any thread may use it."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        size: int = 10,
+        behind_pooler: bool = False,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+    ) -> None:
+        self._settings = _settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
+        self._pool = ConnectionPool(
+            connection_class=psycopg.Connection[Any],
+            kwargs=self._settings,
+            min_size=1,
+            max_size=size,
+            timeout=10,
+            check=_check,
+            open=False,
+        )
+
+    def open(self) -> None:
+        """Raises Unavailable at once, and says why, when the database cannot be reached."""
+        with _Explained():
+            psycopg.connect(**self._settings).close()
+            self._pool.open(wait=True)
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def run(self, call: Call[T]) -> T:
+        """The call in a transaction of its own: one round trip."""
+        with self.connection() as conn:
+            return run(conn, call)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection of the pool, in autocommit, for a transaction of the caller's own."""
+        with _Explained():
+            conn = self._pool.getconn()
+        try:
+            yield conn
+        finally:
+            self._pool.putconn(conn)
+
+    def inspect(self) -> Inspection:
+        with self.connection() as conn:
+            return run(conn, inspect(conn.info.backend_pid))
+
+
 @contextmanager
 def connect(
     url: str, *, behind_pooler: bool = False, timeouts: Timeouts = DEFAULT_TIMEOUTS
@@ -219,6 +312,37 @@ def tenant(conn: Connection, tenant_id: UUID) -> Iterator[None]:
         finally:
             if not conn.closed:
                 conn.rollback()
+
+
+@contextmanager
+def transaction(conn: Connection, tenant_id: UUID) -> Iterator[None]:
+    """As `tenant`, for statements of the caller's own: each is sent, and may fail, by itself."""
+    with _Explained(), conn.pipeline():
+        conn.execute("begin")
+        conn.execute(_SET_LOCAL, ("app.tenant_id", str(tenant_id)))
+    try:
+        yield
+        with _Explained():
+            _check_committed(conn.execute("commit").statusmessage)
+    finally:
+        if not conn.closed:
+            conn.rollback()
+
+
+@asynccontextmanager
+async def atransaction(conn: AsyncConnection, tenant_id: UUID) -> AsyncIterator[None]:
+    """As `transaction`, for async connections."""
+    with _Explained():
+        async with conn.pipeline():
+            await conn.execute("begin")
+            await conn.execute(_SET_LOCAL, ("app.tenant_id", str(tenant_id)))
+    try:
+        yield
+        with _Explained():
+            _check_committed((await conn.execute("commit")).statusmessage)
+    finally:
+        if not conn.closed:
+            await conn.rollback()
 
 
 def run(conn: Connection, call: Call[T]) -> T:
@@ -253,6 +377,24 @@ def _check_committed(answer: str | None) -> None:
     # Where a statement has failed, and the caller passed over it, Postgres answers "ROLLBACK".
     if answer != "COMMIT":
         raise Conflict(_FAILED_BEFORE)
+
+
+def _check(conn: Connection) -> None:
+    """Refuses a connection of a pool that was cut while nobody used it."""
+    if _has_news(conn):
+        ConnectionPool.check_connection(conn)
+
+
+async def _acheck(conn: AsyncConnection) -> None:
+    if _has_news(conn):
+        await AsyncConnectionPool.check_connection(conn)
+
+
+def _has_news(conn: Connection | AsyncConnection) -> bool:
+    # The server speaks unasked only to say that it is going; a look at the socket costs no trip.
+    looked = poll()
+    looked.register(conn.fileno(), POLLIN)
+    return bool(looked.poll(0))
 
 
 async def _notified(conn: AsyncConnection) -> AsyncGenerator[str, None]:
@@ -297,9 +439,9 @@ class _Explained:
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if error is None or error is self._from_body:
             return
-        explanation = _explanation(error)
-        if explanation is not None:
-            raise explanation from error
+        explained = explanation(error)
+        if explained is not None:
+            raise explained from error
 
     @contextmanager
     def except_from_body(self) -> Iterator[None]:
@@ -311,7 +453,8 @@ class _Explained:
             raise
 
 
-def _explanation(error: BaseException) -> JobForgeError | None:
+def explanation(error: BaseException) -> JobForgeError | None:
+    """Our error for one of the driver's; None when it is a fault of the calling code."""
     if isinstance(error, UnicodeEncodeError):
         return Invalid(f"a text cannot be sent: {error}")
     if isinstance(error, _AFTER_A_FAILURE):

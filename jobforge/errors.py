@@ -3,16 +3,20 @@
 JobForgeError
 ├── TenantRequired      JF001  tenant_required
 ├── Invalid             JF002  invalid
+│   ├── InvalidPayload  invalid_payload the arguments do not fit the definition's parameters
 │   └── PayloadTooLarge JF007  payload_too_large
 ├── LeaseLost           JF003  lease_lost
 ├── NotFound            JF004  not_found
 │   └── UnknownDefinition JF009  unknown_definition
 ├── Conflict            JF005  conflict
 │   ├── DefinitionInactive JF010  definition_inactive
-│   └── DuplicateKey    JF011  duplicate_key
+│   ├── DuplicateKey    JF011  duplicate_key
+│   └── NotCommitted    not_committed   a handler completed its job, and did not commit
 ├── Denied              JF006  denied
 ├── QueueFull           JF008  tenant_queue_full
 ├── WrongIsolation      JF012  wrong_isolation
+├── JobFailed           job_failed      an awaited job died or was canceled
+├── WaitTimeout         wait_timeout    an awaited job has not ended in time
 ├── Contended           contended       another transaction was in the way; try again
 ├── Unavailable         unavailable     the database cannot be reached
 ├── MigrationError      migration_error
@@ -62,7 +66,14 @@ class Invalid(JobForgeError):
     """A value is not allowed here; `field` names it."""
 
     code = "invalid"
-    sqlstate = "JF002"
+    sqlstate: ClassVar[str | None] = "JF002"
+
+
+class InvalidPayload(Invalid):
+    """The arguments do not fit the definition's parameters; `field` is the path to the first."""
+
+    code = "invalid_payload"
+    sqlstate = None
 
 
 class PayloadTooLarge(Invalid):
@@ -97,7 +108,7 @@ class Conflict(JobForgeError):
     """The job's state does not allow this."""
 
     code = "conflict"
-    sqlstate = "JF005"
+    sqlstate: ClassVar[str | None] = "JF005"
 
 
 class DefinitionInactive(Conflict):
@@ -112,6 +123,13 @@ class DuplicateKey(Conflict):
 
     code = "duplicate_key"
     sqlstate = "JF011"
+
+
+class NotCommitted(Conflict):
+    """The handler completed its job in a transaction that it did not commit."""
+
+    code = "not_committed"
+    sqlstate = None
 
 
 class Denied(JobForgeError):
@@ -133,6 +151,18 @@ class WrongIsolation(JobForgeError):
 
     code = "wrong_isolation"
     sqlstate = "JF012"
+
+
+class JobFailed(JobForgeError):
+    """The job that was waited for died or was canceled; `detail` has its state and error."""
+
+    code = "job_failed"
+
+
+class WaitTimeout(JobForgeError):
+    """The job that was waited for has not ended in time."""
+
+    code = "wait_timeout"
 
 
 class Contended(JobForgeError):

@@ -38,7 +38,7 @@ def inspect(announced_pid: int) -> Call[Inspection]:
                         where c.relnamespace = to_regnamespace('jobforge')
                           and pg_catalog.pg_has_role(session_user, c.relowner, 'usage')),
                exists (select from pg_catalog.pg_roles as s where s.rolname = 'jobforge_service'
-                          and pg_catalog.pg_has_role(session_user, s.oid, 'member')),
+                          and pg_catalog.pg_has_role(session_user, s.oid, 'usage')),
                to_regnamespace('jobforge') is not null, pg_catalog.pg_is_in_recovery(),
                current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean,
                current_setting('synchronous_commit'),

@@ -150,6 +150,24 @@ class OutcomeReport(NamedTuple):
         return _given(self._fields, self)
 
 
+class Note(NamedTuple):
+    """Something a running job says: its progress, a log line, a custom event."""
+
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+    kind: str  # progress, log or event
+    data: dict[str, Json]
+
+
+class Noted(NamedTuple):
+    """Whether the notes of a lease were kept."""
+
+    job_id: UUID
+    lease: int
+    is_lost: bool
+
+
 class Settled(NamedTuple):
     """What became of an outcome. A repeated report is `ok` too, but its state is not told again."""
 
@@ -341,6 +359,22 @@ class WorkerInfo:
     started_at: datetime
     heartbeat_at: datetime
     stopped_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TenantInfo:
+    """A tenant as operators see it."""
+
+    id: UUID
+    slug: str | None
+    name: str | None
+    timezone: str
+    weight: int
+    max_running: int | None
+    max_pending: int | None
+    rate_limit: int | None
+    paused_at: datetime | None
+    created_at: datetime
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,14 @@ from jobforge.job import (
     JobEvent,
     JobHistory,
     JobListing,
+    Noted,
     Outcome,
     Reaped,
     Settled,
     State,
     SummaryLine,
     SweepPosition,
+    TenantInfo,
     WorkerCommand,
     WorkerInfo,
 )
@@ -74,6 +76,10 @@ def settled(rows: Rows) -> list[Settled]:
     ]
 
 
+def noted(rows: Rows) -> list[Noted]:
+    return [Noted(job_id, lease, status == "lost") for job_id, lease, status in rows]
+
+
 def reaped(rows: Rows) -> list[Reaped]:
     return [
         Reaped(tenant_id, job_id, lease, State(state)) for tenant_id, job_id, lease, state in rows
@@ -99,6 +105,10 @@ def listings(rows: Rows) -> list[JobListing]:
     return [JobListing(job_id, State(state), *others) for job_id, state, *others in rows]
 
 
+def events(rows: Rows) -> list[JobEvent]:
+    return [JobEvent(*row) for row in rows]
+
+
 def summary(rows: Rows) -> list[SummaryLine]:
     return [SummaryLine(queue, State(state), *others) for queue, state, *others in rows]
 
@@ -109,6 +119,10 @@ def explanations(rows: Rows) -> list[Explanation]:
 
 def workers(rows: Rows) -> list[WorkerInfo]:
     return [WorkerInfo(*row) for row in rows]
+
+
+def tenants(rows: Rows) -> list[TenantInfo]:
+    return [TenantInfo(*row) for row in rows]
 
 
 def position(rows: Rows) -> SweepPosition:

@@ -11,6 +11,7 @@ from jobforge.errors import Invalid, Json
 from jobforge.job import (
     Enqueued,
     Explanation,
+    JobEvent,
     JobFilter,
     JobHistory,
     JobListing,
@@ -146,6 +147,22 @@ def list_jobs(
         """,
         (encode(which.to_json(), "filter"), limit, before, tenant_id),
         rows.listings,
+    )
+
+
+def list_notes(
+    job_id: UUID,
+    *,
+    after: datetime | None = None,
+    kinds: Sequence[str] | None = None,
+    limit: int = 200,
+    tenant_id: UUID | None = None,
+) -> Call[list[JobEvent]]:
+    """Oldest first; `after` is the time of the last one of the page before."""
+    return Call(
+        "select at, kind, actor, data from jobforge.list_notes(%s, %s, %s, %s::integer, %s)",
+        (job_id, after, None if kinds is None else list(kinds), limit, tenant_id),
+        rows.events,
     )
 
 

@@ -6,7 +6,7 @@ from uuid import UUID
 from jobforge import rows
 from jobforge.calls.call import Call
 from jobforge.errors import Json
-from jobforge.job import SweepPosition, WorkerInfo
+from jobforge.job import SweepPosition, TenantInfo, WorkerInfo
 from jobforge.jsonb import encode
 
 
@@ -23,6 +23,24 @@ def put_tenant(tenant_id: UUID, settings: Mapping[str, Json] | None = None) -> C
         "select jobforge.put_tenant(%s, %s::jsonb)",
         (tenant_id, encode(dict(settings or {}), "settings")),
         rows.nothing,
+    )
+
+
+def find_tenant(slug: str) -> Call[UUID]:
+    """Raises NotFound."""
+    return Call("select jobforge.find_tenant(%s)", (slug,), rows.value)
+
+
+def list_tenants() -> Call[list[TenantInfo]]:
+    """By slug; tenants without settings have no row."""
+    return Call(
+        """
+        select id, slug, name, timezone, weight, max_running, max_pending, rate_limit, paused_at,
+               created_at
+          from jobforge.list_tenants()
+        """,
+        (),
+        rows.tenants,
     )
 
 

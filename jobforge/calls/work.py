@@ -6,12 +6,14 @@ from uuid import UUID
 
 from jobforge import rows
 from jobforge.calls.call import Call
-from jobforge.calls.document import encode_report, encode_reports, encode_tokens
+from jobforge.calls.document import encode_notes, encode_report, encode_reports, encode_tokens
 from jobforge.errors import Json
 from jobforge.job import (
     BeatStatus,
     ClaimedJob,
     Heartbeat,
+    Note,
+    Noted,
     OutcomeReport,
     Reaped,
     Settled,
@@ -123,6 +125,15 @@ def release_jobs(worker_id: UUID, tokens: Iterable[Token]) -> Call[list[Settled]
         "select job_id, lease, status, state from jobforge.release_jobs(%s, %s::jsonb)",
         (worker_id, encode_tokens(tokens)),
         rows.settled,
+    )
+
+
+def note_jobs(worker_id: UUID, notes: Sequence[Note]) -> Call[list[Noted]]:
+    """Kept in the order given. Data that cannot be sent is put into words."""
+    return Call(
+        "select job_id, lease, status from jobforge.note_jobs(%s, %s::jsonb)",
+        (worker_id, encode_notes(notes)),
+        rows.noted,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from jobforge import __version__, errors
-from jobforge.cli import db, dev
+from jobforge.cli import db, dev, enqueue, jobs, output, psql, run, tenants, worker, workers
 from jobforge.config import masked
 
 app = typer.Typer(
@@ -22,11 +22,18 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
-app.add_typer(db.app, name="db")
 app.command("dev")(dev.dev)
-app.command("psql", context_settings=dev.PSQL_CONTEXT)(dev.psql)
+app.command("worker")(worker.worker)
+app.command("enqueue")(enqueue.enqueue)
+app.command("run")(run.run)
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(tenants.app, name="tenants")
+app.add_typer(workers.app, name="workers")
+app.add_typer(db.app, name="db")
+app.command("psql", context_settings=psql.CONTEXT)(psql.psql)
 
-# The first class that fits decides; 2 is for wrong use and 130 for Ctrl-C, both from typer.
+# The first class that fits decides; 2 is for wrong use, 130 for Ctrl-C and 1 for a reader of our
+# output that went away, all from typer.
 EXIT_CODES: list[tuple[type[errors.JobForgeError], int]] = [
     (errors.Invalid, 2),
     (errors.ConfigError, 2),
@@ -36,6 +43,7 @@ EXIT_CODES: list[tuple[type[errors.JobForgeError], int]] = [
     (errors.Conflict, 5),
     (errors.LeaseLost, 5),
     (errors.QueueFull, 5),
+    (errors.WaitTimeout, 6),
     (errors.Unavailable, 7),
     (errors.JobForgeError, 1),
 ]
@@ -72,7 +80,7 @@ _INTERNAL = "this is a bug in jobforge; --debug before the command shows where"
 def _fail(error: errors.JobForgeError) -> NoReturn:
     if "--debug" in sys.argv:
         raise error
-    message, hint = masked(error.message), masked(error.hint or "")
+    message, hint = _shown(error.message), _shown(error.hint or "")
     if "--json" in sys.argv:
         body = {"code": error.code, "message": message, "hint": hint or None}
         typer.echo(json.dumps({"error": body}), err=True)
@@ -81,3 +89,9 @@ def _fail(error: errors.JobForgeError) -> NoReturn:
         if hint:
             typer.echo(f"hint: {hint}", err=True)
     sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
+
+
+def _shown(text: str) -> str:
+    from jobforge.redact import redact_text
+
+    return output.clean(redact_text(masked(text)))

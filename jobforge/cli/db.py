@@ -7,11 +7,10 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.database import DatabaseUrl, connect, find_url
+from jobforge.cli.options import AsJson
 from jobforge.errors import ConfigError
 
 app = typer.Typer(help="Install, upgrade and check the schema.", no_args_is_help=True)
-
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()

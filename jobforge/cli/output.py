@@ -1,9 +1,13 @@
-"""What commands print: columns for people, tabs for pipes, JSON for programs. Data on stdout."""
+"""What commands print: columns for people, tabs for pipes, JSON for programs. Data on stdout.
+
+Texts of jobs come from anybody, so a control character in them is shown, never sent to a terminal.
+"""
 
 import json
+import re
 import sys
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 
 import typer
 
@@ -11,26 +15,85 @@ from jobforge.errors import Json
 
 Row = Mapping[str, Json]
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_UNITS = [(86400, "d"), (3600, "h"), (60, "m")]
+
+
+def is_terminal() -> bool:
+    """Whether people read what is printed."""
+    return sys.stdout.isatty()
+
 
 def print_rows(rows: Sequence[Row], *, as_json: bool) -> None:
     """A list of things, all with the same fields."""
     if as_json:
         print_json([dict(row) for row in rows])
         return
-    lines = [[_text(value) for value in row.values()] for row in rows]
-    if sys.stdout.isatty() and rows:
-        lines = _aligned([[name.upper() for name in rows[0]], *lines])
+    lines = [[cell(value) for value in row.values()] for row in rows]
+    if is_terminal() and rows:
+        lines = _aligned([[name.upper().replace("_", " ") for name in rows[0]], *lines])
     for line in lines:
-        typer.echo("\t".join(line).rstrip() if not sys.stdout.isatty() else "  ".join(line))
+        typer.echo("\t".join(line).rstrip() if not is_terminal() else "  ".join(line))
+
+
+def print_fields(fields: Row, *, indent: int = 0) -> None:
+    """One thing, a line for each field that it has."""
+    given = {name: value for name, value in fields.items() if value not in (None, [], {}, "")}
+    width = max(map(len, given), default=0)
+    for name, value in given.items():
+        typer.echo(f"{' ' * indent}{name.ljust(width)}  {cell(value)}")
+
+
+def print_ids(ids: Iterable[object]) -> None:
+    for one in ids:
+        typer.echo(str(one))
 
 
 def print_json(value: Json) -> None:
-    typer.echo(json.dumps(value, default=_text, indent=2 if sys.stdout.isatty() else None))
+    typer.echo(json.dumps(value, default=_text, indent=2 if is_terminal() else None))
+
+
+def print_json_line(value: Json) -> None:
+    """One of a stream of values."""
+    typer.echo(json.dumps(value, default=_text))
+
+
+def print_block(text: str, *, indent: int = 0) -> None:
+    """Text of several lines, such as the end of a job's output."""
+    for line in text.splitlines():
+        typer.echo(" " * indent + clean(line.replace("\t", "    ")))
 
 
 def note(text: str) -> None:
     """A remark for people; it must not get into a pipe."""
-    typer.echo(text, err=True)
+    typer.echo(clean(text), err=True)
+
+
+def clean(text: str) -> str:
+    """The text on one line, with its control characters made visible."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def cell(value: Json) -> str:
+    """A value as people read it: times relative on a terminal, structures as JSON."""
+    if isinstance(value, datetime) and is_terminal():
+        return _relative(value, datetime.now(UTC))
+    if isinstance(value, dict | list | bool):
+        return json.dumps(value, default=_text, ensure_ascii=False)
+    return clean(_text(value))
+
+
+def span(duration: timedelta) -> str:
+    """A duration in two figures or so: `0.2 s`, `41 s`, `3 m`."""
+    seconds = duration.total_seconds()
+    for unit, letter in _UNITS:
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {letter}"
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{max(seconds, 0):.1f} s"
+
+
+def _relative(moment: datetime, now: datetime) -> str:
+    return f"{span(now - moment)} ago" if moment <= now else f"in {span(moment - now)}"
 
 
 def _aligned(lines: list[list[str]]) -> list[list[str]]:
@@ -40,5 +103,5 @@ def _aligned(lines: list[list[str]]) -> list[list[str]]:
 
 def _text(value: Json) -> str:
     if isinstance(value, datetime):
-        return value.isoformat(timespec="seconds")
+        return value.astimezone(UTC).isoformat(timespec="milliseconds")
     return "" if value is None else str(value)

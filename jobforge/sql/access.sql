@@ -7,7 +7,8 @@ set local client_min_messages = warning;
 -- Functions run as the engine, whose policy opens all rows; each of them checks the tenant first.
 -- Partition upkeep runs as the owner, because only an owner may attach and drop.
 grant create on schema jobforge to jobforge_engine;
-grant usage on schema jobforge to jobforge_engine, jobforge_client, jobforge_worker, jobforge_admin;
+grant usage on schema jobforge to jobforge_engine, jobforge_client, jobforge_service,
+    jobforge_worker, jobforge_admin;
 do $$
 declare
     v_function record;
@@ -35,19 +36,22 @@ begin
         select * from (values
             ('jobforge_client',
              '{tenant,pre_request,enqueue_job,enqueue_jobs,cancel_job,cancel_jobs,
-                reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,summarize,explain_job}'::text[]),
+                reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,list_notes,summarize,
+                explain_job}'::text[]),
+            ('jobforge_service', '{find_tenant,complete_job}'),
             ('jobforge_worker',
              '{claim_jobs,heartbeat_job,heartbeat_jobs,complete_job,complete_jobs,
-                release_jobs,reap_jobs,register_worker,unregister_worker,put_definition,
-                ensure_partitions,apply_retention,regate_jobs}'),
+                release_jobs,reap_jobs,note_jobs,register_worker,unregister_worker,put_definition,
+                ensure_partitions,apply_retention,regate_jobs,find_tenant}'),
             ('jobforge_admin',
              '{tenant,pre_request,enqueue_job,enqueue_jobs,cancel_job,cancel_jobs,
-                reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,summarize,explain_job,
-                claim_jobs,heartbeat_job,heartbeat_jobs,complete_job,complete_jobs,release_jobs,
-                reap_jobs,register_worker,unregister_worker,put_definition,ensure_partitions,
-                apply_retention,regate_jobs,override_definition,put_tenant,put_queue,pause_queue,
+                reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,list_notes,summarize,
+                explain_job,claim_jobs,heartbeat_job,heartbeat_jobs,complete_job,complete_jobs,
+                release_jobs,reap_jobs,note_jobs,register_worker,unregister_worker,put_definition,
+                ensure_partitions,apply_retention,find_tenant,regate_jobs,
+                override_definition,put_tenant,put_queue,pause_queue,
                 resume_queue,pause_definition,resume_definition,pause_tenant,resume_tenant,
-                list_workers,drain_worker,stop_worker,delete_tenant}')
+                list_tenants,list_workers,drain_worker,stop_worker,delete_tenant}')
         ) as g(role, functions)
     loop
         for v_function in

@@ -9,7 +9,7 @@ from cluster import Clock, Connection
 from integration.seam import A_JOB, TENANT_A, WORKER, Run, report
 
 from jobforge import calls
-from jobforge.errors import LeaseLost, NotFound
+from jobforge.errors import Json, LeaseLost, NotFound
 from jobforge.job import (
     Attempt,
     BeatStatus,
@@ -19,8 +19,10 @@ from jobforge.job import (
     JobFilter,
     JobListing,
     JobRequest,
+    Note,
     Outcome,
     State,
+    TenantInfo,
     WorkerCommand,
     WorkerInfo,
 )
@@ -68,6 +70,7 @@ def test_rows_have_the_columns_of_their_class(conn: Connection) -> None:
     for call, names in [
         (calls.claim_jobs(WORKER, {"default": 1}), list(ClaimedJob._fields)),
         (calls.list_jobs(tenant_id=TENANT_A), [field.name for field in fields(JobListing)]),
+        (calls.list_tenants(), [field.name for field in fields(TenantInfo)]),
         (calls.list_workers(), [field.name for field in fields(WorkerInfo)]),
     ]:
         cursor = conn.execute(call.sql, call.parameters)
@@ -228,6 +231,54 @@ def test_output_and_errors_that_cannot_be_kept_are_put_into_words(run: Run) -> N
     assert (attempt.stdout_tail, attempt.stderr_tail) == ("\ufffd?", "null")
 
 
+def test_notes_of_running_jobs_are_kept_and_read_in_their_order(run: Run) -> None:
+    job, lost = _claim_one(run), _claim_one(run).token._replace(lease=1)
+    notes = [
+        Note(*job.token, "progress", {"done": 1, "total": 2}),
+        Note(*lost, "log", {"message": "too late"}),
+        Note(*job.token, "log", {"level": "info", "message": "hello", "at": job.started_at}),
+        Note(*job.token, "event", {"name": "sent", "data": {"to": "ada"}}),
+    ]
+    answers = run(calls.note_jobs(WORKER, notes))
+    assert {(answer.job_id, answer.is_lost) for answer in answers} == {
+        (job.job_id, False),
+        (lost.job_id, True),
+    }
+    listed = run(calls.list_notes(job.job_id).for_tenant(TENANT_A))
+    assert [(note.kind, note.actor) for note in listed] == [
+        ("progress", None),
+        ("log", None),
+        ("event", None),
+    ]
+    assert listed[2].data == {"name": "sent", "data": {"to": "ada"}, "lease": job.lease}
+    assert job.started_at <= listed[0].at < listed[1].at
+    assert run(calls.list_notes(lost.job_id).for_tenant(TENANT_A)) == []
+    with pytest.raises(NotFound):
+        run(calls.list_notes(uuid4()).for_tenant(TENANT_A))
+
+
+def test_notes_are_read_in_pages_and_by_kind(run: Run) -> None:
+    job = _claim_one(run)
+    kinds = ["log", "progress", "log"]
+    run(calls.note_jobs(WORKER, [Note(*job.token, kind, {}) for kind in kinds]))
+    [first] = run(calls.list_notes(job.job_id, limit=1).for_tenant(TENANT_A))
+    rest = run(calls.list_notes(job.job_id, after=first.at).for_tenant(TENANT_A))
+    assert [note.kind for note in [first, *rest]] == kinds
+    logs = run(calls.list_notes(job.job_id, kinds=["log"]).for_tenant(TENANT_A))
+    assert len(logs) == 2
+
+
+def test_notes_that_cannot_be_kept_are_put_into_words_and_others_stay_as_they_are(
+    run: Run,
+) -> None:
+    job, tenant = _claim_one(run), str(TENANT_A)
+    said: list[Json] = [{"mean": float("nan"), "text": "\0"}, {"tenant": TENANT_A}]
+    run(calls.note_jobs(WORKER, [Note(*job.token, "log", data) for data in said]))
+    bad, good = run(calls.list_notes(job.job_id).for_tenant(TENANT_A))
+    assert bad.data == {"mean": "<float>", "text": "\ufffd", "lease": job.lease}
+    assert good.data == {"tenant": tenant, "lease": job.lease}
+
+
 def test_released_jobs_are_queued_again(run: Run) -> None:
     job = _claim_one(run)
     [settled] = run(calls.release_jobs(WORKER, [job.token]))
@@ -361,6 +412,32 @@ def test_queues_definitions_and_tenants_are_limited_and_paused(run: Run) -> None
         run(resume)
     [claimed] = _claim(run)
     assert claimed.timeout_s == 5
+
+
+def test_a_tenant_is_found_by_its_slug(run: Run) -> None:
+    run(calls.put_tenant(TENANT_A, {"slug": "acme"}))
+    assert run(calls.find_tenant("acme")) == TENANT_A
+    with pytest.raises(NotFound):
+        run(calls.find_tenant("globex"))
+
+
+def test_tenants_with_settings_are_listed(run: Run) -> None:
+    run(calls.put_tenant(TENANT_A, {"slug": "acme", "weight": 2, "max_pending": 9}))
+    run(calls.pause_tenant(TENANT_A))
+    [tenant] = run(calls.list_tenants())
+    assert (tenant.id, tenant.slug, tenant.name) == (TENANT_A, "acme", None)
+    assert (tenant.timezone, tenant.weight, tenant.max_pending) == ("UTC", 2, 9)
+    assert tenant.paused_at
+
+
+def test_a_job_that_ended_is_followed_by_its_hooks(run: Run) -> None:
+    run(calls.put_definition("mail", 1, {"hooks": True}))
+    run(calls.put_definition("mail:hooks", 1))
+    job = _claim_one(run)
+    run(calls.complete_jobs(WORKER, [report(job, result="sent")]))
+    [follower] = _claim(run)
+    assert (follower.definition, follower.payload["job_id"]) == ("mail:hooks", str(job.job_id))
+    assert (follower.payload["state"], follower.payload["result"]) == ("succeeded", "sent")
 
 
 def test_maintenance_answers_what_it_did(run: Run, clock: Clock) -> None:

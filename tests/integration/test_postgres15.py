@@ -123,6 +123,8 @@ def _settings(engine: Engine) -> None:
     engine.call("override_definition", key="job", overrides={"timeout_s": 60})
     engine.call("put_tenant", tenant_id=TENANT_A, settings={"slug": "acme", "max_pending": 1000})
     engine.call("put_queue", queue="limited", settings={"max_running": 1, "rate_limit": 5})
+    assert engine.call("find_tenant", slug="acme") == TENANT_A
+    assert [row["slug"] for row in engine.call("list_tenants")] == ["acme"]
     assert engine.call("tenant") is None
     engine.call("pre_request")
 
@@ -163,6 +165,10 @@ def _leases(engine: Engine) -> None:
     beats = engine.call("heartbeat_jobs", worker_id=engine.worker, jobs=Jsonb([token(row)]))
     assert [beat["status"] for beat in beats] == ["ok", "unknown"]
     assert engine.call("heartbeat_job", **held, lease=row["lease"]) == "ok"
+    note = token(row) | {"kind": "progress", "data": {"done": 1}}
+    [noted] = engine.call("note_jobs", worker_id=engine.worker, notes=Jsonb([note]))
+    assert noted["status"] == "ok"
+    assert [n["kind"] for n in engine.of("list_notes", row["job_id"])] == ["progress"]
     assert engine.of("cancel_job", row["job_id"], reason="enough") == "canceling"
     assert engine.call("heartbeat_job", **held, lease=row["lease"]) == "cancel"
     canceled = {"outcome": "canceled"}

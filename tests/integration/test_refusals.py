@@ -188,12 +188,21 @@ def test_a_url_that_is_none_is_a_wrong_setting(url: str) -> None:
         db.Database(url)
 
 
-async def test_a_lost_connection_is_unavailable_and_the_pool_mends_itself(
+async def test_a_connection_that_was_cut_while_idle_is_replaced_unseen(
     pool: db.Database, conn: Connection
 ) -> None:
+    await pool.run(calls.list_jobs().for_tenant(TENANT_A))
     _kill_backends(conn, "client_login")
-    with pytest.raises(Unavailable):
-        await pool.run(calls.list_jobs().for_tenant(TENANT_A))
+    assert await pool.run(calls.list_jobs().for_tenant(TENANT_A)) == []
+
+
+async def test_a_connection_that_is_cut_in_use_is_unavailable_and_the_pool_mends_itself(
+    pool: db.Database, conn: Connection
+) -> None:
+    async with pool.connection() as own:
+        _kill_backends(conn, "client_login")
+        with pytest.raises(Unavailable):
+            await db.arun(own, calls.list_jobs().for_tenant(TENANT_A))
     assert await pool.run(calls.list_jobs().for_tenant(TENANT_A)) == []
 
 

@@ -199,6 +199,11 @@ def _outcomes(a: Planted, b: Planted) -> Values:
     return Values("[]", tuple(json.dumps([outcome]) for outcome in outcomes))
 
 
+def _notes(a: Planted, b: Planted) -> Values:
+    said = {"kind": "log", "data": {"message": "heard"}}
+    return Values("[]", tuple(json.dumps([token | said]) for token in _tokens(a, b)))
+
+
 def _tokens(a: Planted, b: Planted) -> list[Json]:
     """Leases of b's, also under a's name, and ended ones: a repeated completion answers ok."""
     tokens = [b.token(state) for state in b.leases]
@@ -226,6 +231,8 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_jobs jsonb": _jobs,
     "p_outcomes jsonb": _outcomes,
     "p_outcome jsonb": _outcome,
+    "p_notes jsonb": _notes,
+    "p_slug text": lambda a, b: Values(a.word, (b.word,)),
     "p_payload jsonb": lambda _a, b: Values("{}", (json.dumps({"secret": f"{b.word}-payload"}),)),
     "p_changes jsonb": lambda _a, b: Values('{"priority": 1}', (json.dumps({"queue": b.queue}),)),
     "p_queues text[]": lambda a, b: Values(f"{{{a.queue}}}", (f"{{{b.queue}}}",)),
@@ -237,6 +244,8 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_definition text": _own("planted", "planted@1", "unknown"),
     "p_reason text": _own(None, "because"),
     "p_run_at timestamp with time zone": _own("now", "tomorrow"),
+    "p_after timestamp with time zone": _own(None, "yesterday", "-infinity"),
+    "p_kinds text[]": _own(None, "{log}", "{}"),
     "p_attempts integer": _own("3", "0"),
     "p_limit integer": _own("10", "0", "200"),
     "p_rate double precision": _own("1"),

@@ -36,8 +36,10 @@ CONFINED = {
     "claim_jobs",
     "complete_job",
     "complete_jobs",
+    "find_tenant",
     "heartbeat_job",
     "heartbeat_jobs",
+    "note_jobs",
     "reap_jobs",
     "release_jobs",
 }
@@ -225,8 +227,9 @@ def _judged(session: Session, function: Function, arguments: Arguments) -> list[
 def _is_trusted(session: Session, arguments: Arguments) -> bool:
     """A trusted back end without a setting acts for whom it names: naming b is no attack."""
     is_service = session.attacker.login == "service_login"
-    named = arguments.get("p_tenant_id")
-    return is_service and not _has_tenant(session) and named == str(session.world.b.tenant)
+    b = session.world.b
+    names_b = arguments.get("p_tenant_id") == str(b.tenant) or arguments.get("p_slug") == b.word
+    return is_service and not _has_tenant(session) and names_b
 
 
 def _due_code(session: Session, function: Function, arguments: Arguments) -> str | None:

@@ -11,7 +11,17 @@ from uuid import UUID
 from cluster import Connection
 from psycopg import sql
 from sql.audit import INSTALLATION
-from sql.engine import Json, Row, call, claim, complete, definition, enqueue_one, new_worker
+from sql.engine import (
+    Json,
+    Row,
+    call,
+    claim,
+    complete,
+    definition,
+    enqueue_one,
+    new_worker,
+    note,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +159,9 @@ class _Growing:
 
 
 def _running(growing: _Growing) -> None:
-    growing.run("running")
+    jobs = growing.run("running")
+    for kind in ("progress", "log", "event"):
+        note(growing.conn, growing.worker, jobs, kind, message=f"{growing.word}-note")
 
 
 def _canceling(growing: _Growing) -> None:

@@ -121,6 +121,14 @@ def release(conn: Connection, worker: UUID, jobs: Sequence[Row]) -> list[Row]:
     return call(conn, "release_jobs", worker_id=worker, jobs=Jsonb([token(job) for job in jobs]))
 
 
+def note(
+    conn: Connection, worker: UUID, jobs: Sequence[Row], kind: str = "log", **data: Json
+) -> list[Row]:
+    """Says the same of claimed jobs."""
+    notes = [token(job) | {"kind": kind, "data": data} for job in jobs]
+    return call(conn, "note_jobs", worker_id=worker, notes=Jsonb(notes))
+
+
 def reap(conn: Connection, limit: int = 500) -> list[Row]:
     return call(conn, "reap_jobs", limit=limit)
 

@@ -12,6 +12,7 @@ from sql.engine import (
     enqueue,
     heartbeat,
     job_of,
+    note,
     reap,
 )
 
@@ -67,6 +68,14 @@ def record(conn: Connection, job: Row) -> tuple[Row, list[Row]]:
     return job_of(conn, *key), attempts_of(conn, *key)
 
 
+def notes_of(conn: Connection, tenant: UUID, job: UUID) -> list[Row]:
+    """What was said of a job and done to it, oldest first."""
+    return conn.execute(
+        "select * from jobforge.job_events where tenant_id = %s and job_id = %s order by at",
+        [tenant, job],
+    ).fetchall()
+
+
 def check_a_late_settlement(conn: Connection, worker: UUID, job: Row, outcome: str) -> None:
     before = record(conn, job)
     assert settle(conn, worker, job, outcome) == ["lost"]
@@ -81,3 +90,12 @@ def check_a_late_heartbeat(conn: Connection, clock: Clock, worker: UUID) -> None
     clock.travel(seconds=5)
     assert heartbeat(conn, worker, [job])[0]["status"] == "lost"
     assert record(conn, job) == before
+
+
+def check_a_late_note(conn: Connection, worker: UUID, job: Row) -> None:
+    key = job["tenant_id"], job["job_id"]
+    before = notes_of(conn, *key)
+    [answer] = note(conn, worker, [job], message="too late")
+    assert (answer["job_id"], answer["lease"]) == (job["job_id"], job["lease"])
+    assert answer["status"] == "lost"
+    assert notes_of(conn, *key) == before

@@ -115,6 +115,18 @@ def test_a_wrong_field_is_refused_by_name(conn: Connection, field: str, value: A
 
 
 @pytest.mark.parametrize(
+    ("field", "value"), FIELDS, ids=[f"{f}={str(v)[:20]!r}" for f, v in FIELDS]
+)
+def test_a_wrong_field_of_a_single_job_is_refused_by_name(
+    conn: Connection, field: str, value: Any
+) -> None:
+    tenant = uuid4()
+    with refused("JF002", field=field):
+        call(conn, "enqueue_job", definition="test", options={field: value}, tenant_id=tenant)
+    assert count(conn, "jobs", tenant) == count(conn, "idempotency_keys", tenant) == 0
+
+
+@pytest.mark.parametrize(
     "name", [None, "", "a b", "@1", "test@0", "test@x", "test@", "t" * 201, 5, "test@1@2", "drop;"]
 )
 def test_a_definition_that_cannot_be_a_name_is_refused(conn: Connection, name: Any) -> None:
@@ -157,6 +169,7 @@ def test_elements_that_are_no_objects_are_refused(conn: Connection, element: Any
 
 WORKER = new_worker()
 TOKEN = {"tenant_id": str(TENANT_A), "job_id": str(WORKER), "lease": 1}
+NOTE = TOKEN | {"kind": "log", "data": {}}
 
 CALLS: list[tuple[str, dict[str, Any]]] = [
     ("claim_jobs", {"worker_id": None, "queues": ["q"], "limits": [1]}),
@@ -186,6 +199,22 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("complete_jobs", {"worker_id": WORKER, "outcomes": Jsonb([TOKEN] * 5001)}),
     ("release_jobs", {"worker_id": WORKER, "jobs": Jsonb({})}),
     ("release_jobs", {"worker_id": WORKER, "jobs": Jsonb([1])}),
+    ("note_jobs", {"worker_id": None, "notes": Jsonb([])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": None}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb({})}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([1])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([[NOTE]])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([NOTE | {"lease": "x"}])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([TOKEN | {"data": {}}])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([NOTE | {"kind": None}])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([NOTE | {"kind": "canceled"}])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([NOTE | {"kind": "Log"}])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([NOTE | {"kind": ["log"]}])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([TOKEN | {"kind": "log"}])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([NOTE | {"data": None}])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([NOTE | {"data": "text"}])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([NOTE | {"data": []}])}),
+    ("note_jobs", {"worker_id": WORKER, "notes": Jsonb([NOTE] * 5001)}),
     ("register_worker", {"worker_id": None, "queues": ["q"], "slots": 1}),
     ("register_worker", {"worker_id": WORKER, "queues": [], "slots": 1}),
     ("register_worker", {"worker_id": WORKER, "queues": ["q"], "slots": 0}),
@@ -213,6 +242,9 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("reschedule_job", {"job_id": WORKER, "run_at": "2999-01-01Z", "tenant_id": TENANT_A}),
     ("list_jobs", {"limit": 0, "tenant_id": TENANT_A}),
     ("list_jobs", {"limit": 201, "tenant_id": TENANT_A}),
+    ("list_notes", {"job_id": WORKER, "limit": 0, "tenant_id": TENANT_A}),
+    ("list_notes", {"job_id": WORKER, "limit": 1001, "tenant_id": TENANT_A}),
+    ("list_notes", {"job_id": WORKER, "limit": None, "tenant_id": TENANT_A}),
     ("put_definition", {"key": None, "version": 1}),
     ("put_definition", {"key": "a b", "version": 1}),
     ("put_definition", {"key": "a", "version": 0}),
@@ -225,8 +257,10 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("put_definition", {"key": "a", "version": 1, "settings": {"max_running": 0}}),
     ("put_definition", {"key": "a", "version": 1, "settings": {"rate_limit": -1}}),
     ("put_definition", {"key": "a", "version": 1, "settings": {"is_active": "maybe"}}),
+    ("put_definition", {"key": "a", "version": 1, "settings": {"hooks": "maybe"}}),
     ("put_definition", {"key": "a", "version": 1, "settings": {"queue": "a b"}}),
     ("override_definition", {"key": "test", "overrides": {"queue": "x"}}),
+    ("override_definition", {"key": "test", "overrides": {"hooks": False}}),
     ("override_definition", {"key": "test", "overrides": {"max_attempts": 0}}),
     ("put_tenant", {"tenant_id": None}),
     ("put_tenant", {"tenant_id": TENANT_A, "settings": {"weight": 0}}),
@@ -266,7 +300,11 @@ MISSING: list[tuple[str, dict[str, Any]]] = [
     ("retry_job", {"job_id": WORKER, "tenant_id": TENANT_A}),
     ("get_job", {"job_id": WORKER, "tenant_id": TENANT_A}),
     ("explain_job", {"job_id": WORKER, "tenant_id": TENANT_A}),
+    ("list_notes", {"job_id": WORKER, "tenant_id": TENANT_A}),
     ("cancel_job", {"job_id": None, "tenant_id": TENANT_A}),
+    ("list_notes", {"job_id": None, "tenant_id": TENANT_A}),
+    ("find_tenant", {"slug": "absent"}),
+    ("find_tenant", {"slug": None}),
     ("drain_worker", {"worker_id": WORKER}),
     ("stop_worker", {"worker_id": WORKER}),
     ("pause_definition", {"key": "absent"}),

@@ -12,9 +12,20 @@ from cluster import Clock, Connect, Connection
 from sql.claiming import claim
 from sql.contest import World, scripts
 from sql.engine import definition, new_worker
+from sql.following import (
+    check_a_discarded_job_is_not_followed_again,
+    check_a_retry_is_not_followed,
+    with_hooks,
+)
 from sql.interleave import Action, Interleaver, Script, interleavings
 from sql.mutation import mutate
-from sql.settling import check_a_late_heartbeat, check_a_late_settlement, held, reaped
+from sql.settling import (
+    check_a_late_heartbeat,
+    check_a_late_note,
+    check_a_late_settlement,
+    held,
+    reaped,
+)
 
 
 @pytest.fixture
@@ -69,6 +80,40 @@ def test_without_its_lease_guard_a_late_heartbeat_extends_another_lease(
     mutate(conn, "heartbeat_jobs", "and j.lease = t.lease", "")
     with pytest.raises(AssertionError):
         check_a_late_heartbeat(conn, clock, worker)
+
+
+def test_without_its_lease_guard_a_late_note_is_kept(
+    conn: Connection, clock: Clock, worker: UUID
+) -> None:
+    mutate(conn, "note_jobs", "and j.lease = t.lease", "")
+    job = reaped(conn, clock, worker)
+    claim(conn, worker)
+    with pytest.raises(AssertionError):
+        check_a_late_note(conn, worker, job)
+
+
+def test_without_its_worker_guard_anybody_notes_a_job(conn: Connection, worker: UUID) -> None:
+    mutate(conn, "note_jobs", "and j.worker_id = p_worker_id", "")
+    with pytest.raises(AssertionError):
+        check_a_late_note(conn, new_worker(), held(conn, worker))
+
+
+def test_without_a_look_at_its_state_a_failure_that_is_retried_is_followed(
+    conn: Connection,
+) -> None:
+    mutate(conn, "settle_unfinished_jobs", "or s.state <> 'dead'", "")
+    with_hooks(conn)
+    with pytest.raises(AssertionError):
+        check_a_retry_is_not_followed(conn)
+
+
+def test_without_a_look_at_its_state_a_dead_job_is_followed_again_when_it_is_discarded(
+    conn: Connection,
+) -> None:
+    mutate(conn, "cancel_rows", "or e.state = 'dead'", "")
+    with_hooks(conn)
+    with pytest.raises(AssertionError):
+        check_a_discarded_job_is_not_followed_again(conn)
 
 
 def test_without_the_lock_of_its_group_two_claims_exceed_a_cap(

@@ -67,6 +67,20 @@ def test_two_tenants_cannot_have_one_slug(conn: Connection) -> None:
     assert conn.execute("select from jobforge.tenants").rowcount == 1
 
 
+def test_tenants_with_settings_are_listed_by_slug(conn: Connection) -> None:
+    definition(conn)
+    enqueue_one(conn, UUID(int=7))
+    put_tenant(conn, TENANT_A, slug="zoo", weight=3)
+    put_tenant(conn, TENANT_B, slug="acme", max_pending=9)
+    call(conn, "pause_tenant", tenant_id=TENANT_B)
+    rows = call(conn, "list_tenants")
+    assert [(row["id"], row["weight"], row["max_pending"]) for row in rows] == [
+        (TENANT_B, 1, 9),
+        (TENANT_A, 3, None),
+    ]
+    assert [row["paused_at"] is None for row in rows] == [False, True]
+
+
 def test_a_pause_outlives_a_change_of_settings(conn: Connection) -> None:
     call(conn, "pause_tenant", tenant_id=TENANT_A)
     put_tenant(conn, weight=5)

@@ -17,9 +17,11 @@ from sql.engine import (
     call,
     claim,
     complete,
+    definition,
     enqueue,
     heartbeat,
     new_worker,
+    note,
     reap,
 )
 from sql.plans import Plan, Recorder, Step, rows_read
@@ -84,6 +86,18 @@ def _complete_twice(conn: Connection, jobs: list[Row]) -> None:
     assert {row["status"] for row in complete(conn, WORKER, jobs)} == {"ok"}
 
 
+def _hooked(conn: Connection) -> list[Row]:
+    """Ten running jobs that will be followed by their hooks."""
+    definition(conn, "planned:hooks", queue="hooks")
+    jobs = _held(conn)
+    conn.execute("update jobforge.jobs set flags = 1 where id = any(%s)", [_ids(jobs)])
+    return jobs
+
+
+def _ids(jobs: list[Row]) -> list[UUID]:
+    return [job["job_id"] for job in jobs]
+
+
 def _enqueuing(**options: Json) -> Callable[..., object]:
     return lambda conn, _: enqueue(conn, LARGE, 10, definition="planned", **options)
 
@@ -117,6 +131,10 @@ ACTS = [
     Act("fail", TOKEN, _held, _completing("failed", error={"type": "E"})),
     Act("release", TOKEN, _held, _completing("released")),
     Act("heartbeat", TOKEN, _held, lambda conn, jobs: heartbeat(conn, WORKER, jobs)),
+    Act("complete with hooks", TOKEN | {"jobs_ready"}, _hooked, _completing("succeeded")),
+    Act("fail with hooks", TOKEN | {"jobs_ready"}, _hooked, _completing("failed", final=True)),
+    Act("note", TOKEN, _held, lambda conn, jobs: note(conn, WORKER, jobs, message="hello")),
+    Act("list notes", WHOLE, _one("running"), _calling("list_notes")),
     Act("reap", TOKEN | {"jobs_leased", "jobs_expiring"}, _nothing, lambda conn, _: reap(conn)),
     Act("enqueue", {"jobs_ready"}, _nothing, _enqueuing()),
     Act("enqueue with a key", KEYED, _nothing, _enqueuing(key="k")),

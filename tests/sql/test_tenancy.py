@@ -18,7 +18,19 @@ from sql.attack import (
     attack_function,
     attack_functions,
 )
-from sql.engine import TENANT_A, TENANT_B, as_tenant, call, claim, enqueue, new_worker, refused
+from sql.engine import (
+    TENANT_A,
+    TENANT_B,
+    as_tenant,
+    call,
+    call_for_value,
+    claim,
+    complete,
+    enqueue,
+    enqueue_one,
+    new_worker,
+    refused,
+)
 from sql.relations import HIDDEN, attack_relations, relations
 
 from jobforge.embedded import Server
@@ -26,6 +38,7 @@ from jobforge.embedded import Server
 CLIENT = Attacker("client_login", Tenancy.OWN)
 NOBODYS = Attacker("client_login", Tenancy.NEVER)
 WORKER = Attacker("worker_login", Tenancy.OWN)
+SERVICE = Attacker("service_login", Tenancy.OWN)
 
 INVALID_TEXT = "22P02"
 
@@ -104,10 +117,17 @@ FORGOTTEN = [
     Forgotten("complete_jobs", "h.tenant_id = v_tenant", "true", WORKER),
     Forgotten("expired_rows", "j.tenant_id = v_tenant", "true", WORKER, through="reap_jobs"),
     Forgotten("heartbeat_jobs", "j.tenant_id = v_tenant", "true", WORKER),
+    Forgotten("note_jobs", "j.tenant_id = v_tenant", "true", WORKER),
+    Forgotten("list_notes", "n.tenant_id = v_tenant and ", ""),
+    Forgotten("list_notes", "a.tenant_id = v_tenant and ", ""),
+    Forgotten("find_tenant", "t.id = v_tenant", "true", WORKER),
+    Forgotten("find_tenant", "t.id = v_tenant", "true", SERVICE),
 ]
 
 
-@pytest.mark.parametrize("forgotten", FORGOTTEN, ids=lambda f: f"{f.function}: {f.comparison}")
+@pytest.mark.parametrize(
+    "forgotten", FORGOTTEN, ids=lambda f: f"{f.function}: {f.comparison} by {f.attacker}"
+)
 def test_the_attack_finds_a_forgotten_tenant(calm_world: World, forgotten: Forgotten) -> None:
     with _rewritten(calm_world.conn, forgotten):
         found = attack_function(
@@ -239,6 +259,55 @@ def test_a_worker_confined_to_a_tenant_may_not_name_another(connect: Connect) ->
     worker = connect("worker_login")
     with refused("JF006"), as_tenant(worker, TENANT_A):
         claim(worker, new_worker(), tenants=[TENANT_B])
+
+
+def test_a_back_end_completes_a_job_in_the_transaction_of_its_work(
+    conn: Connection, connect: Connect
+) -> None:
+    call(conn, "put_definition", key="test", version=1)
+    job, worker = enqueue_one(conn), new_worker()
+    [held] = claim(conn, worker)
+    service = connect("service_login")
+    with service.transaction():
+        service.execute("create temporary table work as select 'done' as what")
+        state = call_for_value(
+            service,
+            "complete_job",
+            tenant_id=TENANT_A,
+            job_id=job,
+            worker_id=worker,
+            lease=held["lease"],
+        )
+    assert state == "succeeded"
+    with refused(DENIED):
+        complete(connect("client_login"), worker, [held])
+
+
+def test_a_back_end_and_a_worker_find_a_tenant_by_its_slug_and_a_client_does_not(
+    conn: Connection, connect: Connect
+) -> None:
+    call(conn, "put_tenant", tenant_id=TENANT_A, settings={"slug": "acme"})
+    for login in ("service_login", "worker_login", "admin_login"):
+        assert call_for_value(connect(login), "find_tenant", slug="acme") == TENANT_A
+    with refused(DENIED):
+        call(connect("client_login"), "find_tenant", slug="acme")
+
+
+def test_a_slug_that_nobody_has_is_not_found(conn: Connection) -> None:
+    call(conn, "put_tenant", tenant_id=TENANT_A, settings={"slug": "acme"})
+    for slug in ("ACME", "acm", "", None):
+        with refused("JF004", slug=slug):
+            call(conn, "find_tenant", slug=slug)
+
+
+def test_within_a_tenant_only_its_own_slug_is_found(conn: Connection, connect: Connect) -> None:
+    for tenant, slug in ((TENANT_A, "acme"), (TENANT_B, "globex")):
+        call(conn, "put_tenant", tenant_id=tenant, settings={"slug": slug})
+    service = connect("service_login")
+    with as_tenant(service, TENANT_A):
+        assert call_for_value(service, "find_tenant", slug="acme") == TENANT_A
+    with refused("JF004"), as_tenant(service, TENANT_A):
+        call(service, "find_tenant", slug="globex")
 
 
 def test_notifications_carry_nothing(world: World, connect: Connect) -> None:

@@ -147,6 +147,19 @@ def test_a_revived_job_wakes_its_queue(
     assert heard() == [("jobforge:default", "")]
 
 
+def test_the_hooks_of_a_job_that_ended_wake_their_queue(
+    conn: Connection, heard: Callable[[], list[tuple[str, str]]]
+) -> None:
+    definition(conn, hooks=True)
+    definition(conn, "test:hooks", queue="mail")
+    enqueue_one(conn)
+    worker = new_worker()
+    held = claim(conn, worker)
+    heard()
+    complete(conn, worker, held)
+    assert heard() == [("jobforge:mail", "")]
+
+
 def test_canceling_a_running_job_tells_its_worker(conn: Connection, connect: Connect) -> None:
     definition(conn)
     job, worker, listener = enqueue_one(conn), new_worker(), connect()

@@ -1,10 +1,12 @@
 """Where a setting comes from."""
 
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jobforge.config import Config, load, masked
+from jobforge.config import Config, load, masked, wants_colour
 from jobforge.errors import ConfigError
 
 
@@ -78,3 +80,193 @@ def test_a_wrong_file_is_refused_and_the_field_named(
 )
 def test_a_password_is_never_shown(text: str, hidden: str) -> None:
     assert masked(text) == hidden
+
+
+def _from_file(folder: Path, text: str) -> Config:
+    (folder / "jobforge.toml").write_text(text)
+    return load(environ={}, folder=folder)
+
+
+def _from_variable(folder: Path, name: str, value: str) -> Any:
+    return getattr(load(environ={f"JOBFORGE_{name.upper()}": value}, folder=folder), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("listen_url", "postgresql://db", "postgresql://db"),
+        ("behind_pooler", "yes", True),
+        ("behind_pooler", "0", False),
+        ("tenant", "acme", "acme"),
+        ("app", "app.py:jf", "app.py:jf"),
+        ("queues", "mail:10, default:4", {"mail": 10, "default": 4}),
+        ("queues", "mail,a:b:3,c:d", {"mail": None, "a:b": 3, "c:d": None}),
+        ("concurrency", "8", 8),
+        ("processes", "4", 4),
+        ("lease_s", "60", 60),
+        ("heartbeat_s", "2.5", 2.5),
+        ("poll_s", "0.5", 0.5),
+        ("drain_s", "0", 0),
+        ("log_level", "DEBUG", "debug"),
+        ("log_format", "json", "json"),
+        ("secrets_dir", "/run/secrets", Path("/run/secrets")),
+        ("job_environment", "AWS_REGION, TZ,", ("AWS_REGION", "TZ")),
+        ("allowed_commands", "thumbnail", ("thumbnail",)),
+    ],
+)
+def test_a_variable_is_read_as_what_it_stands_for(
+    tmp_path: Path, name: str, text: str, value: Any
+) -> None:
+    assert _from_variable(tmp_path, name, text) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("behind_pooler", "true", True),
+        ("queues", '"mail:10"', {"mail": 10}),
+        ("queues", '["mail:10", "default"]', {"mail": 10, "default": None}),
+        ("processes", "4", 4),
+        ("lease_s", "60", 60),
+        ("poll_s", "0.5", 0.5),
+        ("job_environment", '["AWS_REGION", "TZ"]', ("AWS_REGION", "TZ")),
+        (
+            "commands",
+            '{ thumbnail = { argv = ["convert"] } }',
+            {"thumbnail": {"argv": ["convert"]}},
+        ),
+    ],
+)
+def test_the_file_may_use_the_types_of_toml(
+    tmp_path: Path, name: str, text: str, value: Any
+) -> None:
+    assert getattr(_from_file(tmp_path, f"{name} = {text}"), name) == value
+
+
+def test_commands_are_tables_of_the_file(tmp_path: Path) -> None:
+    config = _from_file(tmp_path, '[commands.thumbnail]\nargv = ["convert", "{source}"]')
+    assert config.commands == {"thumbnail": {"argv": ["convert", "{source}"]}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("behind_pooler", "perhaps"),
+        ("queues", "mail:0"),
+        ("queues", "mail:x y"),
+        ("queues", "mail:1,mail:2"),
+        ("queues", "mail:999999999"),
+        ("concurrency", "0"),
+        ("processes", "1.5"),
+        ("processes", "257"),
+        ("processes", "two"),
+        ("lease_s", "0"),
+        ("lease_s", "nan"),
+        ("lease_s", "inf"),
+        ("poll_s", "-1"),
+        ("log_level", "loud"),
+        ("log_format", "xml"),
+        ("job_environment", "A=B"),
+        ("allowed_commands", "rm -rf"),
+        ("commands", "thumbnail"),
+        ("heartbeat_s", "20"),
+    ],
+)
+def test_a_wrong_value_is_refused_and_the_field_named(tmp_path: Path, name: str, text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _from_variable(tmp_path, name, text)
+    assert caught.value.field == name
+
+
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("behind_pooler = 1", "behind_pooler"),
+        ("processes = true", "processes"),
+        ("lease_s = true", "lease_s"),
+        ("lease_s = []", "lease_s"),
+        ("queues = 3", "queues"),
+        ("queues = [3]", "queues"),
+        ("[queues]\nmail = 3", "queues"),
+        ("tenant = 3", "tenant"),
+        ("commands = ['x']", "commands"),
+        ("[commands]\nthumbnail = 'x'", "commands"),
+        ("database_url_file = 3", "database_url_file"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(tmp_path: Path, text: str, field: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _from_file(tmp_path, text)
+    assert caught.value.field == field
+
+
+def test_the_hint_tells_where_a_wrong_value_comes_from(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _from_variable(tmp_path, "processes", "two")
+    assert "JOBFORGE_PROCESSES" in (caught.value.hint or "")
+
+
+def test_a_name_with_a_slip_is_answered_with_the_right_one(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _from_file(tmp_path, "databse_url = 'x'")
+    assert caught.value.hint == "did you mean database_url?"
+
+
+def test_a_name_like_none_of_ours_is_answered_with_all_of_them(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _from_file(tmp_path, "xyzzy = 'x'")
+    assert all(field.name in (caught.value.hint or "") for field in fields(Config))
+
+
+def test_the_url_may_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("postgresql://ada:secret@db\n")
+    environ = {"JOBFORGE_DATABASE_URL_FILE": str(tmp_path / "url")}
+    assert load(environ=environ, folder=tmp_path).database_url == "postgresql://ada:secret@db"
+
+
+def test_a_flag_wins_over_a_variable_that_names_a_file(tmp_path: Path) -> None:
+    environ = {"JOBFORGE_DATABASE_URL_FILE": str(tmp_path / "none")}
+    (tmp_path / "none").write_text("file")
+    config = load(flags={"database_url": "flag"}, environ=environ, folder=tmp_path)
+    assert config.database_url == "flag"
+
+
+def test_a_variable_that_names_a_file_wins_over_the_settings_file(tmp_path: Path) -> None:
+    (tmp_path / "url").write_text("variable")
+    (tmp_path / "jobforge.toml").write_text("database_url = 'file'")
+    environ = {"JOBFORGE_DATABASE_URL_FILE": str(tmp_path / "url")}
+    assert load(environ=environ, folder=tmp_path).database_url == "variable"
+
+
+def test_a_url_and_a_file_of_it_in_one_place_are_refused(tmp_path: Path) -> None:
+    environ = {"JOBFORGE_DATABASE_URL": "x", "JOBFORGE_DATABASE_URL_FILE": "y"}
+    with pytest.raises(ConfigError) as caught:
+        load(environ=environ, folder=tmp_path)
+    assert caught.value.field == "database_url_file"
+
+
+def test_a_file_of_a_url_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file") as caught:
+        load(environ={"JOBFORGE_LISTEN_URL_FILE": str(tmp_path / "none")}, folder=tmp_path)
+    assert caught.value.field == "listen_url_file"
+
+
+def test_the_settings_can_be_printed_without_giving_a_password_away() -> None:
+    config = Config(database_url="hunter2", listen_url="hunter2", test_database_url="hunter2")
+    assert "hunter2" not in repr(config)
+
+
+def test_the_documentation_lists_every_setting() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    missing = [field.name for field in fields(Config) if f"`{field.name}`" not in page]
+    assert missing == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "wanted"),
+    [({}, True), ({"NO_COLOR": "1"}, False), ({"NO_COLOR": ""}, True), ({"TERM": "dumb"}, False)],
+)
+def test_colours_are_left_out_when_the_environment_says_so(
+    environ: dict[str, str], *, wanted: bool
+) -> None:
+    assert wants_colour(environ) == wanted

@@ -30,6 +30,7 @@ begin
            rate_period_per_key_s = coalesce(s.rate_period_per_key_s, 1),
            rate_burst_per_key = s.rate_burst_per_key,
            is_active = coalesce(s.is_active, true),
+           hooks = coalesce(s.hooks, false),
            updated_at = jobforge.now()
       from jobforge.definitions as o
      cross join lateral jsonb_to_record(o.registered || o.overrides || v_limits) as s(
@@ -37,7 +38,8 @@ begin
            max_attempts integer, backoff_base_s double precision, backoff_cap_s double precision,
            max_running integer, max_running_per_key integer, rate_limit integer,
            rate_period_s double precision, rate_burst integer, rate_limit_per_key integer,
-           rate_period_per_key_s double precision, rate_burst_per_key integer, is_active boolean)
+           rate_period_per_key_s double precision, rate_burst_per_key integer, is_active boolean,
+           hooks boolean)
      where d.key = p_key and o.key = d.key and o.version = d.version;
     perform jobforge.regate_running('definition', null, null, p_key);
 exception

@@ -11,19 +11,31 @@ begin
         delete from jobforge.jobs as j
          where j.ctid = any (p_rows) and j.state in ('scheduled', 'blocked', 'queued', 'dead')
         returning j.*
+    ), moved as (
+        insert into jobforge.finished_jobs (
+               tenant_id, id, lease, created_at, run_at, queued_at, started_at,
+               cancel_requested_at, expires_at, finished_at, worker_id, retry_of, version, attempt,
+               max_attempts, allowance, timeout_s, priority, flags, state, definition, queue,
+               source, limit_key, idempotency_key, source_ref, correlation_id, traceparent,
+               created_by, cancel_reason, fingerprint, artifact_ref, tags, error, payload, result)
+        select e.tenant_id, e.id, e.lease, e.created_at, e.run_at, e.queued_at, e.started_at,
+               v_now, e.expires_at, v_now, null, e.retry_of, e.version, e.attempt,
+               e.max_attempts, e.allowance, e.timeout_s, e.priority, e.flags, 'canceled',
+               e.definition, e.queue, e.source, e.limit_key, e.idempotency_key, e.source_ref,
+               e.correlation_id, e.traceparent, e.created_by, p_reason, e.fingerprint,
+               e.artifact_ref, e.tags, e.error, e.payload, null
+          from ended as e
     )
-    insert into jobforge.finished_jobs (
-           tenant_id, id, lease, created_at, run_at, queued_at, started_at, cancel_requested_at,
-           expires_at, finished_at, worker_id, retry_of, version, attempt, max_attempts, allowance,
-           timeout_s, priority, flags, state, definition, queue, source, limit_key, idempotency_key,
-           source_ref, correlation_id, traceparent, created_by, cancel_reason, fingerprint,
-           artifact_ref, tags, error, payload, result)
-    select e.tenant_id, e.id, e.lease, e.created_at, e.run_at, e.queued_at, e.started_at, v_now,
-           e.expires_at, v_now, null, e.retry_of, e.version, e.attempt, e.max_attempts, e.allowance,
-           e.timeout_s, e.priority, e.flags, 'canceled', e.definition, e.queue, e.source,
-           e.limit_key, e.idempotency_key, e.source_ref, e.correlation_id, e.traceparent,
-           e.created_by, p_reason, e.fingerprint, e.artifact_ref, e.tags, e.error, e.payload, null
-      from ended as e;
-    get diagnostics v_moved = row_count;
+    select count(*) into v_moved
+      from ended as e
+     -- A dead job had its hooks when it died.
+     where case when e.flags & 1 = 0 or e.state = 'dead' then true
+                else jobforge.follow_up(
+                         e.tenant_id, e.priority, e.correlation_id, e.traceparent,
+                         jsonb_build_object(
+                             'job_id', e.id, 'definition', e.definition, 'version', e.version,
+                             'state', 'canceled', 'attempt', e.attempt, 'reason', p_reason,
+                             'error', e.error, 'payload', e.payload))
+           end;
     return v_moved;
 end $$;

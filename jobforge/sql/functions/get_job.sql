@@ -1,5 +1,6 @@
 -- One job with all that is known of it, in one call: the job, its attempts (the one in progress
--- too), and its timeline, oldest first. Raises JF001, JF004, JF006.
+-- too), and its timeline, oldest first. Log lines are left to list_notes. Raises JF001, JF004,
+-- JF006.
 create or replace function jobforge.get_job(p_job_id uuid, p_tenant_id uuid default null)
 returns table (job jsonb, attempts jsonb, events jsonb)
 language plpgsql stable security definer
@@ -50,7 +51,7 @@ begin
                 union all
                 select n.at, 1, n.kind, n.actor, n.data
                   from jobforge.job_events as n
-                 where n.tenant_id = v_tenant and n.job_id = p_job_id
+                 where n.tenant_id = v_tenant and n.job_id = p_job_id and n.kind <> 'log'
                 union all
                 select v_job.finished_at, 3, v_job.state, null,
                        jsonb_build_object('reason', v_job.cancel_reason)

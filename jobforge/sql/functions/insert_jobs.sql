@@ -54,15 +54,16 @@ begin
 
     insert into jobforge.jobs (
            tenant_id, id, created_at, run_at, queued_at, expires_at, retry_of, version,
-           max_attempts, allowance, timeout_s, priority, state, definition, queue, source, gate,
-           limit_key, idempotency_key, source_ref, correlation_id, traceparent, created_by,
+           max_attempts, allowance, timeout_s, priority, flags, state, definition, queue, source,
+           gate, limit_key, idempotency_key, source_ref, correlation_id, traceparent, created_by,
            artifact_ref, tags, payload)
     select p_tenant_id, jobforge.nth_id(p_first_id, g.index), v_now, coalesce(g.due_at, v_now),
            case when g.due_at is null then v_now end,
            coalesce(g.expires_at, v_now + make_interval(secs => g.expires_in_s)),
            g.retry_of, d.version, coalesce(g.max_attempts, d.max_attempts),
            coalesce(g.max_attempts, d.max_attempts), g.timeout_s,
-           coalesce(g.priority, 0), case when g.due_at is null then 'queued' else 'scheduled' end,
+           coalesce(g.priority, 0), d.flags,
+           case when g.due_at is null then 'queued' else 'scheduled' end,
            d.key, coalesce(g.queue, d.queue), coalesce(g.source, 'manual'),
            jobforge.gate(d.key, g.limit_key, d.is_key_limited, d.is_limited,
                v_tenant_limited or coalesce(g.queue, d.queue) = any (v_limited_queues)),

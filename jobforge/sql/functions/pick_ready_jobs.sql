@@ -1,17 +1,17 @@
 -- Locks the next plain jobs of the tenants whose turn it is, p_limit in all. Rows that others are
 -- claiming are skipped. Called by pick_round. Not picked, but mended here and counted: jobs past
 -- their expiry, and jobs whose tenant, definition or queue came under a limit or a pause after
--- they were queued. With p_remember, `turns` comes back with the places where each tenant's jobs
--- go on.
+-- they were queued. With p_remember, `reached` has the places of all jobs that were met.
 create or replace function jobforge.pick_ready_jobs(
     p_queue text,
     p_limit integer,
     p_definitions text[],
     p_limited jobforge.limited,
     p_remember boolean,
-    inout turns jobforge.turn[],
+    p_turns jobforge.turn[],
     out picked tid[],
-    out mended bigint
+    out mended bigint,
+    out reached jobforge.turn[]
 )
 language plpgsql
 as $$
@@ -19,13 +19,12 @@ declare
     v_now timestamptz := jobforge.now();
     v_expired tid[];
     v_limited uuid[];
-    v_reached jobforge.turn[];
 begin
     with candidates as materialized (
         select t.tenant_id, j.*,
                j.of_limited or p_limited.queue or w.paused_at is not null
                    or w.max_running is not null or w.rate_limit is not null as is_limited
-          from unnest(turns) as t
+          from unnest(p_turns) as t
           left join jobforge.tenants as w on p_limited.tenants and w.id = t.tenant_id
          cross join lateral (
             select q.ctid as row_id, - q.priority::integer as rank, q.run_at, q.id,
@@ -49,7 +48,7 @@ begin
            array_agg(distinct c.tenant_id) filter (where c.is_expired is not true and c.is_limited),
            case when p_remember then
                array_agg(row(c.tenant_id, c.rank, c.run_at, c.id, 0)::jobforge.turn) end
-      into picked, v_expired, v_limited, v_reached
+      into picked, v_expired, v_limited, reached
       from candidates as c;
 
     picked := coalesce(picked, '{}');
@@ -69,13 +68,5 @@ begin
                  order by - j.priority::integer, j.run_at, j.id
                  limit 1000
                    for update skip locked) as q));
-    end if;
-    if p_remember then
-        -- The furthest place of each tenant: where it began, or the last job that was reached.
-        turns := array(
-            select row(f.tenant_id, f.rank, f.run_at, f.id, 0)::jobforge.turn
-              from (select distinct on (p.tenant_id) p.*
-                      from unnest(turns || v_reached) as p
-                     order by p.tenant_id, p.rank desc, p.run_at desc, p.id desc) as f);
     end if;
 end $$;

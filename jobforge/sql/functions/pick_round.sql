@@ -23,13 +23,19 @@ as $$
 declare
     v_gate text := coalesce(cursor ->> 'gate', '');
     v_place jobforge.turn;
+    v_took record;
+    v_reached jobforge.turn[];
     v_gated_rows tid[];
     v_ready_rows tid[];
     v_mended bigint;
     v_taken jsonb := '{}';  -- by subject: picked, but not running yet, so not counted yet
 begin
-    select t.turns, t.complete, t.gated, t.cursor into turns, complete, gated, cursor
-      from jobforge.take_turns(p_queue, p_width, p_tenants, p_is_even, cursor) as t;
+    select * into v_took
+      from jobforge.take_turns(p_queue, p_width, p_tenants, p_is_even, cursor);
+    turns := v_took.turns;
+    complete := v_took.complete;
+    gated := v_took.gated;
+    cursor := v_took.cursor;
     picked := '{}';
     mended := 0;
 
@@ -54,7 +60,7 @@ begin
     end if;
 
     if cardinality(picked) < p_limit and turns <> '{}' then
-        select r.picked, r.mended, r.turns into v_ready_rows, v_mended, turns
+        select r.picked, r.mended, r.reached into v_ready_rows, v_mended, v_reached
           from jobforge.pick_ready_jobs(
                    p_queue, p_limit - cardinality(picked), p_definitions, p_limited,
                    cursor ? 'until', turns) as r;
@@ -64,9 +70,11 @@ begin
     if p_definitions is not null and turns <> '{}' then
         mended := mended + jobforge.defer_unserved(p_queue, turns[1].tenant_id, p_definitions);
     end if;
-    if mended > 0 then
-        cursor := cursor - '{until,turns}'::text[];
+    if mended > 0 or picked = '{}'
+       and (cursor ->> 'walked')::timestamptz < clock_timestamp() - interval '1 second' then
+        cursor := cursor - 'until';
     elsif cursor ? 'until' then
-        cursor := cursor || jsonb_build_object('turns', turns::text);
+        perform jobforge.keep_places(
+            'places', p_queue, jobforge.advance_places(v_took.places, v_reached));
     end if;
 end $$;

@@ -20,17 +20,16 @@ begin
          order by j.run_at
          limit p_limit
            for update skip locked);
-    if v_due <> '{}' then
-        update jobforge.jobs as j
-           set state = 'queued', queued_at = coalesce(j.queued_at, j.run_at)
-         where j.ctid = any (v_due) and j.state || '' = 'scheduled';
-        return cardinality(v_due);
-    end if;
     v_cost := extract(epoch from clock_timestamp() - v_start);
-    if v_floor = '-infinity' and v_cost > 0.0003 then
+    if v_floor = '-infinity' and v_cost > 0.001 and cardinality(v_due) < p_limit then
         perform set_config('jobforge.promoted',
             array[v_now, v_start + make_interval(secs => v_cost + least(1, 20 * v_cost))]::text,
             false);
     end if;
-    return 0;
+    if v_due <> '{}' then
+        update jobforge.jobs as j
+           set state = 'queued', queued_at = coalesce(j.queued_at, j.run_at)
+         where j.ctid = any (v_due) and j.state || '' = 'scheduled';
+    end if;
+    return cardinality(v_due);
 end $$;

@@ -33,6 +33,7 @@ begin
            max_attempts = coalesce(v_new.max_attempts, v_definition.max_attempts),
            allowance = coalesce(v_new.max_attempts, v_definition.max_attempts),
            timeout_s = v_new.timeout_s,
+           flags = j.flags & ~1 | v_definition.flags,
            limit_key = v_new.limit_key,
            gate = jobforge.gate_of(v_new.queue, p_tenant_id, j.definition, v_new.limit_key),
            tags = v_new.tags,

@@ -9,7 +9,7 @@
 --   released                     -> queued again at once, attempt not counted
 -- Every lease that ends leaves a row in attempts. Returns the jobs that matched. Locks in order
 -- of (tenant_id, id), as every function does that locks many jobs. With app.tenant_id set, other
--- tenants' jobs do not match.
+-- tenants' jobs do not match. What a job's end brings about (follow_up) is in the same statement.
 create or replace function jobforge.settle_jobs(p_worker_id uuid, p_outcomes jsonb)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql
@@ -54,11 +54,16 @@ begin
                   j.cancel_requested_at, j.expires_at, j.worker_id, j.retry_of, j.version,
                   j.attempt, j.max_attempts, j.allowance, j.timeout_s, j.priority, j.flags,
                   j.definition, j.queue, j.source, j.limit_key, j.idempotency_key, j.source_ref,
-                  j.correlation_id, j.traceparent, j.created_by, j.cancel_reason, j.artifact_ref,
+                  j.correlation_id, j.traceparent, j.created_by, j.artifact_ref,
                   j.tags, j.payload, g.outcome as outcome, g.result as new_result,
-                  g.error as new_error, g.reason as reason, g.artifact_ref as new_artifact_ref,
+                  g.error as new_error, g.artifact_ref as new_artifact_ref,
                   g.exit_code, g.pid, g.peak_memory_bytes, g.cpu_ms, g.stdout_tail, g.stderr_tail,
-                  jobforge.fingerprint(j.definition, g.error) as new_fingerprint
+                  jobforge.fingerprint(j.definition, g.error) as new_fingerprint,
+                  case g.outcome when 'succeeded' then 'succeeded' else 'canceled' end as new_state,
+                  case when g.outcome <> 'succeeded'
+                       then coalesce(j.cancel_reason, g.reason) end as new_reason,
+                  j.attempt - case when g.outcome in ('released', 'snoozed') then 1 else 0 end
+                      as counted_attempt
     ), finished as (
         insert into jobforge.finished_jobs (
                tenant_id, id, lease, created_at, run_at, queued_at, started_at,
@@ -68,12 +73,9 @@ begin
                created_by, cancel_reason, fingerprint, artifact_ref, tags, error, payload, result)
         select e.tenant_id, e.id, e.lease, e.created_at, e.run_at, e.queued_at, e.started_at,
                e.cancel_requested_at, e.expires_at, v_now, e.worker_id, e.retry_of, e.version,
-               e.attempt - case when e.outcome in ('released', 'snoozed') then 1 else 0 end,
-               e.max_attempts, e.allowance, e.timeout_s, e.priority, e.flags,
-               case e.outcome when 'succeeded' then 'succeeded' else 'canceled' end,
-               e.definition, e.queue, e.source, e.limit_key, e.idempotency_key, e.source_ref,
-               e.correlation_id, e.traceparent, e.created_by,
-               case when e.outcome <> 'succeeded' then coalesce(e.cancel_reason, e.reason) end,
+               e.counted_attempt, e.max_attempts, e.allowance, e.timeout_s, e.priority, e.flags,
+               e.new_state, e.definition, e.queue, e.source, e.limit_key, e.idempotency_key,
+               e.source_ref, e.correlation_id, e.traceparent, e.created_by, e.new_reason,
                e.new_fingerprint, coalesce(e.new_artifact_ref, e.artifact_ref), e.tags,
                e.new_error, e.payload, e.new_result
           from ended as e
@@ -88,9 +90,17 @@ begin
                e.definition, e.queue, e.new_fingerprint, e.new_error, e.stdout_tail, e.stderr_tail
           from ended as e
     )
-    select e.tenant_id, e.id, e.lease,
-           case e.outcome when 'succeeded' then 'succeeded' else 'canceled' end
-      from ended as e;
+    select e.tenant_id, e.id, e.lease, e.new_state
+      from ended as e
+     where case when e.flags & 1 = 0 then true
+                else jobforge.follow_up(
+                         e.tenant_id, e.priority, e.correlation_id, e.traceparent,
+                         jsonb_build_object(
+                             'job_id', e.id, 'definition', e.definition, 'version', e.version,
+                             'state', e.new_state, 'attempt', e.counted_attempt,
+                             'payload', e.payload, 'result', e.new_result, 'error', e.new_error,
+                             'reason', e.new_reason))
+           end;
 
     get diagnostics v_ended = row_count;
     if v_ended < jsonb_array_length(p_outcomes) then

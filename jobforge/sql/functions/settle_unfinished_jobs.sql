@@ -52,7 +52,8 @@ begin
           from held as h
          where j.tenant_id = h.tenant_id and j.id = h.job_id
            and j.state || '' = 'running' and j.lease = h.lease
-        returning j.tenant_id, j.id, j.lease, j.state, j.queue
+        returning j.tenant_id, j.id, j.lease, j.state, j.flags, j.priority, j.definition,
+                  j.version, j.attempt, j.correlation_id, j.traceparent, j.error, j.payload
     ), logged as (
         insert into jobforge.attempts (
                tenant_id, job_id, worker_id, lease, queued_at, started_at, ended_at,
@@ -64,5 +65,14 @@ begin
                h.definition, h.queue, h.fingerprint, h.error, h.stdout_tail, h.stderr_tail
           from held as h
     )
-    select s.tenant_id, s.id, s.lease, s.state from settled as s;
+    select s.tenant_id, s.id, s.lease, s.state
+      from settled as s
+     where case when s.flags & 1 = 0 or s.state <> 'dead' then true
+                else jobforge.follow_up(
+                         s.tenant_id, s.priority, s.correlation_id, s.traceparent,
+                         jsonb_build_object(
+                             'job_id', s.id, 'definition', s.definition, 'version', s.version,
+                             'state', 'dead', 'attempt', s.attempt, 'error', s.error,
+                             'payload', s.payload))
+           end;
 end $$;

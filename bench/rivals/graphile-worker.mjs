@@ -1,0 +1,53 @@
+// graphile-worker: 24 jobs at once out of a local queue of 2,000, completions batched.
+
+import { load, main, mark } from "./program.mjs";
+
+const { Logger, makeWorkerUtils, run } = load("graphile-worker");
+
+const BATCH = 5_000;
+const logger = new Logger(() => (level, message) => {
+  if (level === "error" || level === "warning") console.error(message);
+});
+const preset = (connectionString) => ({
+  worker: {
+    connectionString,
+    maxPoolSize: 26,
+    concurrentJobs: 24,
+    localQueue: { size: 2_000 },
+    completeJobBatchDelay: 0,
+    failJobBatchDelay: 0,
+    logger,
+  },
+});
+
+async function install(url) {
+  const utils = await makeWorkerUtils({ connectionString: url, logger });
+  await utils.migrate();
+  await utils.release();
+}
+
+async function client(url) {
+  const utils = await makeWorkerUtils({ connectionString: url, logger });
+  return {
+    enqueue: (n) => utils.addJob("noop", { n }),
+    enqueueMany: async (count) => {
+      for (let first = 0; first < count; first += BATCH) {
+        const size = Math.min(BATCH, count - first);
+        await utils.addJobs(
+          Array.from({ length: size }, (_, i) => ({
+            identifier: "noop",
+            payload: { n: first + i },
+          })),
+        );
+      }
+    },
+    close: () => utils.release(),
+  };
+}
+
+async function work(url) {
+  const runner = await run({ preset: preset(url), taskList: { noop: async () => mark() } });
+  await runner.promise;
+}
+
+await main({ install, client, work });

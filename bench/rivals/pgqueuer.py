@@ -1,0 +1,57 @@
+"""pgqueuer: asyncpg and uvloop, batches of 500, tables that survive a crash."""
+# mypy: disable-error-code="import-not-found,import-untyped,untyped-decorator"
+# It is not installed where the types are checked.
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import uvloop
+from marks import mark
+from pgqueuer import PgQueuer, Queries
+from pgqueuer.db import AsyncpgDriver
+from program import Client, Program, main
+
+_BATCH = 5_000
+
+
+async def install(url: str) -> None:
+    conn = await asyncpg.connect(url)
+    await Queries(AsyncpgDriver(conn)).install()
+    await conn.close()
+
+
+@asynccontextmanager
+async def client(url: str) -> AsyncIterator[Client]:
+    conn = await asyncpg.connect(url)
+    queries = Queries(AsyncpgDriver(conn))
+
+    async def enqueue(number: int) -> None:
+        await queries.enqueue("noop", b'{"n": %d}' % number)
+
+    async def enqueue_many(count: int) -> None:
+        for first in range(0, count, _BATCH):
+            payloads = [b'{"n": %d}' % n for n in range(first, min(count, first + _BATCH))]
+            size = len(payloads)
+            await queries.enqueue(["noop"] * size, payloads, [0] * size)
+
+    yield Client(enqueue, enqueue_many)
+    await conn.close()
+
+
+def work(url: str) -> None:
+    uvloop.run(_work(url))
+
+
+async def _work(url: str) -> None:
+    pgq = PgQueuer.from_asyncpg_connection(await asyncpg.connect(url))
+
+    @pgq.entrypoint("noop")
+    async def noop(job: object) -> None:  # noqa: ARG001 - what it is called with
+        mark()
+
+    await pgq.run(batch_size=500)
+
+
+if __name__ == "__main__":
+    main(Program(install, client, work))

@@ -1,0 +1,50 @@
+"""rq on Redis: results not kept. SimpleWorker runs jobs itself; for isolated jobs Worker forks."""
+# mypy: disable-error-code="import-not-found"
+# It is not installed where the types are checked.
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from marks import mark
+from program import Client, Program, main
+from redis import Redis
+from rq import Queue, SimpleWorker, Worker
+
+_BATCH = 5_000
+_NOOP = "rivals.rq.noop"
+
+
+def noop(n: int) -> None:  # noqa: ARG001 - the payload is there to be carried
+    mark()
+
+
+async def install(url: str) -> None:
+    """Redis needs nothing."""
+
+
+@asynccontextmanager
+async def client(url: str) -> AsyncIterator[Client]:
+    queue = Queue(connection=Redis.from_url(url))
+
+    async def enqueue(number: int) -> None:
+        queue.enqueue(_NOOP, kwargs={"n": number}, result_ttl=0)
+
+    async def enqueue_many(count: int) -> None:
+        for first in range(0, count, _BATCH):
+            numbers = range(first, min(count, first + _BATCH))
+            queue.enqueue_many(
+                [Queue.prepare_data(_NOOP, kwargs={"n": n}, result_ttl=0) for n in numbers]
+            )
+
+    yield Client(enqueue, enqueue_many)
+
+
+def work(url: str) -> None:
+    kind = Worker if os.environ.get("JOBFORGE_BENCH_ISOLATED") else SimpleWorker
+    connection = Redis.from_url(url)
+    kind([Queue(connection=connection)], connection=connection).work(logging_level="WARNING")
+
+
+if __name__ == "__main__":
+    main(Program(install, client, work))

@@ -1,0 +1,196 @@
+"""A side: ours or a rival, with the programs that enqueue for it and work for it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import environment
+import marks
+from rivals.table import Rival
+from stage import Connection, Stage, Stuck
+
+import jobforge
+
+HERE = Path(__file__).parent
+_LONGEST_S = 120
+_OURS = Rival("jobforge", table="jobforge.jobs", left="select count(*) from jobforge.jobs")
+_SLOTS = {False: "default:2000", True: "isolated:4"}
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What the bench has to know of a side, and its programs."""
+
+    rival: Rival
+
+    @property
+    def name(self) -> str:
+        return self.rival.name
+
+    @property
+    def is_ours(self) -> bool:
+        return self.rival is _OURS
+
+    @property
+    def is_durable(self) -> bool:
+        return not self.rival.key
+
+    @property
+    def template(self) -> str:
+        return f"template_{self.name}"
+
+    def jobs(self, workload: str, count: int) -> int:
+        return max(2, round(count * self.rival.shares.get(workload, 1)))
+
+    def install(self, stage: Stage) -> None:
+        """Once; each measurement starts from a copy."""
+        if self.is_durable:
+            self.ask("install", stage.create_database(self.template))
+
+    @contextmanager
+    def fresh(self, stage: Stage) -> Iterator[str]:
+        """An empty Postgres database or an empty Redis."""
+        if self.is_durable:
+            with stage.fresh_database(self.template) as url:
+                yield url
+            return
+        stage.redis.ask("flushall")
+        yield stage.redis.url
+
+    def left(self, conn: Connection) -> int:
+        """How many jobs are not finished."""
+        (count,) = conn.execute(self.rival.left.encode()).fetchone() or (0,)
+        return int(count)
+
+    def ask(self, *words: str, env: dict[str, str] | None = None) -> Any:  # noqa: ANN401 - its JSON
+        """Runs the side's program and returns its answer."""
+        try:
+            result = subprocess.run(
+                [*self._program(), *words],
+                env=self._environment(env or {}),
+                capture_output=True,
+                text=True,
+                timeout=_LONGEST_S,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise Stuck(f"{words[0]} has not ended within {_LONGEST_S} s") from error
+        if result.returncode != 0:
+            raise Stuck(f"{words[0]} failed: {_last_words(result.stderr)}")
+        return json.loads(result.stdout.splitlines()[-1])
+
+    @contextmanager
+    def working(
+        self, url: str, *, processes: int = 1, isolated: bool = False, env: dict[str, str]
+    ) -> Iterator["Workers"]:
+        """Worker processes, killed at the end with all that they started."""
+        command = [*self._program(), "work", url]
+        copies = processes
+        if self.is_ours:
+            command, copies = _our_worker(processes, isolated=isolated), 1
+        everything = self._environment({"JOBFORGE_DATABASE_URL": url, **env})
+        with tempfile.TemporaryFile("w+") as log:
+            started = [
+                subprocess.Popen(
+                    command,
+                    env=everything,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+                for _ in range(copies)
+            ]
+            try:
+                yield Workers(started, log)
+            finally:
+                for each in started:
+                    _kill(each)
+
+    def _program(self) -> list[str]:
+        if self.is_ours:
+            return [sys.executable, str(HERE / "jobs.py")]
+        if self.rival.npm:
+            return [str(environment.node()), str(HERE / "rivals" / f"{self.name}.mjs")]
+        # As a module, and without its folder on the path: its file is named after the library.
+        return [str(environment.python(self.rival)), "-P", "-m", f"rivals.{self.name}"]
+
+    def _environment(self, more: dict[str, str]) -> dict[str, str]:
+        return {
+            **{name: value for name, value in os.environ.items() if not name.startswith("PYTHON")},
+            "PYTHONPATH": str(HERE),
+            "JOBFORGE_BENCH_MODULES": str(environment.modules(self.rival)),
+            **more,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Processes that work for a side, and what they have written."""
+
+    started: list["subprocess.Popen[bytes]"]
+    log: Any
+
+    @property
+    def pid(self) -> int:
+        return self.started[0].pid
+
+    def check(self) -> None:
+        for each in self.started:
+            if each.poll() is not None:
+                self.log.seek(0)
+                raise Stuck(f"a worker ended: {_last_words(self.log.read())}")
+
+    def until(self, condition: Callable[[], bool], share: float = 0) -> None:
+        """Looks again after a millisecond, or after that share of the time that has passed."""
+        start = time.monotonic()
+        while not condition():
+            self.check()
+            passed = time.monotonic() - start
+            if passed > _LONGEST_S:
+                raise Stuck(f"not done within {_LONGEST_S} s")
+            time.sleep(max(0.001, passed * share))
+
+
+def ours() -> Side:
+    return Side(_OURS)
+
+
+def version(side: Side) -> str:
+    return jobforge.__version__ if side.is_ours else side.rival.version
+
+
+@contextmanager
+def marks_file(step: int = 1) -> Iterator[tuple[Path, dict[str, str]]]:
+    """An empty file for marks, and the environment that leads programs to it."""
+    with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
+        path = Path(folder) / "marks"
+        path.touch()
+        yield path, {marks.FILE: str(path), marks.STEP: str(step)}
+
+
+def _our_worker(processes: int, *, isolated: bool) -> list[str]:
+    words = ["--queues", _SLOTS[isolated], "--processes", str(processes), "--log-level", "warning"]
+    return [sys.executable, "-m", "jobforge", "worker", str(HERE / "jobs.py"), *words]
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _last_words(text: str) -> str:
+    """The last line that tells of an error; Node says its version after it."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    telling = [line for line in lines if "rror" in line]
+    return (telling or lines or ["it said nothing"])[-1].strip()

@@ -1,0 +1,167 @@
+"""The stage: one durable Postgres and one Redis, the same for all sides.
+
+Owns the servers, a fresh database for each measurement, and the gate: workers come up, ask for
+their first jobs and have to wait; when all of them do, the gate opens and the clock starts. So the
+start of a program is not mixed up with its pace, and two processes begin at the same moment.
+"""
+
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+import environment
+import psycopg
+
+from jobforge.embedded import Embedded
+
+SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
+_SETTLED_S = 0.5  # no further worker has come to the gate for so long
+_LONGEST_S = 60
+_PAUSE_S = 0.005
+_WAITING = """
+select count(*) from pg_stat_activity
+ where datname = %s and wait_event_type = 'Lock' and wait_event = 'relation'
+"""
+_USED = """
+select format('vacuum analyze %s', c.oid::regclass)
+  from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
+ where c.relkind = 'r' and c.relpersistence = 'p' and pg_relation_size(c.oid) > 0
+   and n.nspname not in ('pg_catalog', 'information_schema')
+"""
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Check = Callable[[], None]
+
+
+class Stuck(Exception):
+    """What was waited for did not happen."""
+
+
+class Stage:
+    """Use it as a context manager; the servers stop at its end."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._redis: Redis | None = None
+        self._made = 0
+
+    def __enter__(self) -> Self:
+        folder = tempfile.TemporaryDirectory(prefix="jobforge-bench-")
+        self.folder = Path(self._stack.enter_context(folder))
+        self.folder.chmod(0o755)
+        embedded = Embedded(self.folder / "pg", settings=SETTINGS)
+        embedded.start()
+        self._stack.callback(embedded.stop)
+        server = embedded.running()
+        if server is None:
+            raise Stuck("Postgres does not answer")
+        self._server = server
+        self.admin = self._stack.enter_context(psycopg.connect(server.url(), autocommit=True))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def redis(self) -> "Redis":
+        if self._redis is None:
+            self._redis = self._stack.enter_context(start_redis(self.folder))
+        return self._redis
+
+    def create_database(self, name: str, template: str = "template1") -> str:
+        self.admin.execute(f'create database "{name}" template "{template}"'.encode())
+        return self._server.url(name)
+
+    @contextmanager
+    def fresh_database(self, template: str) -> Iterator[str]:
+        """A clone, dropped at the end with whoever is still connected."""
+        self._made += 1
+        name = f"bench_{self._made}"
+        try:
+            yield self.create_database(name, template)
+        finally:
+            self.admin.execute(f"drop database if exists {name} with (force)".encode())
+
+
+def settle_down(conn: Connection) -> None:
+    """After a bulk load: the statistics that autovacuum would make, and nothing left to write."""
+    for (statement,) in conn.execute(_USED).fetchall():
+        conn.execute(statement)
+    conn.execute("checkpoint")
+
+
+@contextmanager
+def closed_gate(url: str, table: str) -> Iterator[Connection]:
+    """Within it rows of the table can be read, but neither locked nor written."""
+    with psycopg.connect(url) as gate:
+        gate.execute(f"lock table {table} in exclusive mode".encode())
+        yield gate
+
+
+def await_crowd(count: Callable[[], int], processes: int, check: Check) -> float:
+    """Until all processes wait at the gate; returns when the last one came."""
+    deadline = time.monotonic() + _LONGEST_S
+    crowd, last = 0, time.time()
+    while crowd < processes or time.time() - last < _SETTLED_S:
+        check()
+        if time.monotonic() > deadline:
+            raise Stuck(f"{crowd} of {processes} workers asked for jobs within {_LONGEST_S} s")
+        if (now := count()) > crowd:
+            crowd, last = now, time.time()
+        time.sleep(_PAUSE_S)
+    return last
+
+
+def waiting(conn: Connection) -> int:
+    (count,) = conn.execute(_WAITING, [conn.info.dbname]).fetchone() or (0,)
+    return int(count)
+
+
+class Redis:
+    """A connection that knows the few commands that a bench needs."""
+
+    def __init__(self, path: Path) -> None:
+        self.url = f"unix://{path}"
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(_LONGEST_S)
+        self._socket.connect(str(path))
+
+    def ask(self, *words: str) -> str:
+        self._socket.sendall((" ".join(words) + "\r\n").encode())
+        return self._socket.recv(65536).decode()
+
+    def blocked(self) -> int:
+        """How many clients wait for an element of a list."""
+        lines = self.ask("info", "clients").splitlines()
+        return next(int(line.split(":")[1]) for line in lines if "blocked_clients" in line)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@contextmanager
+def start_redis(folder: Path) -> Iterator[Redis]:
+    """In memory only: its rivals are fast because nothing is written to disk."""
+    path = folder / "redis.sock"
+    words = ["--port", "0", "--unixsocket", str(path), "--save", "", "--dir", str(folder)]
+    with subprocess.Popen(
+        [str(environment.redis_server()), *words],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as server:
+        try:
+            deadline = time.monotonic() + _LONGEST_S
+            while not path.exists():
+                if server.poll() is not None or time.monotonic() > deadline:
+                    raise Stuck("redis-server did not start")
+                time.sleep(_PAUSE_S)
+            redis = Redis(path)
+            yield redis
+            redis.close()
+        finally:
+            server.terminate()

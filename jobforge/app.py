@@ -1,0 +1,250 @@
+"""The app: what its jobs are, and the way to the database. `jf = JobForge()`.
+
+Nothing is read, opened or sent before it is first needed, so that a module with an app in it can be
+imported anywhere: in a web server, in a worker, in the process that jobs are forked from.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+
+from jobforge import calls, config
+from jobforge.calls import Call
+from jobforge.client import Client
+from jobforge.command import Command
+from jobforge.config import Config
+from jobforge.decorator import JobDecorator
+from jobforge.definition import Decorated, Definition, HooksDefinition
+from jobforge.duration import Duration
+from jobforge.embedded import Embedded
+from jobforge.errors import ConfigError, Conflict, Denied, Json
+from jobforge.hooks import Hook, Hooks
+from jobforge.options import Tenant
+from jobforge.pools import Address, Pools
+from jobforge.settings import Rate, Settings, Size, read_settings
+from jobforge.signals import Retry
+from jobforge.tenants import Ambient
+from jobforge.transaction import Transaction
+
+H = TypeVar("H", bound=Hook)
+D = TypeVar("D", bound=Definition[..., Any])
+
+_log = logging.getLogger("jobforge")
+
+
+class JobForge:
+    """A registry of definitions, and the connections that their jobs go through."""
+
+    def __init__(
+        self,
+        database_url: str | None = None,
+        *,
+        tenant: Tenant | None = None,
+        behind_pooler: bool | None = None,
+        django: str | None = None,
+        pool_size: int = 4,
+    ) -> None:
+        """What is not given comes from the configuration, see docs/configuration.md.
+
+        `django` is the alias of a Django database, whose connections are used instead of our own.
+        """
+        self._database_url = database_url
+        self._tenant = tenant
+        self._behind_pooler = behind_pooler
+        self._pool_size = pool_size
+        self._defined: dict[str, Definition[..., Any]] = {}
+        self._all: Mapping[str, Definition[..., Any]] = MappingProxyType({})
+        self._hooks = Hooks(self._refresh)
+        pools = Pools(self._address, size=pool_size)
+        self.client = Client(pools, tenant=self._default_tenant, django=django)
+        self.job = JobDecorator(self._add)
+
+    @property
+    def definitions(self) -> Mapping[str, Definition[..., Any]]:
+        """By key, with those that run the hooks of others."""
+        return self._all
+
+    def command(  # noqa: PLR0913 - one for each setting
+        self,
+        key: str,
+        *,
+        argv: Sequence[str],
+        parameters: dict[str, Json] | type[BaseModel] | None = None,
+        version: int = 1,
+        queue: str = "default",
+        retry: Retry | int | None = None,
+        timeout: Duration = 3600,
+        memory: Size | None = None,
+        cpu: Duration | None = None,
+        open_files: int | None = None,
+        file_size: Size | None = None,
+        grace: Duration = 10,
+        description: str | None = None,
+        max_running: int | None = None,
+        max_running_per_key: int | None = None,
+        rate: Rate | None = None,
+        rate_per_key: Rate | None = None,
+    ) -> Command:
+        """A definition whose jobs run a program; see docs/commands.md."""
+        settings = read_settings(
+            key=key,
+            version=version,
+            queue=queue,
+            retry=retry,
+            timeout=timeout,
+            memory=memory,
+            cpu=cpu,
+            open_files=open_files,
+            file_size=file_size,
+            grace=grace,
+            description=description,
+            max_running=max_running,
+            max_running_per_key=max_running_per_key,
+            rate=rate,
+            rate_per_key=rate_per_key,
+        )
+        return self._keep(Command(settings, argv, parameters, self.client, self._hooks))
+
+    def tenant(self, tenant: Tenant) -> Ambient:
+        """Within it, jobs are of this tenant unless another one is named."""
+        return Ambient(tenant)
+
+    def transaction(self, tenant: Tenant | None = None) -> "Transaction":
+        """A psycopg connection in a transaction of the tenant, by `with` or `async with`.
+
+        Its `app.tenant_id` is set, so row-level security knows the tenant too. Jobs join it by
+        `using(conn=…)`; it commits at the end, and rolls back on an error.
+        """
+        return Transaction(self.client, tenant)
+
+    def on_start(self, hook: H) -> H:
+        """Decorates `hook(ctx)`, called in each attempt of any job before its function."""
+        self._hooks.start.append(hook)
+        return hook
+
+    def on_success(self, hook: H) -> H:
+        """Decorates `hook(ctx, result)`, called after any job has succeeded."""
+        return self._follow_up(self._hooks.success, hook)
+
+    def on_fail(self, hook: H) -> H:
+        """Decorates `hook(ctx, error)`, called after any job has died; `error` is a dict."""
+        return self._follow_up(self._hooks.fail, hook)
+
+    def on_end(self, hook: H) -> H:
+        """Decorates `hook(ctx, state)`, called after any job has ended in any way."""
+        return self._follow_up(self._hooks.end, hook)
+
+    def registrations(self) -> list[Call[None]]:
+        """The calls that make all definitions known to the database."""
+        # Those that run hooks first: a job that ends needs them to be there.
+        ordered = sorted(self.definitions.values(), key=lambda each: each.settings.hooks)
+        return [
+            calls.put_definition(each.settings.key, each.settings.version, each.registration())
+            for each in ordered
+        ]
+
+    def register(self) -> None:
+        """Makes all definitions known to the database. Workers do so when they start."""
+        for call in self.registrations():
+            self.client.run(call)
+
+    async def aregister(self) -> None:
+        """As `register`, for async code."""
+        for call in self.registrations():
+            await self.client.arun(call)
+
+    def close(self) -> None:
+        """Closes the connections of sync code. They open again when they are needed."""
+        self.client.pools.close()
+
+    async def aclose(self) -> None:
+        """Closes the connections of this event loop, and those of sync code."""
+        await self.client.pools.aclose()
+
+    @asynccontextmanager
+    async def lifespan(self, _: object = None) -> AsyncIterator[None]:
+        """For a web app: `FastAPI(lifespan=jf.lifespan)`. Registers, and closes at the end."""
+        try:
+            await self.aregister()
+        except Denied:
+            # A login that only enqueues; the workers register.
+            _log.info("this login may not register definitions; the workers do")
+        try:
+            yield
+        finally:
+            await self.aclose()
+
+    @contextmanager
+    def connected_to(self, database_url: str) -> Iterator[None]:
+        """Within it, the app's own connections go to another database: for tests.
+
+        Its connections to the one before are closed, and those to this one at the end.
+        """
+        pools = Pools(lambda: Address(database_url), size=self._pool_size)
+        before, django = self.client.move(pools, None)
+        before.close_all()
+        try:
+            yield
+        finally:
+            self.client.move(before, django)
+            pools.close_all()
+
+    @cached_property
+    def _config(self) -> Config:
+        return config.load()
+
+    def _address(self) -> Address:
+        behind_pooler = self._behind_pooler
+        if behind_pooler is None:
+            behind_pooler = self._config.behind_pooler
+        url = self._database_url or self._config.database_url
+        return Address(url or self._dev_url(), behind_pooler=behind_pooler)
+
+    def _dev_url(self) -> str:
+        server = Embedded(self._config.postgres_dir).running()
+        if server is None:
+            raise ConfigError(
+                "no database is named, and none of 'jobforge dev' is running here: give"
+                " JobForge(database_url), set JOBFORGE_DATABASE_URL, or start 'jobforge dev'"
+            )
+        return server.url()
+
+    def _default_tenant(self) -> Tenant | None:
+        return self._config.tenant if self._tenant is None else self._tenant
+
+    def _add(
+        self, function: Callable[..., Any], settings: Settings
+    ) -> Decorated[..., Any, ..., Any]:
+        return self._keep(Decorated(function, settings, self.client, self._hooks))
+
+    def _keep(self, definition: D) -> D:
+        key = definition.settings.key
+        if key in self._defined:
+            raise Conflict(
+                f"there are two definitions {key}: give one of them another key=, or, when it is"
+                " the same job with other parameters, a version= and an upgrade",
+                field="key",
+            )
+        self._defined[key] = definition
+        self._refresh()
+        return definition
+
+    def _follow_up(self, hooks: list[Hook], hook: H) -> H:
+        hooks.append(hook)
+        self._refresh()
+        return hook
+
+    def _refresh(self) -> None:
+        """After a definition or a hook came: which definitions there are."""
+        everything = dict(self._defined)
+        for definition in self._defined.values():
+            definition.note_hooks()
+            if definition.settings.hooks:
+                hooks = HooksDefinition(definition, self.client, self._hooks)
+                everything[hooks.settings.key] = hooks
+        self._all = MappingProxyType(everything)

@@ -1,0 +1,108 @@
+"""The argument list of a command: a template in which `{name}` stands for a value of the payload.
+
+Each element of the template becomes one argument, whatever the values hold: nothing is split, and
+no shell reads it. Values cannot become options either: one that starts with "-" is refused, unless
+it stands behind a literal "--" or behind a literal beginning of its own element.
+"""
+
+import json
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from jobforge.errors import Invalid, InvalidPayload, Json
+
+Part = tuple[str, str | None]  # a literal text, and the value that follows it
+
+_LONGEST = 128 * 1024  # what Linux takes for one argument
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    parts: tuple[Part, ...]
+    may_be_option: bool  # its first value may start with "-"
+
+    @property
+    def names(self) -> list[str]:
+        return [name for _, name in self.parts if name is not None]
+
+    def render(self, values: Mapping[str, Json]) -> str:
+        text = "".join(
+            literal + (_text(name, values) if name is not None else "")
+            for literal, name in self.parts
+        )
+        if text.startswith("-") and not self.may_be_option:
+            name = self.names[0]
+            raise InvalidPayload(f'{name} may not start with "-" here', field=name)
+        if len(text.encode()) >= _LONGEST:
+            raise InvalidPayload("an argument is longer than 128 KiB", field=self.names[0])
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A whole argument list; `program` is literal."""
+
+    program: str
+    elements: tuple[Element, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The values that it needs, each once."""
+        return list(dict.fromkeys(name for element in self.elements for name in element.names))
+
+    def render(self, values: Mapping[str, Json]) -> list[str]:
+        """InvalidPayload with the field when a value cannot stand where it should."""
+        return [self.program, *(element.render(values) for element in self.elements)]
+
+
+def read_template(argv: Sequence[str]) -> Template:
+    """Invalid when it is no template: it is written by the programmer, not by the payload."""
+    if isinstance(argv, str) or not argv or not all(isinstance(word, str) for word in argv):
+        raise Invalid("argv is a list of texts: a program and its arguments", field="argv")
+    if any("\0" in word for word in argv):
+        raise Invalid("argv may not hold the character NUL", field="argv")
+    elements: list[Element] = []
+    options_are_over = False
+    for word in argv[1:]:
+        parts = _parts(word)
+        starts_literally = bool(parts and parts[0][0])
+        has_values = any(name is not None for _, name in parts)
+        elements.append(Element(parts, options_are_over or starts_literally or not has_values))
+        options_are_over = options_are_over or word == "--"
+    return Template(_program(argv[0]), tuple(elements))
+
+
+def _program(word: str) -> str:
+    if _parts(word) != (((word, None),) if word else ()) or not word:
+        raise Invalid("the program of a command is a literal name, not a value", field="argv")
+    # Jobs run in an empty folder of their own.
+    if "/" in word and not word.startswith("/"):
+        raise Invalid(f"{word} is neither a plain name nor an absolute path", field="argv")
+    return word
+
+
+def _parts(word: str) -> tuple[Part, ...]:
+    try:
+        parsed = list(string.Formatter().parse(word))
+    except ValueError as error:
+        raise Invalid(f"{word!r} is no template: {error}", field="argv") from error
+    for _, name, form, conversion in parsed:
+        if name is not None and (not name.isidentifier() or form or conversion):
+            raise Invalid(f"{word!r}: a value is written {{name}} and no more", field="argv")
+    return tuple((literal, name) for literal, name, _, _ in parsed)
+
+
+def _text(name: str, values: Mapping[str, Json]) -> str:
+    value = values.get(name)
+    if isinstance(value, bool | int | float):
+        return json.dumps(value)
+    if not isinstance(value, str):
+        raise InvalidPayload(f"{name} must be a text, a number, true or false", field=name)
+    if "\0" in value:
+        raise InvalidPayload(f"{name} may not hold the character NUL", field=name)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidPayload(f"{name} holds half a character", field=name) from error
+    return value

@@ -1,0 +1,26 @@
+"""Times as they are typed: `2026-12-24T18:00`, `90`, `90s`, `15m`, `2h`, `1d`."""
+
+import re
+from datetime import datetime
+
+from jobforge.errors import Invalid
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)", re.ASCII)
+
+
+def parse_duration(text: str, option: str) -> float:
+    """Seconds."""
+    match = _DURATION.fullmatch(text.strip())
+    if match is None:
+        raise Invalid(f"{option} is a duration such as 30, 90s, 15m, 2h or 1d, not {text!r}")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def parse_moment(text: str, option: str) -> datetime:
+    """A time without a zone is one of this machine's zone."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment if moment.tzinfo else moment.astimezone()
+    except (ValueError, OverflowError, OSError) as error:
+        raise Invalid(f"{option} is a time such as 2026-12-24T18:00, not {text!r}") from error

@@ -1,0 +1,150 @@
+"""`jobforge run`: one job of an app in this process, for a debugger and a quick look.
+
+No queue, no other process, no limits, no retries. The database is used only if the handler does.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID, uuid4
+
+import typer
+
+from jobforge.cli import following, output
+from jobforge.cli.options import Payload
+from jobforge.cli.payload import parse_payload
+from jobforge.cli.session import Tenant, connected, find_tenant
+from jobforge.cli.target import find_target
+from jobforge.config import load
+from jobforge.errors import Invalid, Json, NotFound
+
+if TYPE_CHECKING:
+    from jobforge.context import Context
+    from jobforge.definition import Definition
+    from jobforge.job import ClaimedJob, Enqueued, JobRequest
+
+_NOBODY = UUID(int=0)
+
+
+def run(
+    definition: Annotated[str, typer.Argument(metavar="DEFINITION", help="The key of the job.")],
+    payload: Payload = None,
+    *,
+    app: Annotated[
+        str | None, typer.Option(metavar="APP", help="app.py, app.py:name, package.module")
+    ] = None,
+    tenant: Tenant = None,
+) -> None:
+    """Run a job in this process and print its result as JSON."""
+    from jobforge.loading import load as load_app
+
+    found = _find(load_app(find_target(app)).definitions, definition)
+    job = _job(found, parse_payload(payload or []), _tenant(tenant))
+    output.print_json(_invoke(found, job))
+
+
+class Printer:
+    """The channel of a job that runs here: what it says is printed."""
+
+    def note(self, kind: str, data: dict[str, Json]) -> None:
+        from jobforge.job import JobEvent
+
+        said = JobEvent(at=datetime.now(UTC), kind=kind, actor=None, data=data)
+        output.note(following.words(said))
+
+    def secret(self, name: str) -> str:
+        from jobforge.secrets import Secrets
+
+        return Secrets(load().secrets_dir).lookup(name)
+
+    def enqueue(self, _: "Sequence[JobRequest]") -> "list[Enqueued]":
+        raise Invalid("a job that runs here enqueues over its app's own connection")
+
+
+def _find(definitions: "Mapping[str, Definition[..., Any]]", key: str) -> "Definition[..., Any]":
+    try:
+        return definitions[key]
+    except KeyError:
+        known = ", ".join(sorted(definitions)) or "none"
+        raise NotFound(f"the app has no job {key}", hint=f"it has {known}") from None
+
+
+def _tenant(flag: str | None) -> UUID:
+    """The database is asked only for a slug."""
+    named = load(flags={"tenant": flag}).tenant
+    if named is None:
+        return _NOBODY
+    try:
+        return UUID(str(named))
+    except ValueError:
+        with connected(None) as conn:
+            return find_tenant(conn, flag)
+
+
+def _job(
+    definition: "Definition[..., Any]", payload: dict[str, Json], tenant_id: UUID
+) -> "ClaimedJob":
+    from jobforge.job import ClaimedJob
+
+    settings, now = definition.settings, datetime.now(UTC)
+    return ClaimedJob(
+        tenant_id=tenant_id,
+        job_id=uuid4(),
+        lease=1,
+        lease_expires_at=now,
+        definition=settings.key,
+        version=settings.version,
+        queue=settings.queue,
+        priority=0,
+        attempt=1,
+        max_attempts=settings.max_attempts,
+        timeout_s=settings.timeout_s,
+        created_at=now,
+        run_at=now,
+        queued_at=now,
+        started_at=now,
+        source="manual",
+        source_ref=None,
+        correlation_id=None,
+        traceparent=None,
+        idempotency_key=None,
+        limit_key=None,
+        tags=None,
+        artifact_ref=None,
+        flags=0,
+        payload=payload,
+    )
+
+
+def _invoke(definition: "Definition[..., Any]", job: "ClaimedJob") -> Json:
+    from jobforge.context import Context
+
+    arguments = definition.arguments(job.version, job.payload)
+    try:
+        result = _call(definition, Context(job, Printer()), arguments)
+    except Exception as error:
+        _print_failure(error, definition)
+        raise typer.Exit(1) from error
+    return definition.dump(result)
+
+
+def _call(definition: "Definition[..., Any]", context: "Context", arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - what the handler returns
+    answer = definition.invoke(context, arguments)
+    if not definition.is_async:
+        return answer
+
+    import asyncio
+
+    async def finish() -> Any:  # noqa: ANN401 - as above
+        return await answer
+
+    return asyncio.run(finish())
+
+
+def _print_failure(error: Exception, definition: "Definition[..., Any]") -> None:
+    from jobforge.verdict import raised
+
+    verdict = raised(error, definition.settings)
+    trace = (verdict.error or {}).get("traceback", "")
+    typer.echo(trace or str(error), err=True)
+    output.note(f"a worker would record the attempt as {verdict.outcome}")

@@ -1,0 +1,176 @@
+"""A worker process put together: app, database, runners, signals."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+from uuid import UUID
+
+from psycopg.conninfo import conninfo_to_dict
+
+from jobforge import loading, telemetry
+from jobforge.app import JobForge
+from jobforge.cli.fleet import Fleet
+from jobforge.cli.session import explained
+from jobforge.command import add_commands, servable
+from jobforge.config import Config, environment
+from jobforge.db import Database
+from jobforge.definition import Definition
+from jobforge.errors import ConfigError
+from jobforge.isolation.isolated import Isolated
+from jobforge.redact import is_secret_name, register_secret
+from jobforge.runner import Host, Runner
+from jobforge.secrets import Secrets
+from jobforge.settings import Isolation
+from jobforge.worker import Worker
+from jobforge.worker.inline import Inline
+
+_SLOTS_PER_CORE = 2
+_INLINE_SLOTS = 100
+
+
+def load_app(target: str, config: Config) -> JobForge:
+    """The app, with the commands of the settings; from now on we write lines of our own."""
+    _configure_logs(config)
+    _register_secrets(config)
+    with telemetry.captured_output():
+        app = loading.load(target)
+    add_commands(app.command, config.commands)
+    return app
+
+
+def slots_of(
+    definitions: Iterable[Definition[..., Any]],
+    queues: Mapping[str, int | None],
+    concurrency: int | None,
+) -> dict[str, int]:
+    """How many jobs of each queue may run at once.
+
+    Without queues, those of the definitions. A queue without a number has `concurrency` slots; else
+    two per core, or 100 when all its jobs run inline.
+    """
+    offered = list(definitions)
+    named = queues or dict.fromkeys(sorted({each.settings.queue for each in offered}))
+    if not named:
+        raise ConfigError("the app has no jobs", hint="declare one: @jf.job")
+    return {
+        queue: slots or concurrency or _usual_slots(queue, offered)
+        for queue, slots in named.items()
+    }
+
+
+async def serve(app: JobForge, target: str, config: Config, *, until_stdin_closes: bool) -> int:
+    """Runs a worker until it is told to stop. The exit code is 1 when it was told so twice."""
+    database = Database(
+        str(config.database_url),
+        behind_pooler=config.behind_pooler,
+        listen_url=config.listen_url,
+    )
+    stops = 0
+
+    def stop() -> None:
+        nonlocal stops
+        stops += 1
+        telemetry.emit("worker.draining" if stops == 1 else "worker.stopping")
+        worker.stop()
+
+    with explained():
+        await database.open()
+    try:
+        worker = _make_worker(app, database, target, config)
+        _configure_logs(config, worker.worker_id)
+        _on_signals(stop)
+        if until_stdin_closes:
+            _on_end_of_stdin(stop)
+        # What inline handlers print is theirs to say and ours to redact.
+        with telemetry.captured_output():
+            await worker.run()
+    finally:
+        await database.close()
+    return 0 if stops < 2 else 1
+
+
+async def serve_fleet(config: Config) -> int:
+    """Runs several workers with our own arguments."""
+    _configure_logs(config)
+    # Of two values for an option the last one counts.
+    fleet = Fleet([*sys.argv[1:], "--processes", "1"], size=config.processes)
+    _on_signals(fleet.stop)
+    return await fleet.run()
+
+
+def _usual_slots(queue: str, definitions: list[Definition[..., Any]]) -> int:
+    own = [each for each in definitions if each.settings.queue == queue] or definitions
+    if all(each.settings.isolation == "inline" for each in own):
+        return _INLINE_SLOTS
+    return _SLOTS_PER_CORE * _cores()
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1
+
+
+def _configure_logs(config: Config, worker_id: UUID | None = None) -> None:
+    telemetry.configure(format=config.log_format, level=config.log_level, worker_id=worker_id)
+
+
+def _register_secrets(config: Config) -> None:
+    """What this process knows and no line that it writes may show."""
+    for url in filter(None, (config.database_url, config.listen_url)):
+        password = conninfo_to_dict(url).get("password")
+        if password:
+            register_secret(str(password))
+    for name in config.job_environment:
+        value = environment().get(name)
+        if value and is_secret_name(name):
+            register_secret(value)
+
+
+def _make_worker(app: JobForge, database: Database, target: str, config: Config) -> Worker:
+    def isolated(host: Host) -> Runner:
+        return Isolated(
+            target,
+            host,
+            environment=environment(),
+            job_environment=config.job_environment,
+            commands=config.commands,
+            allowed_commands=config.allowed_commands,
+        )
+
+    runners: Mapping[Isolation, Callable[[Host], Runner]] = {"inline": Inline, "process": isolated}
+    definitions = servable(app.definitions.values(), config.allowed_commands)
+    return Worker(
+        app,
+        database,
+        queues=slots_of(definitions, config.queues, config.concurrency),
+        runners=runners,
+        definitions=definitions,
+        secrets=Secrets(config.secrets_dir),
+        lease_s=config.lease_s,
+        heartbeat_s=config.heartbeat_s,
+        poll_s=config.poll_s,
+        drain_s=config.drain_s,
+    )
+
+
+def _on_signals(act: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, act)
+
+
+def _on_end_of_stdin(act: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    stdin = sys.stdin.fileno()
+
+    def read() -> None:
+        if not os.read(stdin, 4096):
+            loop.remove_reader(stdin)
+            act()
+
+    loop.add_reader(stdin, read)

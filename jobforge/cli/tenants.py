@@ -1,0 +1,52 @@
+"""`jobforge tenants`: who shares this installation. For operators."""
+
+from dataclasses import asdict
+from typing import Annotated
+from uuid import UUID, uuid4
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.database import DatabaseUrl
+from jobforge.cli.options import AsJson
+from jobforge.cli.session import connected
+from jobforge.errors import Json
+
+app = typer.Typer(help="Create and list tenants.", no_args_is_help=True)
+
+
+@app.command()
+def create(
+    slug: Annotated[str, typer.Argument(help="A short name, unique in this installation.")],
+    *,
+    tenant_id: Annotated[
+        UUID | None, typer.Option("--id", metavar="UUID", help="Its id; else a random one.")
+    ] = None,
+    name: Annotated[str | None, typer.Option()] = None,
+    timezone: Annotated[str | None, typer.Option(help="Such as Europe/Berlin.")] = None,
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Create a tenant and print its id."""
+    from jobforge import calls, db
+
+    given = {"slug": slug, "name": name, "timezone": timezone}
+    settings = {field: value for field, value in given.items() if value is not None}
+    made = tenant_id or uuid4()
+    with connected(database_url) as conn:
+        db.run(conn, calls.put_tenant(made, settings))
+    if as_json:
+        output.print_json({"id": str(made), **settings})
+    else:
+        typer.echo(str(made))
+
+
+@app.command("list")
+def list_(*, as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
+    """List the tenants that have settings; others are known by their id alone."""
+    from jobforge import calls, db
+
+    with connected(database_url) as conn:
+        tenants = db.run(conn, calls.list_tenants())
+    rows: list[dict[str, Json]] = [asdict(tenant) for tenant in tenants]
+    output.print_rows(rows, as_json=as_json)

@@ -1,0 +1,84 @@
+"""`jobforge worker`: claims jobs and runs them until it is told to stop."""
+
+from typing import Annotated
+
+import typer
+
+from jobforge.cli.database import DatabaseUrl, find_url
+from jobforge.cli.moment import parse_duration
+from jobforge.cli.options import INTRODUCE, UNTIL_STDIN_CLOSES, App
+from jobforge.cli.session import connected
+from jobforge.cli.target import find_target
+from jobforge.config import Config, load
+
+
+def worker(
+    app: App = None,
+    *,
+    queues: Annotated[
+        str | None,
+        typer.Option(metavar="NAME:SLOTS,…", help="mail:10,default; else those of the app's jobs."),
+    ] = None,
+    concurrency: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Slots of a queue that is given none; else 2 per core."),
+    ] = None,
+    processes: Annotated[
+        str | None, typer.Option(metavar="N", help="As many workers, each with all the slots.")
+    ] = None,
+    drain_timeout: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long running jobs may go on at the end; 30s."),
+    ] = None,
+    log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
+    introduce: Annotated[bool, typer.Option(INTRODUCE, hidden=True)] = False,
+) -> None:
+    """Run the jobs of an app.
+
+    The first SIGTERM or Ctrl-C lets running jobs finish and ends with 0; the second hands them
+    back at once and ends with 1.
+    """
+    config = load(
+        flags={
+            "app": app,
+            "queues": queues,
+            "concurrency": concurrency,
+            "processes": processes,
+            "drain_s": drain_timeout and parse_duration(drain_timeout, "--drain-timeout"),
+            "log_format": log_format,
+            "log_level": log_level,
+            "database_url": find_url(database_url),
+        }
+    )
+    target = find_target(config.app)
+    if config.processes > 1:
+        with connected(config.database_url):
+            pass  # what every worker would fail by is told once
+        raise typer.Exit(_run_fleet(config))
+    raise typer.Exit(
+        _run(target, config, until_stdin_closes=until_stdin_closes, introduce=introduce)
+    )
+
+
+def _run_fleet(config: Config) -> int:
+    import asyncio
+
+    from jobforge.cli import serving
+
+    return asyncio.run(serving.serve_fleet(config))
+
+
+def _run(target: str, config: Config, *, until_stdin_closes: bool, introduce: bool) -> int:
+    import asyncio
+
+    from jobforge.cli import introduction, serving
+
+    app = serving.load_app(target, config)
+    if introduce:
+        introduction.print_introduction(app.definitions.values())
+    return asyncio.run(serving.serve(app, target, config, until_stdin_closes=until_stdin_closes))

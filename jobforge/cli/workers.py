@@ -1,0 +1,95 @@
+"""`jobforge workers`: the processes that run jobs. For operators."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.database import DatabaseUrl
+from jobforge.cli.options import AsJson
+from jobforge.cli.session import connected
+from jobforge.errors import Invalid, Json, NotFound
+
+if TYPE_CHECKING:
+    from jobforge.db import Connection
+    from jobforge.job import WorkerInfo
+
+app = typer.Typer(help="See workers, and end them from afar.", no_args_is_help=True)
+
+WorkerId = Annotated[
+    str, typer.Argument(metavar="ID", help="An id, or the first 8 characters of it or more.")
+]
+
+_SHORTEST = 8
+
+
+@app.command("list")
+def list_(
+    *,
+    show_all: Annotated[bool, typer.Option("--all", help="Those that have stopped too.")] = False,
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """List workers, the newest first."""
+    from jobforge import calls, db
+
+    with connected(database_url) as conn:
+        workers = db.run(conn, calls.list_workers())
+    shown = [worker for worker in workers if show_all or worker.state != "stopped"]
+    rows = [asdict(worker) if as_json else _line(worker) for worker in shown]
+    output.print_rows(rows, as_json=as_json)
+
+
+@app.command()
+def drain(worker: WorkerId, *, database_url: DatabaseUrl = None) -> None:
+    """Let a worker finish what it has, and end."""
+    from jobforge import calls, db
+
+    with connected(database_url) as conn:
+        worker_id = _find(conn, worker)
+        db.run(conn, calls.drain_worker(worker_id))
+    output.note(f"{worker_id} drains")
+
+
+@app.command()
+def stop(worker: WorkerId, *, database_url: DatabaseUrl = None) -> None:
+    """Let a worker hand back what it has, and end."""
+    from jobforge import calls, db
+
+    with connected(database_url) as conn:
+        worker_id = _find(conn, worker)
+        db.run(conn, calls.stop_worker(worker_id))
+    output.note(f"{worker_id} stops")
+
+
+def _find(conn: "Connection", text: str) -> UUID:
+    from jobforge import calls, db
+
+    start = text.replace("-", "").lower()
+    if len(start) < _SHORTEST:
+        raise Invalid(f"{text!r} is too short for an id: {_SHORTEST} characters or more")
+    found = [
+        worker.id
+        for worker in db.run(conn, calls.list_workers())
+        if worker.id.hex.startswith(start)
+    ]
+    if not found:
+        raise NotFound(f"there is no worker {text}", hint="jobforge workers list")
+    if len(found) > 1:
+        raise Invalid(f"several workers start with {text}", hint=f"one of them is {found[0]}")
+    return found[0]
+
+
+def _line(worker: "WorkerInfo") -> dict[str, Json]:
+    return {
+        "id": worker.id,
+        "state": worker.state,
+        "host": worker.host,
+        "pid": worker.pid,
+        "queues": ",".join(worker.queues),
+        "running": f"{worker.running}/{worker.slots}",
+        "started_at": worker.started_at,
+        "heartbeat_at": worker.heartbeat_at,
+    }

@@ -1,0 +1,283 @@
+"""Sends what an app enqueues and reads its jobs.
+
+There are three ways to the database: the app's own pools; a connection that the caller gives; and
+from inside a job's process, which has no database, the Door to its worker.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+from jobforge import calls, db, integrations
+from jobforge.calls import Call
+from jobforge.errors import (
+    ConfigError,
+    Conflict,
+    Denied,
+    Invalid,
+    JobForgeError,
+    NotFound,
+    TenantRequired,
+    Unavailable,
+    UnknownDefinition,
+)
+from jobforge.integrations import run_on
+from jobforge.job import Enqueued, Job, JobRequest
+from jobforge.options import Tenant
+from jobforge.parameters import refused
+from jobforge.pools import Pools
+from jobforge.tenants import Slugs, as_uuid, choose
+
+__all__ = ["Client", "Door", "run_on", "set_door"]
+
+T = TypeVar("T")
+Conn = Any  # a connection of one of the libraries in integrations/
+Build = Callable[[UUID | None], Call[T]]  # a call that names its tenant by argument, or not
+Answer = tuple[UUID, list[Enqueued]]  # the tenant, and what became of each request
+
+_MOST_JOBS = 5_000  # in one statement
+_NO_OWN_WAY = (NotFound, ConfigError, Denied, Unavailable)
+
+
+class Door(Protocol):
+    """The way to the worker from inside a job's process; what goes out is of that job's tenant."""
+
+    @property
+    def tenant_id(self) -> UUID: ...
+
+    def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]: ...
+
+
+_door: Door | None = None
+
+
+def set_door(door: Door | None) -> None:
+    global _door  # noqa: PLW0603 - it is the process that is inside a job
+    _door = door
+
+
+class Client:
+    """The way of one app's definitions to the database. Opens nothing before its first use."""
+
+    def __init__(
+        self, pools: Pools, *, tenant: Callable[[], Tenant | None], django: str | None = None
+    ) -> None:
+        self.pools = pools
+        self.slugs = Slugs()
+        self._default_tenant = tenant
+        self._django = django
+
+    def enqueue(self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn) -> Answer:
+        """All or nothing."""
+        if conn is None and _door is not None:
+            return _through(_door, jobs, tenant)
+        conn = self._django if conn is None else conn
+        tenant_id = self.tenant_id(tenant, conn)
+        try:
+            if conn is not None:
+                return tenant_id, _joined(
+                    integrations.run(conn, _enqueuing(batch)(tenant_id)) for batch in _batches(jobs)
+                )
+            if len(jobs) <= _MOST_JOBS:
+                return tenant_id, self.run_for(tenant_id, _enqueuing(jobs))
+            with self.pools.sync().pool.connection() as own, db.tenant(own, tenant_id):
+                return tenant_id, _joined(
+                    db.run(own, _enqueuing(batch)(None)) for batch in _batches(jobs)
+                )
+        except JobForgeError as error:
+            raise _advised(error, conn) from error
+
+    async def aenqueue(
+        self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn
+    ) -> Answer:
+        """As `enqueue`, for async code."""
+        if conn is None and _door is not None:
+            return _through(_door, jobs, tenant)
+        if conn is None and self._django is not None:
+            return await _in_thread_of_django(self.enqueue, jobs, tenant, None)
+        tenant_id = await self.atenant_id(tenant, conn)
+        try:
+            if conn is not None:
+                return tenant_id, _joined(
+                    [
+                        await integrations.arun(conn, _enqueuing(batch)(tenant_id))
+                        for batch in _batches(jobs)
+                    ]
+                )
+            if len(jobs) <= _MOST_JOBS:
+                return tenant_id, await self.arun_for(tenant_id, _enqueuing(jobs))
+            async with (await self.pools.of_this_loop()).pool.tenant(tenant_id) as scope:
+                return tenant_id, _joined(
+                    [await scope.run(_enqueuing(batch)(None)) for batch in _batches(jobs)]
+                )
+        except JobForgeError as error:
+            raise _advised(error, conn) from error
+
+    def own_pools(self) -> Pools:
+        """Conflict where Django's connections are used."""
+        if self._django is not None:
+            raise Conflict("this app is on a Django database: use django.db.transaction.atomic")
+        return self.pools
+
+    def move(self, pools: Pools, django: str | None) -> tuple[Pools, str | None]:
+        """To another database; answers what there was before."""
+        before = self.pools, self._django
+        self.pools, self._django = pools, django
+        self.slugs.forget()
+        return before
+
+    def get_job(self, tenant_id: UUID, job_id: UUID) -> Job:
+        return self.run_for(tenant_id, lambda tenant: calls.get_job(job_id, tenant_id=tenant)).job
+
+    async def aget_job(self, tenant_id: UUID, job_id: UUID) -> Job:
+        history = await self.arun_for(
+            tenant_id, lambda tenant: calls.get_job(job_id, tenant_id=tenant)
+        )
+        return history.job
+
+    def run(self, call: Call[T]) -> T:
+        """A call in a transaction of its own, on a connection of the app's own."""
+        _refuse_inside_job()
+        if self._django is not None:
+            return integrations.run(self._django, call)
+        return self.pools.sync().pool.run(call)
+
+    async def arun(self, call: Call[T]) -> T:
+        _refuse_inside_job()
+        if self._django is not None:
+            return await _in_thread_of_django(integrations.run, self._django, call)
+        return await (await self.pools.of_this_loop()).pool.run(call)
+
+    def run_for(self, tenant_id: UUID, build: Build[T]) -> T:
+        """A call for a tenant: one round trip, whatever the login may do."""
+        _refuse_inside_job()
+        if self._django is not None:
+            return integrations.run(self._django, build(tenant_id))
+        source = self.pools.sync()
+        return source.pool.run(_for_tenant(tenant_id, build, is_service=source.is_service))
+
+    async def arun_for(self, tenant_id: UUID, build: Build[T]) -> T:
+        _refuse_inside_job()
+        if self._django is not None:
+            return await _in_thread_of_django(integrations.run, self._django, build(tenant_id))
+        source = await self.pools.of_this_loop()
+        return await source.pool.run(_for_tenant(tenant_id, build, is_service=source.is_service))
+
+    def tenant_id(self, named: Tenant | None, conn: Conn = None) -> UUID:
+        """Of the tenant that is named, ambient or the default."""
+        tenant = choose(named, self._default_tenant)
+        tenant_id = self._known(tenant)
+        if tenant_id is not None:
+            return tenant_id
+        finding = calls.find_tenant(str(tenant))
+        try:
+            # What is committed may be remembered. What the given connection sees may not: the
+            # tenant may have been made in its transaction, and be rolled back.
+            if self._django is None:
+                return self.slugs.keep(str(tenant), self.run(finding))
+        except _NO_OWN_WAY as error:
+            if conn is None:
+                raise _about_slug(error, tenant) from error
+        try:
+            return integrations.run(conn, finding)
+        except (NotFound, Denied) as error:
+            raise _about_slug(error, tenant) from error
+
+    async def atenant_id(self, named: Tenant | None, conn: Conn = None) -> UUID:
+        """As `tenant_id`, for async code."""
+        tenant = choose(named, self._default_tenant)
+        tenant_id = self._known(tenant)
+        if tenant_id is not None:
+            return tenant_id
+        finding = calls.find_tenant(str(tenant))
+        try:
+            return self.slugs.keep(str(tenant), await self.arun(finding))
+        except _NO_OWN_WAY as error:
+            if conn is None:
+                raise _about_slug(error, tenant) from error
+        try:
+            return await integrations.arun(conn, finding)
+        except (NotFound, Denied) as error:
+            raise _about_slug(error, tenant) from error
+
+    def _known(self, tenant: Tenant) -> UUID | None:
+        return as_uuid(tenant) or self.slugs.get(str(tenant))
+
+
+async def _in_thread_of_django(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - its own
+    from asgiref.sync import sync_to_async  # noqa: PLC0415 - it comes with Django
+
+    answer: T = await sync_to_async(function)(*args)
+    return answer
+
+
+def _enqueuing(jobs: Sequence[JobRequest]) -> Build[list[Enqueued]]:
+    def build(tenant_id: UUID | None) -> Call[list[Enqueued]]:
+        try:
+            if len(jobs) == 1:  # the engine has a shorter way for one
+                call = calls.enqueue_job(jobs[0], tenant_id=tenant_id)
+                return Call(call.sql, call.parameters, lambda rows: [call.decode(rows)])
+            return calls.enqueue_jobs(jobs, tenant_id=tenant_id)
+        except Invalid as error:
+            faulty = jobs[error.detail.get("index", 0)]
+            if error.field != "payload" or faulty.payload is None:
+                raise
+            raise refused(error, faulty.payload) from error
+
+    return build
+
+
+def _for_tenant(tenant_id: UUID, build: Build[T], *, is_service: bool) -> Call[T]:
+    return build(tenant_id) if is_service else build(None).for_tenant(tenant_id)
+
+
+def _batches(jobs: Sequence[JobRequest]) -> Iterator[Sequence[JobRequest]]:
+    for start in range(0, len(jobs), _MOST_JOBS):
+        yield jobs[start : start + _MOST_JOBS]
+
+
+def _joined(answers: "Iterator[list[Enqueued]] | list[list[Enqueued]]") -> list[Enqueued]:
+    return [enqueued for batch in answers for enqueued in batch]
+
+
+def _through(door: Door, jobs: Sequence[JobRequest], tenant: Tenant | None) -> Answer:
+    if tenant is not None and as_uuid(tenant) != door.tenant_id:
+        raise Denied("a job enqueues for its own tenant only: leave tenant out", field="tenant")
+    return door.tenant_id, _joined(door.enqueue(batch) for batch in _batches(jobs))
+
+
+def _refuse_inside_job() -> None:
+    if _door is not None:
+        raise Conflict(
+            "a job's process has no database, so it cannot wait for other jobs or read them"
+        )
+
+
+def _about_slug(error: JobForgeError, tenant: Tenant) -> JobForgeError:
+    if isinstance(error, NotFound):
+        return NotFound(f"there is no tenant {tenant}", field="tenant")
+    if isinstance(error, Denied):
+        return Denied(
+            f"this login may not look up the tenant {tenant}: name it by its UUID, or grant"
+            " jobforge_service to the login",
+            field="tenant",
+        )
+    return error
+
+
+def _advised(error: JobForgeError, conn: Conn) -> JobForgeError:
+    """The error, with what to do about it where we know."""
+    advice = None
+    if isinstance(error, UnknownDefinition):
+        advice = "start a worker of this app, or call jf.register() with a login that may"
+    elif isinstance(error, TenantRequired) and conn is not None:
+        advice = (
+            "the login of the connection may not name a tenant: grant jobforge_service to it, or"
+            " set app.tenant_id in its transaction"
+        )
+    elif type(error) is Denied and not error.detail:
+        advice = "grant jobforge_client to the login of the connection"
+    if advice is None:
+        return error
+    message = f"{error.message}; {advice}"
+    return type(error)(message, field=error.field, detail=error.detail, hint=advice)

@@ -1,0 +1,154 @@
+"""Enqueuing, typed by the parameters of the function: what `definition.using(…)` returns."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Generic, ParamSpec, TypeVar
+from uuid import UUID
+
+from jobforge.client import Client
+from jobforge.duration import Duration
+from jobforge.errors import Invalid
+from jobforge.handle import Handle
+from jobforge.job import Enqueued, JobRequest
+from jobforge.options import (
+    NOTHING,
+    Dedupe,
+    OnConflict,
+    Options,
+    Tenant,
+    merged,
+    read_options,
+)
+from jobforge.parameters import Parameters, Shape
+from jobforge.settings import Settings
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Target:
+    """The definition that jobs are enqueued for, as far as enqueuing goes."""
+
+    settings: Settings
+    client: Client
+
+    @property
+    def parameters(self) -> Parameters:
+        raise NotImplementedError
+
+    @property
+    def result(self) -> Shape:
+        raise NotImplementedError
+
+
+class Args(Generic[P, R]):
+    """The checked arguments of one job, for `enqueue_many`."""
+
+    __slots__ = ("request", "target")
+
+    def __init__(self, target: Target, request: JobRequest) -> None:
+        self.target = target
+        self.request = request
+
+
+class Enqueuer(Generic[P, R]):
+    """A definition and the options for its next jobs. Holds nothing open; keep it or drop it."""
+
+    def __init__(self, target: Target, options: Options) -> None:
+        self._target = target
+        self._options = options
+        settings = target.settings
+        self._request = options.request._replace(definition=settings.key, version=settings.version)
+
+    def using(  # noqa: PLR0913 - one for each thing that can be said
+        self,
+        *,
+        tenant: Tenant | None = None,
+        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
+        delay: Duration | None = None,
+        at: datetime | None = None,
+        key: str | None = None,
+        dedupe: Dedupe = None,
+        on_conflict: OnConflict | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        tags: Sequence[str] | None = None,
+        max_attempts: int | None = None,
+        timeout: Duration | None = None,
+        expires_in: Duration | None = None,
+        expires_at: datetime | None = None,
+        limit_key: str | None = None,
+        correlation_id: str | None = None,
+    ) -> "Enqueuer[P, R]":
+        """The same with these options; docs/python.md explains each."""
+        options = read_options(
+            tenant=tenant,
+            conn=conn,
+            delay=delay,
+            at=at,
+            key=key,
+            dedupe=dedupe,
+            on_conflict=on_conflict,
+            priority=priority,
+            queue=queue,
+            tags=tags,
+            max_attempts=max_attempts,
+            timeout=timeout,
+            expires_in=expires_in,
+            expires_at=expires_at,
+            limit_key=limit_key,
+            correlation_id=correlation_id,
+        )
+        return Enqueuer(self._target, options.over(self._options))
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Returns once the job is stored; on a connection that was given, once that commits."""
+        request = self._request._replace(payload=self._target.parameters.payload(args, kwargs))
+        tenant_id, (enqueued,) = self._target.client.enqueue(
+            [request], self._options.tenant, self._options.conn
+        )
+        return self._handle(tenant_id, enqueued)
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """As `enqueue`, for async code."""
+        request = self._request._replace(payload=self._target.parameters.payload(args, kwargs))
+        tenant_id, (enqueued,) = await self._target.client.aenqueue(
+            [request], self._options.tenant, self._options.conn
+        )
+        return self._handle(tenant_id, enqueued)
+
+    def args(self, *args: P.args, **kwargs: P.kwargs) -> Args[P, R]:
+        """Arguments for `enqueue_many`; with options of their own after `using(key=…)`."""
+        if self._options.tenant is not None or self._options.conn is not None:
+            raise Invalid("tenant and conn are those of enqueue_many, not of one of its jobs")
+        payload = self._target.parameters.payload(args, kwargs)
+        return Args(self._target, self._options.request._replace(payload=payload))
+
+    def enqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
+        """All or none, in one transaction; the handles come in the order of the jobs."""
+        tenant_id, enqueued = self._target.client.enqueue(
+            self._requests(jobs), self._options.tenant, self._options.conn
+        )
+        return [self._handle(tenant_id, each) for each in enqueued]
+
+    async def aenqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
+        """As `enqueue_many`, for async code."""
+        tenant_id, enqueued = await self._target.client.aenqueue(
+            self._requests(jobs), self._options.tenant, self._options.conn
+        )
+        return [self._handle(tenant_id, each) for each in enqueued]
+
+    def _requests(self, jobs: Iterable[Args[P, R]]) -> list[JobRequest]:
+        return [self._request_of(job) for job in jobs]
+
+    def _request_of(self, job: Args[P, R]) -> JobRequest:
+        if getattr(job, "target", None) is not self._target:
+            name = self._target.settings.key
+            raise Invalid(f"enqueue_many of {name} takes what {name}.args(…) makes", field="jobs")
+        if job.request[2:] == NOTHING[2:]:  # it has no options of its own
+            return self._request._replace(payload=job.request.payload)
+        return merged(job.request._replace(definition=self._request.definition), self._request)
+
+    def _handle(self, tenant_id: UUID, enqueued: Enqueued) -> Handle[R]:
+        target = self._target
+        return Handle(target.client, target.result, tenant_id, enqueued.job_id, enqueued.status)

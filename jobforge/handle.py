@@ -1,0 +1,114 @@
+"""A job that was enqueued: its id, and waiting for its end."""
+
+import asyncio
+import random
+import time
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from jobforge.client import Client
+from jobforge.duration import Duration, seconds
+from jobforge.errors import Invalid, JobFailed, WaitTimeout
+from jobforge.job import EnqueueStatus, Job, State
+from jobforge.parameters import Shape
+
+R_co = TypeVar("R_co", covariant=True)
+
+_FINAL = {State.SUCCEEDED, State.CANCELED, State.DEAD}
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
+
+
+class Handle(Generic[R_co]):
+    """Waiting asks the database again and again, less and less often; it keeps nothing open.
+
+    A job that was enqueued in a transaction of the caller's own exists for others, and for its
+    handle, only once that has committed.
+    """
+
+    __slots__ = ("_client", "_result", "id", "status", "tenant_id")
+
+    def __init__(
+        self, client: Client, result: Shape, tenant_id: UUID, job_id: UUID, status: EnqueueStatus
+    ) -> None:
+        self._client = client
+        self._result = result
+        self.id = job_id
+        self.tenant_id = tenant_id
+        self.status = status
+
+    def __repr__(self) -> str:
+        return f"<Handle {self.id} {self.status}>"
+
+    def job(self) -> Job:
+        """The job as it is now; NotFound before its transaction commits and after retention."""
+        return self._client.get_job(self.tenant_id, self.id)
+
+    async def ajob(self) -> Job:
+        return await self._client.aget_job(self.tenant_id, self.id)
+
+    def wait(self, timeout: Duration | None = None) -> Job:
+        """The job once it has succeeded, died or been canceled; WaitTimeout before that."""
+        for pause in self._pauses(timeout):
+            job = self.job()
+            if job.state in _FINAL:
+                return job
+            time.sleep(pause)
+        raise self._timed_out(timeout)
+
+    async def await_(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - as wait
+        """As `wait`, for async code."""
+        for pause in self._pauses(timeout):
+            job = await self.ajob()
+            if job.state in _FINAL:
+                return job
+            await asyncio.sleep(pause)
+        raise self._timed_out(timeout)
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """What the handler returned, as its annotation says; JobFailed when it did not."""
+        return self._answer(self.wait(timeout))
+
+    async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - as wait
+        """As `result`, for async code."""
+        return self._answer(await self.await_(timeout))
+
+    def _pauses(self, timeout: Duration | None) -> Iterator[float]:
+        """How long to wait after each look; the last look is when the time is up."""
+        deadline = None if timeout is None else time.monotonic() + seconds(timeout, "timeout")
+        pause = _FIRST_PAUSE_S
+        while deadline is None or time.monotonic() < deadline:
+            left = _LONGEST_PAUSE_S if deadline is None else deadline - time.monotonic()
+            # Many that wait for jobs of one batch should not ask in step.
+            yield max(0.0, min(pause * random.uniform(0.8, 1.2), left))  # noqa: S311
+            pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+        yield 0.0
+
+    def _timed_out(self, timeout: Duration | None) -> WaitTimeout:
+        return WaitTimeout(
+            f"job {self.id} has not ended within {timeout} s", detail={"job_id": str(self.id)}
+        )
+
+    def _answer(self, job: Job) -> R_co:
+        if job.state is not State.SUCCEEDED:
+            raise _failure(job)
+        try:
+            answer: Any = self._result.read(job.result)
+        except ValidationError as error:
+            raise Invalid(
+                f"the result of job {job.id} is not what {job.definition} returns now: {error}",
+                field="result",
+            ) from error
+        else:
+            return answer  # type: ignore[no-any-return] # the shape is that of R
+
+
+def _failure(job: Job) -> JobFailed:
+    error = job.error or {}
+    reason = job.cancel_reason if job.state is State.CANCELED else error.get("message")
+    return JobFailed(
+        f"job {job.id} of {job.definition} is {job.state}: {reason or 'no reason is known'}",
+        detail={"job_id": str(job.id), "state": str(job.state), "error": job.error},
+    )

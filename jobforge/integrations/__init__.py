@@ -1,0 +1,88 @@
+"""Running a call within the transaction of a connection that is not ours.
+
+Which library it is of is seen by its class, so none of them needs to be installed. The call names
+its tenant by argument and changes none of the connection's settings; an error leaves the
+transaction as any other failed statement would.
+"""
+
+from collections.abc import Awaitable
+from typing import Any, TypeVar
+
+import psycopg
+
+from jobforge import db
+from jobforge.calls import Call
+from jobforge.errors import Invalid
+
+T = TypeVar("T")
+
+# What may be given; of a library that is a package here, a class of one of these names.
+_ASYNC = {
+    "sqlalchemy": {"AsyncSession", "AsyncConnection", "async_scoped_session"},
+    "asyncpg": {"Connection", "PoolConnectionProxy"},
+}
+_SYNC = {
+    "sqlalchemy": {"Session", "Connection", "scoped_session"},
+    "django": {"BaseDatabaseWrapper", "ConnectionProxy"},
+}
+
+
+def is_async(conn: Any) -> bool:  # noqa: ANN401 - of any library
+    """Invalid when it is no connection that we know."""
+    if isinstance(conn, psycopg.AsyncConnection | psycopg.AsyncCursor):
+        return True
+    if isinstance(conn, str | psycopg.Connection | psycopg.Cursor) or _library(conn, _SYNC):
+        return False
+    if _library(conn, _ASYNC):
+        return True
+    raise Invalid(
+        f"conn cannot be a {type(conn).__module__}.{type(conn).__qualname__}: it is a connection,"
+        " cursor or session of psycopg, SQLAlchemy, Django or asyncpg, or the alias of a Django"
+        " database",
+        field="conn",
+    )
+
+
+def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - of any library
+    if is_async(conn):
+        raise Invalid("this connection is async: use aenqueue with it", field="conn")
+    if isinstance(conn, psycopg.Cursor):
+        conn = conn.connection
+    if isinstance(conn, psycopg.Connection):
+        return db.run(conn, call)
+    if _library(conn, _SYNC) == "sqlalchemy":
+        from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - only where it is installed
+
+        return sqlalchemy.run(conn, call)
+    from jobforge.integrations import django  # noqa: PLC0415 - as above
+
+    return django.run(conn, call)
+
+
+async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - of any library
+    if not is_async(conn):
+        raise Invalid("this connection is not async: use enqueue with it", field="conn")
+    if isinstance(conn, psycopg.AsyncCursor):
+        conn = conn.connection
+    if isinstance(conn, psycopg.AsyncConnection):
+        return await db.arun(conn, call)
+    if _library(conn, _ASYNC) == "sqlalchemy":
+        from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - only where it is installed
+
+        return await sqlalchemy.arun(conn, call)
+    from jobforge.integrations import asyncpg  # noqa: PLC0415 - as above
+
+    return await asyncpg.arun(conn, call)
+
+
+def run_on(conn: Any, call: Call[T]) -> T | Awaitable[T]:  # noqa: ANN401 - of any library
+    """The answer, or for an async connection what gives it when awaited."""
+    return arun(conn, call) if is_async(conn) else run(conn, call)
+
+
+def _library(conn: Any, known: dict[str, set[str]]) -> str | None:  # noqa: ANN401 - as above
+    for kind in type(conn).__mro__:
+        library = kind.__module__.partition(".")[0]
+        if kind.__name__ in known.get(library, ()):
+            return library
+    return None

@@ -1,0 +1,37 @@
+"""Calls on an asyncpg connection, also on one of its pool."""
+
+from typing import Any, TypeVar
+from uuid import UUID
+
+import asyncpg  # type: ignore[import-untyped] # it has no types
+
+from jobforge.calls import Call
+from jobforge.errors import Conflict, Invalid, JobForgeError, Unavailable, from_sqlstate
+from jobforge.integrations.positional import positional
+
+T = TypeVar("T")
+
+
+async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection, or what a pool lends
+    try:
+        records = await conn.fetch(positional(call.sql), *call.parameters)
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        raise explanation(error) from error
+    return call.decode([tuple(map(_plain, record)) for record in records])
+
+
+def explanation(error: BaseException) -> JobForgeError:
+    """Our error for one of asyncpg's."""
+    if isinstance(error, asyncpg.InFailedSQLTransactionError):
+        return Conflict("nothing was done: an earlier statement of this transaction has failed")
+    if isinstance(error, asyncpg.DataError | asyncpg.PostgresSyntaxError | ValueError):
+        return Invalid(str(error))
+    if isinstance(error, asyncpg.PostgresError):
+        detail = getattr(error, "detail", None)
+        return from_sqlstate(getattr(error, "sqlstate", None), str(error.args[0]), detail)
+    return Unavailable(str(error))
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - of any column
+    # asyncpg has a UUID of its own, which orjson does not know.
+    return UUID(int=value.int) if isinstance(value, UUID) else value

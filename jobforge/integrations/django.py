@@ -1,0 +1,49 @@
+"""Calls on a Django database: within `transaction.atomic` they are part of it."""
+
+from typing import Any, TypeVar
+
+from django.db import DatabaseError, connections  # type: ignore[import-untyped] # it has no types
+from django.db.transaction import TransactionManagementError  # type: ignore[import-untyped]
+
+from jobforge import db, jsonb
+from jobforge.calls import Call
+from jobforge.errors import Conflict, Invalid, JobForgeError, from_sqlstate
+
+T = TypeVar("T")
+
+_JSONB = 3802  # its type in Postgres; Django has it read as text
+
+
+def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of Django, or its alias
+    connection = connections[conn] if isinstance(conn, str) else conn
+    if connection.vendor != "postgresql":
+        raise Invalid(f"jobs are enqueued in Postgres, not in {connection.vendor}", field="conn")
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(call.sql, call.parameters)
+            columns = [column.type_code for column in cursor.description]
+            rows = cursor.fetchall()
+    except DatabaseError as error:
+        raise _explanation(error) or error from error
+    return call.decode([_read(row, columns) for row in rows])
+
+
+def _read(row: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:
+    return tuple(
+        jsonb.decode(value) if column == _JSONB and isinstance(value, str) else value
+        for value, column in zip(row, columns, strict=True)
+    )
+
+
+def _explanation(error: DatabaseError) -> JobForgeError | None:
+    if isinstance(error, TransactionManagementError):
+        return Conflict(str(error))
+    driven = error.__cause__
+    if driven is None:
+        return None
+    state = getattr(driven, "pgcode", None)  # psycopg2's name for it
+    if state is not None:
+        diagnosis = getattr(driven, "diag", None)
+        message = getattr(diagnosis, "message_primary", None) or str(driven)
+        return from_sqlstate(state, message, getattr(diagnosis, "message_detail", None))
+    return db.explanation(driven)

@@ -1,0 +1,56 @@
+"""Calls on a Session or Connection of SQLAlchemy, sync or async, over psycopg or asyncpg.
+
+They go through SQLAlchemy rather than to the driver's connection, so that its transaction begins
+where it should, and its logging and events see the statement.
+"""
+
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Dialect
+from sqlalchemy.exc import DBAPIError, InvalidRequestError, SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from jobforge import db
+from jobforge.calls import Call
+from jobforge.errors import Conflict, Invalid, JobForgeError
+from jobforge.integrations.positional import positional
+
+T = TypeVar("T")
+
+
+def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a Session, scoped or not, or a Connection
+    try:
+        connection = conn if isinstance(conn, Connection) else conn.connection()
+        rows = connection.exec_driver_sql(*_statement(connection.dialect, call)).fetchall()
+    except SQLAlchemyError as error:
+        raise _explanation(error) or error from error
+    return call.decode([tuple(row) for row in rows])
+
+
+async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - as above, the async forms
+    try:
+        connection = conn if isinstance(conn, AsyncConnection) else await conn.connection()
+        result = await connection.exec_driver_sql(*_statement(connection.dialect, call))
+    except SQLAlchemyError as error:
+        raise _explanation(error) or error from error
+    return call.decode([tuple(row) for row in result.fetchall()])
+
+
+def _statement(dialect: Dialect, call: Call[Any]) -> tuple[str, tuple[Any, ...]]:
+    if dialect.name != "postgresql":
+        raise Invalid(f"jobs are enqueued in Postgres, not in {dialect.name}", field="conn")
+    sql = positional(call.sql) if dialect.driver == "asyncpg" else call.sql
+    return sql, tuple(call.parameters)
+
+
+def _explanation(error: SQLAlchemyError) -> JobForgeError | None:
+    if isinstance(error, InvalidRequestError):  # such as a transaction that has failed before
+        return Conflict(str(error))
+    if not isinstance(error, DBAPIError) or error.orig is None:
+        return None
+    driven = error.orig.__cause__  # SQLAlchemy wraps what asyncpg raises once more
+    if driven is not None and type(driven).__module__.startswith("asyncpg"):
+        from jobforge.integrations import asyncpg  # noqa: PLC0415 - only where it is installed
+
+        return asyncpg.explanation(driven)
+    return db.explanation(error.orig)

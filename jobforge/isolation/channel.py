@@ -1,0 +1,150 @@
+"""A job's end of the socket to its worker: a Channel for its context, a Door for its enqueues.
+
+Blocking, because a job has nothing better to do; safe for threads, because its handler may have
+some. The worker's end is in process.py.
+"""
+
+import contextlib
+import json
+import os
+import socket
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from uuid import UUID
+
+import orjson
+
+from jobforge import errors
+from jobforge.errors import JobForgeError, Json
+from jobforge.isolation.wire import Frames, Kind, frame
+from jobforge.job import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
+from jobforge.jsonb import decode, encode
+from jobforge.redact import register_secret
+from jobforge.signals import Cancelled
+
+# A failure of the machinery, not of the job (sysexits.h).
+EX_SOFTWARE = 70
+
+_READ = 65_536
+_IDS = ("tenant_id", "job_id")
+_TIMES = ("lease_expires_at", "created_at", "run_at", "queued_at", "started_at")
+
+
+class SocketChannel:
+    """`was_interrupted` is set by a signal that came while `is_busy`, and is obeyed afterwards."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._frames = Frames()
+        self._lock = threading.Lock()
+        self._tenant_id = UUID(int=0)
+        self.is_busy = False
+        self.was_interrupted = False
+
+    def receive_job(self) -> tuple[ClaimedJob, UUID | None]:
+        document = decode(self._receive(Kind.RUN))
+        job, worker_id = _claimed_job(document["job"]), document["worker_id"]
+        self._tenant_id = job.tenant_id
+        return job, worker_id and UUID(worker_id)
+
+    @property
+    def tenant_id(self) -> UUID:
+        return self._tenant_id
+
+    def note(self, kind: str, data: dict[str, Json]) -> None:
+        self.send(Kind.NOTE, orjson.dumps({"kind": kind, "data": data}, default=str))
+
+    def secret(self, name: str) -> str:
+        value = str(self._ask(Kind.SECRET, {"name": name}))
+        register_secret(value)
+        return value
+
+    def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+        answer = self._ask(Kind.ENQUEUE, {"jobs": [job.to_json() for job in jobs]})
+        return [Enqueued(UUID(job_id), EnqueueStatus(status)) for job_id, status in answer]
+
+    def send(self, kind: Kind, body: bytes) -> None:
+        with self._uninterrupted():
+            self._control.sendall(frame(kind, body))
+
+    def _ask(self, kind: Kind, question: dict[str, Json]) -> Json:
+        with self._uninterrupted():
+            self._control.sendall(frame(kind, encode(question, "jobs").encode()))
+            answer = decode(self._receive(Kind.ANSWER))
+        if "error" in answer:
+            raise _error(answer["error"])
+        return answer["value"]
+
+    def _receive(self, expected: Kind) -> bytes:
+        while data := self._control.recv(_READ):
+            for kind, body in self._frames.feed(data):
+                if kind is expected:
+                    return body
+        # The worker has gone: nobody waits for this process any more.
+        os._exit(EX_SOFTWARE)
+
+    @contextlib.contextmanager
+    def _uninterrupted(self) -> Iterator[None]:
+        """Half a frame would end the conversation: Cancelled waits until it is sent."""
+        with self._lock:
+            is_main = threading.current_thread() is threading.main_thread()
+            self.is_busy = is_main
+            try:
+                yield
+            finally:
+                self.is_busy = False
+        if is_main and self.was_interrupted:
+            self.was_interrupted = False
+            raise Cancelled("the job was asked to stop")
+
+
+# The worker's half of the same conversation.
+
+
+def job_frame(job: ClaimedJob, worker_id: UUID | None) -> bytes:
+    document = {"job": list(job), "worker_id": worker_id}
+    try:
+        body = orjson.dumps(document)
+    except TypeError:  # an integer of more than 64 bits, put there by SQL
+        body = json.dumps(document, default=str).encode()
+    return frame(Kind.RUN, body)
+
+
+def answer_frame(value: Json) -> bytes:
+    return frame(Kind.ANSWER, orjson.dumps({"value": value}))
+
+
+def refusal_frame(error: Exception) -> bytes:
+    facts: dict[str, Json] = {"type": type(error).__name__, "message": str(error)}
+    for name in ("field", "detail", "hint"):
+        facts[name] = getattr(error, name, None)
+    return frame(Kind.ANSWER, orjson.dumps({"error": facts}, default=str))
+
+
+def job_requests(body: bytes) -> list[JobRequest]:
+    """What a job asks to be enqueued."""
+    return [_request(document) for document in decode(body)["jobs"]]
+
+
+def _request(document: dict[str, Json]) -> JobRequest:
+    for name in {"run_at", "expires_at"} & document.keys():
+        document[name] = datetime.fromisoformat(document[name])
+    return JobRequest(**document)
+
+
+def _claimed_job(fields: list[Json]) -> ClaimedJob:
+    known = dict(zip(ClaimedJob._fields, fields, strict=True))
+    for name in _IDS:
+        known[name] = UUID(known[name])
+    for name in _TIMES:
+        known[name] = datetime.fromisoformat(known[name])
+    return ClaimedJob(**known)
+
+
+def _error(document: dict[str, Json]) -> JobForgeError:
+    kind = getattr(errors, document["type"], None)
+    if not (isinstance(kind, type) and issubclass(kind, JobForgeError)):
+        return JobForgeError(f"{document['type']}: {document['message']}")
+    facts = {name: document[name] for name in ("field", "detail", "hint")}
+    return kind(document["message"], **facts)

@@ -1,0 +1,226 @@
+"""Inside a job's process: from the fork to the exit.
+
+Takes its job from the socket, runs the handler, says over the same socket how it went, and ends. It
+has no connection to the database; whatever it needs from outside it asks of the worker.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from jobforge import verdict
+from jobforge.client import set_door
+from jobforge.command import Command
+from jobforge.context import Context
+from jobforge.definition import Definition
+from jobforge.errors import Invalid, NotCommitted
+from jobforge.isolation import limits
+from jobforge.isolation.channel import EX_SOFTWARE, SocketChannel
+from jobforge.isolation.wire import Kind, frame
+from jobforge.jsonb import encode, legible
+from jobforge.parameters import Arguments
+from jobforge.settings import Limits, Settings
+from jobforge.signals import Cancelled
+from jobforge.verdict import Verdict
+
+Definitions = Mapping[str, Definition[..., Any]]
+
+_ASKED = "the job was asked to stop"
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What a process needs to become a job's."""
+
+    parent: int
+    folder: str
+    limits: Limits
+    data_in_use: int
+
+
+def become_job(setup: Setup, stdout: int, stderr: int) -> None:
+    """Turns a fresh fork into a process of the job's own: session, output, folder, limits."""
+    os.setsid()
+    limits.die_with_parent(signal.SIGKILL)
+    if os.getppid() != setup.parent:
+        os._exit(EX_SOFTWARE)
+    # Without this the process could not look into its own /proc, unless it is root's.
+    limits.unhide()
+    limits.volunteer_for_oom()
+    os.dup2(stdout, 1)
+    os.dup2(stderr, 2)
+    os.close(stdout)
+    os.close(stderr)
+    os.mkdir(setup.folder, 0o700)  # noqa: PTH102 - no Path for every job
+    os.chdir(setup.folder)
+    _reseed()
+    limits.apply(setup.limits, data_in_use=setup.data_in_use)
+
+
+def run_job(definitions: Definitions, control: socket.socket, allowed: Limits) -> int:
+    """Runs the job that comes over the socket; returns the exit code of this process."""
+    channel = SocketChannel(control)
+    try:
+        said = _said(definitions, channel, allowed)
+    except MemoryError as error:
+        # Before the handler, as for a payload that it has no room for.
+        limits.make_room()
+        said = verdict.raised(error, Settings("_"))
+    for stream in (sys.stdout, sys.stderr):
+        # The handler may have closed it.
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    channel.send(Kind.VERDICT, _body(said))
+    return 0
+
+
+def _said(definitions: Definitions, channel: SocketChannel, allowed: Limits) -> Verdict:
+    job, worker_id = channel.receive_job()
+    definition = definitions[job.definition]
+    ctx = Context(job, channel, worker_id)
+    if isinstance(definition, Command):
+        return _become_command(definition, ctx, allowed)
+    set_door(channel)
+    return _run(definition, ctx, channel)
+
+
+def _run(definition: Definition[..., Any], ctx: Context, channel: SocketChannel) -> Verdict:
+    stopper = Stopper(ctx, channel)
+    stopper.install()
+    try:
+        arguments = definition.arguments(ctx.version, ctx.payload)
+        result = _invoke(definition, ctx, arguments, stopper)
+        stopper.end()
+        if ctx.was_completed:
+            raise NotCommitted  # noqa: TRY301 - a failure like any other
+        return _dumped(definition, result)
+    except asyncio.CancelledError:
+        return verdict.raised(Cancelled(_ASKED), definition.settings)
+    except MemoryError as error:
+        limits.make_room()
+        return verdict.raised(error, definition.settings)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, it is this job's outcome
+        return verdict.raised(error, definition.settings)
+    finally:
+        stopper.end()
+
+
+def _dumped(definition: Definition[..., Any], result: Any) -> Verdict:  # noqa: ANN401 - as below
+    try:
+        return verdict.returned(definition.dump(result))
+    except Invalid as error:
+        return verdict.unusable(error)
+
+
+def _invoke(
+    definition: Definition[..., Any], ctx: Context, arguments: Arguments, stopper: "Stopper"
+) -> Any:  # noqa: ANN401 - whatever the function returns
+    if definition.is_async:
+        return asyncio.run(_invoke_async(definition, ctx, arguments, stopper))
+    if definition.start_hooks:
+        asyncio.run(definition.run_start_hooks(ctx))
+    stopper.begin()
+    return definition.invoke(ctx, arguments)
+
+
+async def _invoke_async(
+    definition: Definition[..., Any], ctx: Context, arguments: Arguments, stopper: "Stopper"
+) -> Any:  # noqa: ANN401 - as above
+    stopper.begin(asyncio.current_task())
+    if definition.start_hooks:
+        await definition.run_start_hooks(ctx)
+    return await definition.invoke(ctx, arguments)
+
+
+class Stopper:
+    """Turns the worker's signals into what the handler sees of them.
+
+    SIGUSR1 asks. SIGTERM insists, unless the handler knows that it was asked: then it is left to
+    end by itself. SIGTERM without having been asked comes from somebody else, as from a service
+    manager that signals every process of the worker's at once, and is none of the job's business.
+    """
+
+    def __init__(self, ctx: Context, channel: SocketChannel) -> None:
+        self._ctx = ctx
+        self._channel = channel
+        self._task: asyncio.Task[Any] | None = None
+        self._is_running = False
+
+    def install(self) -> None:
+        signal.signal(signal.SIGUSR1, self._ask)
+        signal.signal(signal.SIGTERM, self._insist)
+        # The zygote ignores these, and so would every program that the handler runs.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+    def begin(self, task: "asyncio.Task[Any] | None" = None) -> None:
+        self._task = task
+        self._is_running = True
+
+    def end(self) -> None:
+        self._is_running = False
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        self._ctx.ask_to_stop()
+
+    def _insist(self, _number: int, _frame: FrameType | None) -> None:
+        if not self._is_running or not self._ctx.is_asked or self._ctx.has_noticed:
+            return
+        if self._task is not None:
+            # From within a signal's handler the loop has to be woken.
+            self._task.get_loop().call_soon_threadsafe(self._task.cancel)
+        elif self._channel.is_busy:
+            self._channel.was_interrupted = True
+        else:
+            raise Cancelled(_ASKED)
+
+
+def _become_command(command: Command, ctx: Context, allowed: Limits) -> Verdict:
+    """Returns only when the program could not be started."""
+    try:
+        argv = command.render(command.arguments(ctx.version, ctx.payload))
+        if command.start_hooks:
+            asyncio.run(command.run_start_hooks(ctx))
+    except Invalid as error:
+        return verdict.raised(error, command.settings)
+    program = shutil.which(argv[0])
+    if program is None:
+        return command.not_started(FileNotFoundError(f"there is no program {argv[0]}"))
+    # Python ignores these and the zygote that one; a program expects them as they come.
+    for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    limits.apply_to_program(allowed)
+    try:
+        os.execv(program, argv)
+    except (OSError, ValueError) as error:
+        limits.make_room()
+        return command.not_started(error)
+
+
+def _body(said: Verdict) -> bytes:
+    """The verdict for a frame; when it holds what cannot be kept, the one that says so."""
+    try:
+        body = encode(said.to_json(), "result").encode()
+        frame(Kind.VERDICT, body)
+    except Invalid as error:
+        if said.error is not None:
+            said = Verdict(said.outcome, error=legible(said.error), final=said.final)
+        else:
+            said = verdict.unusable(error)
+        body = encode(said.to_json(), "result").encode()
+    return body
+
+
+def _reseed() -> None:
+    # Python reseeds its own generator after a fork; numpy does not.
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        numpy.seed()

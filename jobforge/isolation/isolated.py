@@ -1,0 +1,121 @@
+"""Running each job in a process of its own: `isolation="process"`.
+
+Owns the processes of this worker. Forking them is the zygote's (forkserver.py), each of them by
+itself is in process.py.
+"""
+
+import asyncio
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from jobforge.command import Command
+from jobforge.definition import Definition
+from jobforge.errors import ConfigError, Invalid, Json
+from jobforge.isolation import limits, tree
+from jobforge.isolation.forkserver import ForkServer, Recipe
+from jobforge.isolation.process import Process, crashed
+from jobforge.isolation.wire import Ended, Request
+from jobforge.job import ClaimedJob, Outcome
+from jobforge.runner import Host, OnEnd, Report, Stop
+from jobforge.verdict import Verdict
+
+_ZYGOTE_DIED = "the process that jobs are forked from has died"
+
+
+class Isolated:
+    """A runner for processes. `target` names the app, as loading.py reads it."""
+
+    def __init__(  # noqa: PLR0913 - each is a setting of the worker's
+        self,
+        target: str,
+        host: Host,
+        *,
+        environment: Mapping[str, str],
+        job_environment: Sequence[str] = (),
+        commands: Mapping[str, Mapping[str, Json]] | None = None,
+        allowed_commands: Collection[str] = (),
+    ) -> None:
+        self._host = host
+        self._allowed_commands = allowed_commands
+        self._processes: dict[int, Process] = {}
+        self._last = 0
+        recipe = Recipe(target, environment, job_environment, commands or {})
+        self._server = ForkServer(recipe, on_ended=self._ended, on_lost=self._lost)
+
+    async def open(self) -> None:
+        """ConfigError when the app cannot be imported, or when there are no such processes here."""
+        if sys.platform not in {"linux", "darwin"}:
+            raise ConfigError(
+                f"jobs cannot have processes of their own on {sys.platform}",
+                hint='run the worker on Linux or macOS, or give its jobs isolation="inline"',
+            )
+        # Jobs run as the same user; they must not read the database's password here.
+        limits.hide()
+        await self._server.open()
+
+    async def close(self) -> None:
+        """Ends all processes; what they would have said is lost."""
+        await self._server.close()
+        left, self._processes = self._processes, {}
+        for process in left.values():
+            process.stop(Stop.SHUTDOWN)
+            process.end_without_process("the worker has ended")
+
+    @property
+    def zygote_pid(self) -> int | None:
+        return self._server.pid
+
+    def start(
+        self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
+    ) -> Process | None:
+        if (
+            isinstance(definition, Command)
+            and definition.settings.key not in self._allowed_commands
+        ):
+            on_end(job, Report(_refused(definition)))
+            return None
+        self._last += 1
+        process = Process(self._last, job, definition, self._host, on_end, self._send)
+        try:
+            fds = process.begin()
+        except (OSError, Invalid) as error:  # no descriptors left, or a payload of many megabytes
+            on_end(job, Report(crashed(f"could not be started: {error}")))
+            return None
+        self._processes[process.number] = process
+        token = (job.job_id, job.lease)
+        self._server.send(Request.fork(process.number, definition.settings.limits, *token), fds)
+        return process
+
+    def _send(self, request: Request) -> None:
+        if self._server.withdraw(request.run):
+            # Not from within `stop`: whoever calls that may be going through all runs.
+            asyncio.get_running_loop().call_soon(self._end_unsent, request.run)
+        else:
+            self._server.send(request)
+
+    def _end_unsent(self, number: int) -> None:
+        process = self._processes.pop(number, None)
+        if process is not None:
+            process.end_without_process("never began")
+
+    def _ended(self, ended: Ended) -> None:
+        process = self._processes.pop(ended.run, None)
+        if process is not None:
+            process.end(ended)
+
+    def _lost(self) -> None:
+        """The zygote is gone, and with it its children; theirs may be left."""
+        lost = [each for each in self._processes.values() if not self._server.holds(each.number)]
+        if not lost:
+            return
+        marks = [f"{process.job.job_id}.{process.job.lease}" for process in lost]
+        tree.kill(lambda: tree.marked(marks))
+        for process in lost:
+            del self._processes[process.number]
+            process.end_without_process(_ZYGOTE_DIED)
+
+
+def _refused(command: Command) -> Verdict:
+    message = f"the configuration of this worker does not allow the command {command.settings.key}"
+    return Verdict(Outcome.FAILED, error={"type": "Denied", "message": message})

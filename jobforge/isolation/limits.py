@@ -1,0 +1,114 @@
+"""What the kernel is told about a process: its limits, its death with its parent, its privileges.
+
+What does not exist on a system is left out there; docs/isolation.md says what that is.
+"""
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+from jobforge.settings import MIB, Limits
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+
+# What a process gets on top, once it is out of memory, to say so.
+_ROOM_FOR_LAST_WORDS = 16 * MIB
+# After SIGXCPU, for a process that ignores it.
+_CPU_OVERTIME_S = 2
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent(how: signal.Signals) -> None:
+    """Counts for the parent's *thread*: only a process that forks from its main one may use it."""
+    _prctl(_PR_SET_PDEATHSIG, how)
+
+
+def hide() -> None:
+    """No other process of the same user may look into this one: environment, memory, files."""
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def unhide() -> None:
+    _prctl(_PR_SET_DUMPABLE, 1)
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent ends become children of this process."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def renounce_privileges() -> None:
+    """No program run from here on gains any, by setuid or otherwise."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def forbid_core_dumps() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def volunteer_for_oom() -> None:
+    """When the machine runs out of memory, this process is killed before the worker is."""
+    with contextlib.suppress(OSError):
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        try:
+            os.write(fd, b"1000")
+        finally:
+            os.close(fd)
+
+
+def apply(limits: Limits, *, data_in_use: int) -> None:
+    """Limits this process and all that it starts; each process is counted by itself.
+
+    `data_in_use` is what it was forked with, and is not held against it.
+    """
+    if sys.platform == "linux":
+        most = data_in_use + limits.memory_bytes
+        _limit(resource.RLIMIT_DATA, most, most + _ROOM_FOR_LAST_WORDS)
+    _limit(resource.RLIMIT_NOFILE, limits.open_files, limits.open_files)
+    if limits.cpu_s:
+        _limit(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + _CPU_OVERTIME_S)
+    if limits.file_size_bytes:
+        _limit(resource.RLIMIT_FSIZE, limits.file_size_bytes, limits.file_size_bytes)
+
+
+def apply_to_program(limits: Limits) -> None:
+    """Just before exec: the program that comes starts with nothing in use."""
+    if sys.platform == "linux":
+        _limit(resource.RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes)
+
+
+def make_room() -> None:
+    """For a process that is out of memory and still has to say so."""
+    with contextlib.suppress(ValueError, OSError):
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+
+
+def data_in_use() -> int:
+    """What RLIMIT_DATA counts of this process."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[5])
+    except OSError:
+        return 0
+    return pages * resource.getpagesize()
+
+
+def _limit(which: int, soft: int, hard: int) -> None:
+    # A hard limit can be lowered only.
+    most = resource.getrlimit(which)[1]
+    if most != resource.RLIM_INFINITY:
+        soft, hard = min(soft, most), min(hard, most)
+    resource.setrlimit(which, (soft, hard))
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        _libc.prctl(option, value, 0, 0, 0)

@@ -1,0 +1,68 @@
+"""The end of what a job printed: kept small, made safe to store and to show on a terminal."""
+
+from jobforge.redact import redact_tail
+
+TAIL_BYTES = 64 * 1024
+
+
+class Tail:
+    """The last bytes of a stream, however long it is."""
+
+    __slots__ = ("_bytes", "_is_cut", "_limit")
+
+    def __init__(self, limit: int = TAIL_BYTES) -> None:
+        self._limit = limit
+        self._bytes = bytearray()
+        self._is_cut = False
+
+    def feed(self, data: bytes) -> None:
+        self._bytes += data
+        # Half of it is let grow, so that a long stream is not moved with every piece.
+        if len(self._bytes) > 2 * self._limit:
+            self._cut()
+
+    def text(self) -> str | None:
+        """What is left of it, for people; None when nothing was printed."""
+        if not self._bytes:
+            return None
+        if len(self._bytes) > self._limit:
+            self._cut()
+        text = _whole(bytes(self._bytes), is_cut=self._is_cut).decode("utf-8", "replace")
+        shown = neutral(redact_tail(text, is_cut=self._is_cut))
+        return _last(shown, self._limit)
+
+    def _cut(self) -> None:
+        del self._bytes[: -self._limit]
+        self._is_cut = True
+
+
+def neutral(text: str) -> str:
+    """The text without any character that a terminal would obey."""
+    return text.replace("\r\n", "\n").translate(_PICTURES)
+
+
+# Symbols for the C0 characters; the names that Python gives the others.
+_PICTURES: dict[int, str] = {
+    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"},
+    0x7F: "\u2421",
+    **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
+    # Those that reorder text, or are unseen.
+    **{code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
+    **{code: f"\\u{code:04x}" for code in (0x200E, 0x200F, 0x2028, 0x2029, 0xFEFF)},
+}
+
+
+def _whole(data: bytes, *, is_cut: bool) -> bytes:
+    """The bytes without the rest of a character that the cut went through."""
+    start = 0
+    while is_cut and start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
+        start += 1
+    return data[start:]
+
+
+def _last(text: str, limit: int) -> str:
+    """The end of the text that fits into so many bytes of UTF-8."""
+    data = text.encode("utf-8", "replace")
+    if len(data) <= limit:
+        return text
+    return _whole(data[-limit:], is_cut=True).decode("utf-8", "replace")

@@ -1,0 +1,148 @@
+"""The processes that descend from a job: which they are, what they hold, and their end.
+
+A job's process leads a session of its own, so a signal to its group reaches most of them. Some
+start a session of their own or lose their parent; these are found in /proc, by their ancestors,
+their session, or the mark in their environment. Without /proc there is the group alone.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+MARK = "JOBFORGE_JOB"
+
+_PAGE = resource.getpagesize()
+_PROC = Path("/proc")
+_MOST_PASSES = 100
+
+
+class Process(NamedTuple):
+    pid: int
+    parent: int
+    session: int
+    started: int  # ticks since boot
+    is_zombie: bool
+
+
+Table = dict[int, Process]
+
+
+def table() -> Table:
+    """All processes that can be seen."""
+    with contextlib.suppress(OSError):
+        found = (_process(name) for name in os.listdir(_PROC) if name.isdecimal())  # noqa: PTH208 - hundreds of names
+        return {process.pid: process for process in found if process is not None}
+    return {}
+
+
+def descendants(of: Iterable[int], among: Table) -> set[int]:
+    """The given processes and all that descend from them."""
+    children: dict[int, list[int]] = {}
+    for process in among.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    found: set[int] = set()
+    waiting = list(of)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found:
+            found.add(pid)
+            waiting += children.get(pid, ())
+    return found
+
+
+def mark_of(pid: int) -> str | None:
+    """The job whose environment the process was started with."""
+    try:
+        environment = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return None
+    prefix = f"{MARK}=".encode()
+    for entry in environment.split(b"\0"):
+        if entry.startswith(prefix):
+            return entry[len(prefix) :].decode(errors="replace")
+    return None
+
+
+def marked(marks: Iterable[str]) -> set[int]:
+    """All processes that carry one of the marks, and their descendants."""
+    wanted = set(marks)
+    among = table()
+    return descendants([pid for pid in among if mark_of(pid) in wanted], among)
+
+
+def kill(find: Callable[[], Iterable[int]]) -> None:
+    """Ends all that `find` finds, until it finds no more: what is stopped can no longer fork."""
+    stopped: set[int] = set()
+    for _ in range(_MOST_PASSES):
+        new = {pid for pid in find() if pid not in stopped and _signal(pid, signal.SIGSTOP)}
+        if not new:
+            break
+        stopped |= new
+    for pid in stopped:
+        _signal(pid, signal.SIGKILL)
+
+
+def kill_group(leader: int) -> None:
+    signal_group(leader, signal.SIGKILL)
+
+
+def signal_group(leader: int, number: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that the process occupies, shared ones included. Cheap."""
+    try:
+        with (_PROC / str(pid) / "statm").open("rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def taken(pid: int) -> int:
+    """Bytes that are not of files; of what is shared with other processes, its share. Dear."""
+    try:
+        with (_PROC / str(pid) / "smaps_rollup").open("rb") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return 0
+    counted = (line.split() for line in lines if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")))
+    return sum(int(words[1]) * 1024 for words in counted)
+
+
+def _process(name: str) -> Process | None:
+    try:
+        with open(f"/proc/{name}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - many of them
+            text = file.read()
+    except OSError:
+        return None
+    # The name, in brackets, may itself hold brackets and spaces.
+    words = text[text.rfind(b")") + 2 :].split()
+    return Process(int(name), int(words[1]), int(words[3]), int(words[19]), words[0] in b"ZX")
+
+
+def _signal(pid: int, number: signal.Signals) -> bool:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def living(among: Table) -> Iterator[Process]:
+    return (process for process in among.values() if not process.is_zombie)
+
+
+def ticks_now() -> int:
+    """The time as `Process.started` counts it."""
+    return int(time.clock_gettime(_CLOCK) * _TICKS_PER_S)
+
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,298 @@
+"""The fork server: a process with the app imported, and nothing else, that forks one child per job.
+
+The worker starts it (forkserver.py) and talks to it over one socket. It has one thread and no
+connection, so that a fork is safe and cheap. It never sees a payload: that goes from the worker
+straight to the child. When the worker is gone, it ends its family (family.py) and itself.
+"""
+
+import array
+import contextlib
+import gc
+import io
+import os
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+import traceback
+from collections.abc import Iterable, Iterator
+from resource import struct_rusage
+from typing import NoReturn
+
+import orjson
+
+from jobforge.app import JobForge
+from jobforge.command import add_commands
+from jobforge.errors import JobForgeError, Json
+from jobforge.isolation import environment, limits, tree
+from jobforge.isolation.channel import EX_SOFTWARE
+from jobforge.isolation.child import Definitions, Setup, become_job, run_job
+from jobforge.isolation.family import Child, Family
+from jobforge.isolation.memory import Watch
+from jobforge.isolation.wire import REQUEST_SIZE, Ended, Frames, Kind, Op, Over, Request, frame
+from jobforge.loading import load
+from jobforge.redact import redact_text
+from jobforge.settings import Limits
+
+_SPACE_FOR_FDS = socket.CMSG_SPACE(3 * array.array("i").itemsize)
+
+
+class Zygote:
+    def __init__(self, definitions: Definitions, worker: socket.socket, folder: str) -> None:
+        self._definitions = definitions
+        self._worker = worker
+        self._folder = folder
+        self._pid = os.getpid()
+        self._data_in_use = limits.data_in_use()
+        self._family = Family()
+        self._wake, self._woken = socket.socketpair()
+        self._poll = select.poll()
+        self._poll.register(worker, select.POLLIN)
+        self._poll.register(self._wake, select.POLLIN)
+
+    def serve(self) -> None:
+        """Returns when the worker is gone, after all that descends from here."""
+        self._listen_to_signals()
+        try:
+            while self._step():
+                pass
+        finally:
+            self._family.end()
+
+    def _listen_to_signals(self) -> None:
+        for end in (self._wake, self._woken):
+            end.setblocking(False)  # noqa: FBT003 - its only argument
+        # A byte on the socket wakes the poll; the handlers have nothing to do.
+        signal.set_wakeup_fd(self._woken.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGUSR2):
+            signal.signal(number, lambda _number, _frame: None)
+        # A service manager may signal all processes of the worker; it is the worker who decides.
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+
+    def _step(self) -> bool:
+        """False when the worker is gone."""
+        patience_s = self._family.patience_s()
+        for fd, _ in self._poll.poll(None if patience_s is None else patience_s * 1000 + 1):
+            if fd == self._wake.fileno():
+                if signal.SIGUSR2 in self._wake.recv(4096):  # the worker has died
+                    return False
+            elif not self._serve_one():
+                return False
+        for child, status, usage in self._family.reap():
+            self._tell(_ended(child, status, usage))
+            self._remove_folder(child.folder)
+        self._family.look_after()
+        return True
+
+    def _serve_one(self) -> bool:
+        data, ancillary, _, _ = self._worker.recvmsg(REQUEST_SIZE, _SPACE_FOR_FDS)
+        fds = _received(ancillary)
+        while data and len(data) < REQUEST_SIZE:
+            rest = self._worker.recv(REQUEST_SIZE - len(data))
+            data = data + rest if rest else b""
+        if not data:
+            return False
+        self._obey(Request.unpack(data), fds)
+        return True
+
+    def _obey(self, request: Request, fds: list[int]) -> None:
+        if request.op is Op.FORK:
+            self._fork(request, fds)
+            return
+        child = self._family.get(request.run)
+        if child is None:  # it has ended meanwhile
+            return
+        match request.op:
+            case Op.SIGNAL:
+                os.kill(child.pid, request.signal)
+            case Op.SIGNAL_GROUP:
+                tree.signal_group(child.pid, request.signal)
+            case Op.KILL:
+                self._family.kill(child)
+
+    def _fork(self, request: Request, fds: list[int]) -> None:
+        folder = f"{self._folder}/{request.run}"
+        allowed = request.limits
+        setup = Setup(self._pid, folder, allowed, self._data_in_use)
+        # Here and not in the child, where each page that is written to has to be copied first.
+        environment.set_job(folder, request.mark, request.job_id)
+        started = tree.ticks_now()
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._tell(Ended(request.run, 0, error.errno or 0, 0, 0, Over.NONE))
+        else:
+            if pid == 0:
+                self._be_child(request.mark, setup, fds)
+            watch = Watch(allowed.memory_bytes, self._pid)
+            self._family.add(Child(request.run, pid, request.mark, folder, allowed, started, watch))
+        for fd in fds:
+            os.close(fd)
+
+    def _be_child(self, mark: str, setup: Setup, fds: list[int]) -> NoReturn:
+        code = EX_SOFTWARE
+        try:
+            signal.set_wakeup_fd(-1)
+            for number in (signal.SIGCHLD, signal.SIGUSR2):
+                signal.signal(number, signal.SIG_DFL)
+            for end in (self._worker, self._wake, self._woken):
+                end.close()
+            environment.show_mark(mark)
+            control, stdout, stderr = fds
+            become_job(setup, stdout, stderr)
+            code = run_job(self._definitions, socket.socket(fileno=control), setup.limits)
+        except BaseException:  # noqa: BLE001 - nothing may get back into the zygote's own loop
+            with contextlib.suppress(Exception):
+                traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _tell(self, ended: Ended) -> None:
+        # The worker is gone when this fails, and the next read says so too.
+        with contextlib.suppress(OSError):
+            self._worker.sendall(frame(Kind.ENDED, ended.pack()))
+
+    def _remove_folder(self, folder: str) -> None:
+        try:
+            os.rmdir(folder)  # noqa: PTH106 - no Path for every job
+        except FileNotFoundError:
+            return
+        except OSError:
+            self._clean(folder)
+
+    def _clean(self, folder: str) -> None:
+        """A job may leave thousands of files: they are removed in a process apart."""
+        try:
+            pid = os.fork()
+        except OSError:
+            return
+        if pid:
+            self._family.add_helper(pid)
+            return
+        try:
+            signal.set_wakeup_fd(-1)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os._exit(0)
+
+
+def _ended(child: Child, status: int, usage: struct_rusage) -> Ended:
+    cpu_s = usage.ru_utime + usage.ru_stime
+    over = child.over or _over(status, cpu_s, child.limits)
+    peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return Ended(child.run, child.pid, status, peak, int(cpu_s * 1000), over)
+
+
+def _over(status: int, cpu_s: float, allowed: Limits) -> Over:
+    """Which limit the kernel ended the process for."""
+    if not os.WIFSIGNALED(status):
+        return Over.NONE
+    match os.WTERMSIG(status):
+        case signal.SIGXCPU:
+            return Over.CPU
+        case signal.SIGXFSZ:
+            return Over.FILE_SIZE
+        case signal.SIGKILL if allowed.cpu_s and cpu_s > allowed.cpu_s:
+            return Over.CPU
+    return Over.NONE
+
+
+def _received(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    fds = array.array("i")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
+    return list(fds)
+
+
+def main() -> None:
+    worker = socket.socket(fileno=int(sys.argv[1]))
+    limits.hide()
+    # While the app is imported, nobody looks whether the worker is still there.
+    signal.signal(signal.SIGUSR2, lambda _number, _frame: sys.exit(EX_SOFTWARE))
+    limits.die_with_parent(signal.SIGUSR2)
+    environment.remember_place()
+    setup = _receive_setup(worker)
+    try:
+        zygote = _made(setup, worker)
+        worker.sendall(frame(Kind.READY, orjson.dumps({"threads": _threads()})))
+        zygote.serve()
+    except BrokenPipeError:
+        sys.exit(EX_SOFTWARE)
+    finally:
+        shutil.rmtree(setup["folder"], ignore_errors=True)
+
+
+def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
+    try:
+        # The worker has imported the app too, and passed on whatever it printed.
+        with _silence():
+            app = load(setup["target"])
+        definitions = _definitions(app, setup)
+    except Exception as error:  # noqa: BLE001 - it is told to the worker, which refuses to start
+        worker.sendall(frame(Kind.FAILED, orjson.dumps(_told(error))))
+        sys.exit(EX_SOFTWARE)
+    _settle(setup["job_environment"])
+    return Zygote(definitions, worker, setup["folder"])
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,  # noqa: PTH123 - no path of ours
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        yield
+
+
+def _receive_setup(worker: socket.socket) -> dict[str, Json]:
+    frames = Frames()
+    while data := worker.recv(65_536):
+        for kind, body in frames.feed(data):
+            if kind is Kind.SETUP:
+                return dict(orjson.loads(body))
+    sys.exit(EX_SOFTWARE)
+
+
+def _definitions(app: JobForge, setup: dict[str, Json]) -> Definitions:
+    add_commands(app.command, setup["commands"])
+    for definition in app.definitions.values():
+        # Made once, here, and not in every child anew.
+        _ = definition.parameters, definition.result
+    return app.definitions
+
+
+def _settle(names: Iterable[str]) -> None:
+    """What all children should inherit is done once, here."""
+    environment.reduce(names)
+    os.umask(0o077)
+    limits.renounce_privileges()
+    limits.forbid_core_dumps()
+    limits.adopt_orphans()
+    tempfile.tempdir = None  # each child has another one
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+    gc.collect()
+    gc.freeze()
+
+
+def _threads() -> list[str]:
+    """What the app should not have started: a fork has none of them, and maybe their locks."""
+    others = set(threading.enumerate()) - {threading.main_thread()}
+    return sorted(thread.name for thread in others)
+
+
+def _told(error: Exception) -> dict[str, Json]:
+    if isinstance(error, JobForgeError):
+        return {"message": redact_text(error.message), "hint": error.hint}
+    return {"message": redact_text("".join(traceback.format_exception(error))), "hint": None}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""How one job is to be enqueued, other than its arguments: what `using(…)` was given.
+
+Options are checked when they are given and kept as a JobRequest without definition and payload.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+from uuid import UUID
+
+from jobforge.duration import Duration, seconds
+from jobforge.errors import Invalid
+from jobforge.job import JobRequest
+from jobforge.settings import whole_seconds
+
+Tenant = UUID | str  # or a slug
+Dedupe = Literal["active"] | Duration | None
+OnConflict = Literal["existing", "replace", "raise"]
+
+NOTHING = JobRequest("")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Who and where, and the other fields of the request."""
+
+    tenant: Tenant | None = None
+    conn: Any = None  # a connection of any of the libraries in integrations/
+    request: JobRequest = field(default=NOTHING)
+
+    def over(self, others: "Options") -> "Options":
+        """These, and where they say nothing, the others."""
+        request = merged(self.request, others.request)
+        if request.key is None and (request.key_mode or request.on_conflict):
+            raise Invalid("dedupe and on_conflict say what a key means: give a key", field="key")
+        return Options(
+            others.tenant if self.tenant is None else self.tenant,
+            others.conn if self.conn is None else self.conn,
+            request,
+        )
+
+
+def merged(request: JobRequest, others: JobRequest) -> JobRequest:
+    """The request; where it says nothing, the other one."""
+    pairs = zip(request, others, strict=True)
+    return JobRequest._make(theirs if ours is None else ours for ours, theirs in pairs)
+
+
+def read_options(  # noqa: PLR0913 - one for each thing that can be said
+    *,
+    tenant: Tenant | None,
+    conn: Any,  # noqa: ANN401 - as above
+    delay: Duration | None,
+    at: datetime | None,
+    key: str | None,
+    dedupe: Dedupe,
+    on_conflict: OnConflict | None,
+    priority: int | None,
+    queue: str | None,
+    tags: Sequence[str] | None,
+    max_attempts: int | None,
+    timeout: Duration | None,
+    expires_in: Duration | None,
+    expires_at: datetime | None,
+    limit_key: str | None,
+    correlation_id: str | None,
+) -> Options:
+    if isinstance(tags, str):  # a sequence too, of letters
+        raise Invalid("tags must be a list of texts", field="tags")
+    mode, window_s = _key_mode(dedupe)
+    return Options(
+        tenant,
+        conn,
+        NOTHING._replace(
+            queue=queue,
+            priority=priority,
+            run_at=_moment(at, "at"),
+            delay_s=_seconds(delay, "delay"),
+            expires_at=_moment(expires_at, "expires_at"),
+            expires_in_s=_seconds(expires_in, "expires_in"),
+            max_attempts=max_attempts,
+            timeout_s=None if timeout is None else whole_seconds(timeout, "timeout"),
+            key=key,
+            key_mode=mode,
+            key_window_s=window_s,
+            on_conflict=on_conflict,
+            limit_key=limit_key,
+            tags=None if tags is None else list(tags),
+            correlation_id=correlation_id,
+        ),
+    )
+
+
+def _key_mode(dedupe: Dedupe) -> tuple[str | None, float | None]:
+    if dedupe is None:
+        return None, None
+    if isinstance(dedupe, str):
+        if dedupe != "active":
+            raise Invalid(f'dedupe is "active" or a window, not {dedupe!r}', field="dedupe")
+        return "active", None
+    return "window", seconds(dedupe, "dedupe")
+
+
+def _seconds(duration: Duration | None, name: str) -> float | None:
+    return None if duration is None else seconds(duration, name)
+
+
+def _moment(moment: object, name: str) -> datetime | None:
+    if moment is None:
+        return None
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise Invalid(f"{name} must be a datetime with a time zone", field=name)
+    return moment

@@ -1,0 +1,222 @@
+"""What a handler takes and returns, as JSON: a signature becomes pydantic's checks of a payload.
+
+A handler has plain named parameters, and the payload is an object with one member for each; or it
+has a single parameter that is a BaseModel, and the payload is that model. What was not given is not
+in the payload: the function's own default holds when the job runs.
+"""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Annotated, Any, NotRequired, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic_core import CoreConfig, PydanticSerializationError, SchemaSerializer
+from typing_extensions import TypedDict
+
+from jobforge import jsonb
+from jobforge.errors import Invalid, InvalidPayload, Json
+
+Arguments = dict[str, Any]
+
+_MOST_ERRORS = 20  # told of one payload
+
+
+class Shape:
+    """A type as JSON: values of it are written, and read back."""
+
+    def __init__(self, kind: Any) -> None:  # noqa: ANN401 - a type as hints spell it
+        adapter = TypeAdapter[Any](kind)
+        self._adapter = adapter
+        self._validate = adapter.validator.validate_python
+        # By default NaN becomes null without a word; so it stays, and is refused when it is sent.
+        config = CoreConfig(ser_json_inf_nan="constants")
+        self._serialize = SchemaSerializer(adapter.core_schema, config).to_python
+
+    def check(self, value: Any) -> Any:  # noqa: ANN401 - whatever the caller gives
+        """The value as its type has it; ValidationError when it does not fit."""
+        return self._validate(value)
+
+    def read(self, document: Json) -> Any:  # noqa: ANN401 - of the type
+        try:
+            return self._validate(document)
+        except ValidationError:
+            # A strict type takes a text for a UUID or a date from JSON only.
+            return self._adapter.validate_json(jsonb.encode(document, "payload"))
+
+    def write(self, value: Any) -> Json:  # noqa: ANN401 - of the type, or not
+        """Invalid when JSON cannot hold it."""
+        try:
+            # Round trip: what is computed from other fields is not written.
+            return self._serialize(
+                value, mode="json", by_alias=True, round_trip=True, warnings=False
+            )
+        except (PydanticSerializationError, ValueError, RecursionError) as error:
+            raise Invalid(f"cannot be written as JSON: {error}") from error
+
+    def schema(self) -> dict[str, Json]:
+        return self._adapter.json_schema()
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The parameters of a handler, without its context."""
+
+    names: tuple[str, ...]
+    shape: Shape
+    model: str | None  # the one parameter that is the whole payload
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
+        """The arguments by name, as Python would bind them."""
+        if len(args) > len(self.names):
+            raise InvalidPayload(f"takes {len(self.names)} arguments, and {len(args)} were given")
+        named = dict(zip(self.names, args, strict=False))
+        for name in named.keys() & kwargs.keys():
+            raise InvalidPayload(f"{name} was given twice", field=name)
+        return {**named, **kwargs}
+
+    def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
+        """What a job is enqueued with; InvalidPayload with the path of what does not fit."""
+        given = self.bind(args, kwargs) if args else kwargs
+        try:
+            checked = self.shape.check(given if self.model is None else self._model(given))
+        except ValidationError as error:
+            raise explained(error) from error
+        try:
+            document: dict[str, Json] = self.shape.write(checked)
+        except Invalid as error:
+            raise InvalidPayload(
+                f"the payload {error.message}", field=_unwritable(checked)
+            ) from error
+        return document
+
+    def arguments(self, payload: dict[str, Json]) -> Arguments:
+        """What the handler is called with."""
+        try:
+            read = self.shape.read(payload)
+        except ValidationError as error:
+            raise explained(error) from error
+        except Invalid as error:
+            raise InvalidPayload(error.message, field=error.field) from error
+        arguments: Arguments = read if self.model is None else {self.model: read}
+        return arguments
+
+    def schema(self) -> dict[str, Json]:
+        return self.shape.schema()
+
+    def _model(self, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the model, or a dict for it
+        (name,) = self.names
+        for other in given.keys() - {name}:
+            raise InvalidPayload(f"{other}: there is no such parameter", field=other)
+        if name not in given:
+            raise InvalidPayload(f"{name}: Field required", field=name)
+        return given[name]
+
+
+def read_parameters(function: Callable[..., Any], *, skip: int = 0) -> Parameters:
+    """Of a function, without its first `skip`. NameError where a type is not defined yet."""
+    name = function.__name__
+    parameters = list(inspect.signature(function).parameters.values())[skip:]
+    hints = read_hints(function, [parameter.name for parameter in parameters])
+    for parameter in parameters:
+        if parameter.kind not in _NAMED:
+            raise Invalid(f"{name}: {parameter} cannot be part of a payload", field=parameter.name)
+    names = tuple(parameter.name for parameter in parameters)
+    model = _only_model(names, hints)
+    if model is not None:
+        return Parameters(names, _shape(name, hints[model]), model)
+    fields = {each.name: _field(each, hints.get(each.name, Any)) for each in parameters}
+    return Parameters(names, _shape(name, _table(name, fields)), None)
+
+
+def read_result(function: Callable[..., Any]) -> Shape:
+    """What a function returns; an async one, what it answers when awaited."""
+    return _shape(function.__name__, read_hints(function, ["return"]).get("return", Any))
+
+
+def read_hints(function: Callable[..., Any], names: Sequence[str]) -> dict[str, Any]:
+    """Types of these alone: that of the context may be known to checkers only."""
+    annotations = getattr(function, "__annotations__", {})
+    wanted = SimpleNamespace(
+        __annotations__={name: annotations[name] for name in names if name in annotations}
+    )
+    return get_type_hints(wanted, getattr(function, "__globals__", {}), include_extras=True)
+
+
+def explained(error: ValidationError) -> InvalidPayload:
+    """Says where and why, never what was given: that may be a secret."""
+    faults = [
+        {"field": ".".join(map(str, fault["loc"])), "message": fault["msg"], "type": fault["type"]}
+        for fault in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+    first = faults[0]
+    where = first["field"] or "the payload"
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return InvalidPayload(
+        f"{where}: {first['message']}{more}",
+        field=first["field"] or None,
+        detail={"errors": faults[:_MOST_ERRORS]},
+    )
+
+
+def refused(error: Invalid, payload: dict[str, Json]) -> Invalid:
+    """What jsonb refused of a payload, with the member that holds it."""
+    for name, member in payload.items():
+        try:
+            jsonb.encode(member, name)
+        except Invalid as fault:
+            return InvalidPayload(fault.message, field=name)
+    return error
+
+
+def _unwritable(arguments: Any) -> str | None:  # noqa: ANN401 - of any shape
+    members = arguments.items() if isinstance(arguments, dict) else ()
+    return next((name for name, member in members if not _is_writable(member)), None)
+
+
+def _is_writable(value: Any) -> bool:  # noqa: ANN401 - any value
+    try:
+        _ANYTHING.write(value)
+    except Invalid:
+        return False
+    return True
+
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _only_model(names: Sequence[str], hints: Mapping[str, Any]) -> str | None:
+    if len(names) != 1:
+        return None
+    kind = hints.get(names[0])
+    return names[0] if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def _field(parameter: inspect.Parameter, kind: Any) -> Any:  # noqa: ANN401 - types as hints
+    if parameter.default is parameter.empty:
+        return kind
+    return NotRequired[Annotated[kind, Field(json_schema_extra=_default(parameter.default))]]
+
+
+def _default(value: Any) -> dict[str, Json]:  # noqa: ANN401 - any default
+    return {"default": _ANYTHING.write(value)} if _is_writable(value) else {}
+
+
+def _table(name: str, fields: dict[str, Any]) -> Any:  # noqa: ANN401 - a type
+    make: Any = TypedDict  # checkers know of none that is made at run time
+    table = make(name, fields)
+    table.__pydantic_config__ = ConfigDict(extra="forbid")
+    return table
+
+
+def _shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - a type as hints spell it
+    try:
+        return Shape(kind)
+    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+        reason = str(error).splitlines()[0]
+        raise Invalid(f"{name}: its types cannot be written as JSON: {reason}") from error
+
+
+_ANYTHING = Shape(Any)

@@ -1,0 +1,138 @@
+"""An app's own connections: one pool for threads, one for each event loop, opened when first used.
+
+Which database that is, is found out no sooner. A process that was forked gets pools of its own.
+"""
+
+import asyncio
+import os
+import threading
+import weakref
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from jobforge import db
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the database is, and how it is reached."""
+
+    url: str
+    behind_pooler: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A pool, and whether its login may name a tenant by argument alone."""
+
+    pool: db.Pool
+    is_service: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AsyncSource:
+    """As Source, for one event loop."""
+
+    pool: db.Database
+    is_service: bool
+
+
+class Pools:
+    """Safe to use from any thread and any loop."""
+
+    def __init__(self, find_address: Callable[[], Address], *, size: int) -> None:
+        self._find_address = find_address
+        self._size = size
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._source: Source | None = None
+        self._by_loop = _none_by_loop()
+
+    def sync(self) -> Source:
+        if self._pid != os.getpid():
+            self._leave_to_parent()
+        if self._source is None:
+            with self._lock:
+                if self._source is None:
+                    self._source = self._open()
+        return self._source
+
+    async def of_this_loop(self) -> AsyncSource:
+        if self._pid != os.getpid():
+            self._leave_to_parent()
+        loop = asyncio.get_running_loop()
+        opening = self._by_loop.get(loop)
+        if opening is None:
+            opening = self._by_loop[loop] = loop.create_task(self._aopen())
+        try:
+            # Whoever comes first may be canceled; the others wait for the same opening.
+            return await asyncio.shield(opening)
+        except BaseException:
+            if opening.done() and self._by_loop.get(loop) is opening:
+                del self._by_loop[loop]
+            raise
+
+    def close(self) -> None:
+        """Closes the pool of threads; those of loops are closed by their own loop's `aclose`."""
+        with self._lock:
+            source, self._source = self._source, None
+        if source is not None:
+            source.pool.close()
+
+    async def aclose(self) -> None:
+        """Closes the pool of this loop, and that of threads."""
+        opening = self._by_loop.pop(asyncio.get_running_loop(), None)
+        if opening is not None:
+            await (await opening).pool.close()
+        self.close()
+
+    def close_all(self) -> None:
+        """Closes also the pools of loops, from outside: for tests, between two of them."""
+        for loop, opening in list(self._by_loop.items()):
+            if not loop.is_closed():
+                _finish(loop, _close(opening))
+        self._by_loop.clear()
+        self.close()
+
+    def _leave_to_parent(self) -> None:
+        # To close or collect them here would end the parent's sessions.
+        _LEFT_TO_PARENT.append((self._source, self._by_loop))
+        self._pid, self._lock = os.getpid(), threading.Lock()
+        self._source, self._by_loop = None, _none_by_loop()
+
+    def _open(self) -> Source:
+        address = self._find_address()
+        pool = db.Pool(address.url, size=self._size, behind_pooler=address.behind_pooler)
+        pool.open()
+        weakref.finalize(self, pool.close)  # at the latest when the interpreter ends
+        return Source(pool, pool.inspect().is_service)
+
+    async def _aopen(self) -> AsyncSource:
+        address = self._find_address()
+        pool = db.Database(address.url, size=self._size, behind_pooler=address.behind_pooler)
+        await pool.open()
+        return AsyncSource(pool, (await pool.inspect()).is_service)
+
+
+async def _close(opening: "asyncio.Task[AsyncSource]") -> None:
+    await (await opening).pool.close()
+
+
+def _finish(loop: asyncio.AbstractEventLoop, closing: Coroutine[Any, Any, None]) -> None:
+    if not loop.is_running():
+        loop.run_until_complete(closing)
+    elif asyncio._get_running_loop() is loop:  # noqa: SLF001 - the public one raises without
+        _CLOSING.add(task := loop.create_task(closing))
+        task.add_done_callback(_CLOSING.discard)
+    else:
+        asyncio.run_coroutine_threadsafe(closing, loop).result()
+
+
+def _none_by_loop() -> "ByLoop":
+    return weakref.WeakKeyDictionary()
+
+
+ByLoop = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[AsyncSource]]
+_LEFT_TO_PARENT: list[object] = []
+_CLOSING: set[asyncio.Task[None]] = set()

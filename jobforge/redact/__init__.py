@@ -1,0 +1,121 @@
+"""Hides secrets in whatever is shown: log lines, output tails, errors, views of payloads.
+
+Three things make a value secret: the name it stands under (names.py), its form (shapes.py, and
+assignments.py for names within a text), and having been registered (registry.py). Nothing here
+raises, reads a text more than a few times over, or changes what it has changed once.
+"""
+
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from decimal import Decimal
+from uuid import UUID
+
+from jobforge.errors import Json
+from jobforge.redact.assignments import hide_assigned
+from jobforge.redact.names import is_secret_name
+from jobforge.redact.registry import Registry
+from jobforge.redact.shapes import hide_private_keys, hide_shapes, without_pem_end
+
+__all__ = ["MARKER", "is_secret_name", "redact", "redact_tail", "redact_text", "register_secret"]
+
+MARKER = "[redacted]"
+
+_DEEPEST = 100
+_LONGEST_FIRST_LINE = 4096
+_HALF = "\N{REPLACEMENT CHARACTER}"  # what a cut through a character leaves
+_registry = Registry(MARKER)
+
+
+def register_secret(value: str) -> None:
+    """From now on this value is hidden wherever it appears; it must have four characters."""
+    _registry.add(value)
+
+
+def redact(value: Json) -> Json:
+    """The value with every secret in it hidden; what JSON cannot hold becomes a text."""
+    return _redacted(value, 0)
+
+
+def redact_text(text: str) -> str:
+    """The text with every secret in it hidden."""
+    # Private keys first: they hold lines and signs that the others would take for ends.
+    without_keys = hide_private_keys(_registry.hide(text), MARKER)
+    return hide_shapes(hide_assigned(without_keys, MARKER), MARKER)
+
+
+def redact_tail(text: str, *, is_cut: bool) -> str:
+    """The end of an output with every secret hidden, also one that the cut went through.
+
+    When `is_cut`, more came before. The first line is then incomplete and is left out, up to 4,096
+    characters of it; so is the rest of a registered value or private key of several lines.
+    """
+    if not is_cut:
+        return redact_text(text)
+    whole = without_pem_end(_registry.without_half(text.lstrip(_HALF)), MARKER)
+    redacted = redact_text(whole)
+    line = redacted.find("\n", 0, _LONGEST_FIRST_LINE)
+    return redacted[line + 1 if line >= 0 else _LONGEST_FIRST_LINE :]
+
+
+def _redacted(value: Json, depth: int) -> Json:
+    if value is None or isinstance(value, bool | UUID | datetime | date | time):
+        return value
+    if isinstance(value, int | float | Decimal):
+        return _redacted_number(value)
+    if isinstance(value, Mapping | list | tuple | set | frozenset):
+        return _redacted_container(value, depth) if depth < _DEEPEST else MARKER
+    return redact_text(_text(value))
+
+
+def _redacted_container(value: Json, depth: int) -> Json:
+    if isinstance(value, Mapping):
+        return _redacted_mapping(value, depth)
+    return [_redacted_element(element, depth + 1) for element in value]
+
+
+def _redacted_mapping(value: Mapping[Json, Json], depth: int) -> dict[str, Json]:
+    named = _secret_is_named(value)
+    return {
+        redact_text(_text(key)): _hidden(element)
+        if is_secret_name(_text(key)) or (named and key == "value")
+        else _redacted(element, depth + 1)
+        for key, element in value.items()
+    }
+
+
+def _redacted_element(value: Json, depth: int) -> Json:
+    """An element of a list; a pair there may be a name and its value, as headers often come."""
+    if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], str | bytes):
+        name = _text(value[0])
+        if is_secret_name(name):
+            return [redact_text(name), _hidden(value[1])]
+    return _redacted(value, depth)
+
+
+def _secret_is_named(value: Mapping[Json, Json]) -> bool:
+    """`{"name": "Authorization", "value": …}`, as headers and variables are also written."""
+    names = (value.get("name"), value.get("key")) if "value" in value else ()
+    return any(isinstance(name, str) and is_secret_name(name) for name in names)
+
+
+def _hidden(value: Json) -> Json:
+    """What stands under a secret name: that nothing is there, or a flag, tells no secret."""
+    return value if value is None or isinstance(value, bool) or value == "" else MARKER
+
+
+def _redacted_number(value: float | Decimal) -> Json:
+    text = _text(value)
+    if redact_text(text) != text:
+        return MARKER
+    return value if not isinstance(value, Decimal) else text
+
+
+def _text(value: Json) -> str:
+    if isinstance(value, str):
+        return value
+    try:
+        if isinstance(value, bytes | bytearray | memoryview):
+            return bytes(value).decode("utf-8", "backslashreplace")
+        return str(value)
+    except Exception:  # noqa: BLE001 - a foreign object's own code; a log line must not fail by it
+        return f"<{type(value).__name__}>"

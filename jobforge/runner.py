@@ -1,0 +1,68 @@
+"""The words between the worker and whatever runs its jobs.
+
+The worker claims, keeps leases and settles. A Runner turns one claimed job into one Report, and
+asks its Host for what a job may have of the worker. Timeouts and leases are the worker's: it calls
+`Run.stop`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+from uuid import UUID
+
+from jobforge.definition import Definition
+from jobforge.errors import Json
+from jobforge.job import ClaimedJob, Enqueued, JobRequest
+from jobforge.verdict import Stop, Verdict
+
+__all__ = ["Host", "OnEnd", "Report", "Run", "Runner", "Stop"]
+
+
+class Report(NamedTuple):
+    """How a run ended. Without a verdict there is nothing to report: the lease is gone."""
+
+    verdict: Verdict | None
+    exit_code: int | None = None
+    pid: int | None = None
+    peak_memory_bytes: int | None = None
+    cpu_ms: int | None = None
+    stdout_tail: str | None = None
+    stderr_tail: str | None = None
+
+
+# Called once for every job that was started, in the loop's thread, maybe before `start` returns.
+OnEnd = Callable[[ClaimedJob, Report], None]
+
+
+class Run(Protocol):
+    """A job that is running."""
+
+    @property
+    def job(self) -> ClaimedJob: ...
+
+    def stop(self, why: Stop) -> None:
+        """May be called again. CANCEL and TIMEOUT leave it its grace, LOST and SHUTDOWN none."""
+
+
+class Runner(Protocol):
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> Run | None:
+        """None: it has ended already, and `on_end` was called."""
+
+
+class Host(Protocol):
+    """What the worker does for running jobs."""
+
+    @property
+    def worker_id(self) -> UUID: ...
+
+    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:
+        """Kept for the next batch. Of a job's progress only the latest is."""
+
+    async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+        """For the tenant of the job; its correlation flows on."""
+
+    def secret(self, name: str) -> str:
+        """Raises NotFound. From now on the value is redacted wherever it appears."""

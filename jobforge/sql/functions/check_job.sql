@@ -1,0 +1,25 @@
+-- As check_jobs, for one job whose payload is an object.
+create or replace function jobforge.check_job(p_definition text, p_payload jsonb, p_options jsonb)
+returns void
+language plpgsql
+as $$
+declare
+    v_fault record;
+begin
+    if pg_column_size(p_payload) > 262144 then
+        perform jobforge.refuse('JF007', 'a payload is larger than 256 KiB',
+            '{"field": "payload", "index": 0, "limit": 262144}');
+    elsif jsonb_path_exists(p_payload, 'strict $.**{65 to last}') then
+        perform jobforge.refuse('JF007', 'a payload is nested more than 64 levels deep',
+            '{"field": "payload", "limit": 64}');
+    elsif p_options = '{}'
+          and p_definition ~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(@[1-9][0-9]{0,8})?$' then
+        return;
+    end if;
+    v_fault := jobforge.job_fault(
+        p_options || jsonb_build_object('definition', p_definition));
+    if v_fault.field is not null then
+        perform jobforge.refuse('JF002', format('%s %s', v_fault.field, v_fault.rule),
+            jsonb_build_object('field', v_fault.field, 'index', 0));
+    end if;
+end $$;

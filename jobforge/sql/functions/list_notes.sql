@@ -1,0 +1,34 @@
+-- What a job said and what was done to it, oldest first: progress marks, log lines, custom events
+-- and operator actions. p_after is the time of the last one that the caller has; p_kinds narrows
+-- it down. Raises JF001, JF002, JF004, JF006.
+create or replace function jobforge.list_notes(
+    p_job_id uuid,
+    p_after timestamptz default null,
+    p_kinds text[] default null,
+    p_limit integer default 200,
+    p_tenant_id uuid default null
+) returns table (at timestamptz, kind text, actor text, data jsonb)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+begin
+    perform jobforge.check_limit(p_limit, 1000);
+    return query
+    select n.at, n.kind, n.actor, n.data
+      from jobforge.job_events as n
+     where n.tenant_id = v_tenant and n.job_id = p_job_id
+       and n.at > coalesce(p_after, '-infinity')
+       and (p_kinds is null or n.kind = any (p_kinds))
+     order by n.at
+     limit p_limit;
+    if not found and not exists (select from jobforge.all_jobs as a
+                                  where a.tenant_id = v_tenant and a.id = p_job_id) then
+        perform jobforge.refuse('JF004', 'no such job', jsonb_build_object('job_id', p_job_id));
+    end if;
+end $$;

@@ -1,0 +1,218 @@
+"""One attempt in this process, as a worker would make it: hooks, arguments, handler, verdict.
+
+Sync handlers run in the test's own thread, so that what the test has set up there is there for
+them. Limits and timeouts are the worker's business, and do not hold here.
+"""
+
+import logging
+from collections import defaultdict, deque
+from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from inspect import isawaitable
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+from jobforge import calls, db
+from jobforge.client import set_door
+from jobforge.command import Command
+from jobforge.config import load
+from jobforge.context import Context
+from jobforge.definition import Definition
+from jobforge.errors import Invalid, Json, NotCommitted
+from jobforge.hooks import Hook
+from jobforge.job import ClaimedJob, Enqueued, JobRequest, Note
+from jobforge.secrets import Secrets
+from jobforge.settings import Settings
+from jobforge.signals import Cancelled
+from jobforge.tenants import Ambient
+from jobforge.testing.loop import Loop
+from jobforge.testing.notes import Notes
+from jobforge.testing.program import run_program
+from jobforge.verdict import Verdict, raised, returned, unusable
+
+T = TypeVar("T")
+
+_log = logging.getLogger("jobforge")
+
+
+class Failures:
+    """The attempts that a test wants to fail, by the key of their definition."""
+
+    def __init__(self) -> None:
+        self._planned: defaultdict[str, deque[BaseException]] = defaultdict(deque)
+
+    def plan(self, key: str, error: BaseException, times: int) -> None:
+        self._planned[key].extend([error] * times)
+
+    def strike(self, key: str) -> None:
+        """Raises what was planned for this attempt, if anything was."""
+        if self._planned[key]:
+            raise self._planned[key].popleft()
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """An attempt that has ended, and what was said in it."""
+
+    verdict: Verdict
+    exception: BaseException | None
+    said: Sequence[Note]
+
+
+class Desk:
+    """The worker's side of one attempt: a Channel for its context, a Door for its enqueues."""
+
+    def __init__(self, job: ClaimedJob, conn: db.Connection, props: "Props") -> None:
+        self.said: list[Note] = []
+        self.tenant_id = job.tenant_id
+        self._job = job
+        self._conn = conn
+        self._props = props
+
+    def note(self, kind: str, data: dict[str, Json]) -> None:
+        self._props.notes.add(kind, data)
+        self.said.append(Note(*self._job.token, kind, data))
+
+    def secret(self, name: str) -> str:
+        given = self._props.secrets.get(name)
+        return Secrets(load().secrets_dir).lookup(name) if given is None else given
+
+    def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+        """As a worker does it: for the tenant of the job, whose correlation flows on."""
+        flowing = [
+            job._replace(
+                correlation_id=job.correlation_id or self._job.correlation_id,
+                traceparent=job.traceparent or self._job.traceparent,
+            )
+            for job in jobs
+        ]
+        return db.run(self._conn, calls.enqueue_jobs(flowing).for_tenant(self.tenant_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Props:
+    """What a test lays out for handlers, and what they leave."""
+
+    notes: Notes = field(default_factory=Notes)
+    secrets: dict[str, str] = field(default_factory=dict)
+    failures: Failures = field(default_factory=Failures)
+
+
+class Stage:
+    """Where handlers are called in a test."""
+
+    def __init__(self, conn: db.Connection, loop: Loop, props: Props) -> None:
+        self._conn = conn
+        self._loop = loop
+        self._props = props
+
+    def play(self, definition: Definition[..., Any], job: ClaimedJob, worker_id: UUID) -> Played:
+        """The attempt of a job that the worker holds."""
+        desk = Desk(job, self._conn, self._props)
+        ctx = Context(job, desk, worker_id)
+        if isinstance(definition, Command):
+            return self._play_program(definition, ctx, desk)
+        try:
+            result = self._call(definition, ctx, desk)
+            if ctx.was_completed:
+                raise NotCommitted  # noqa: TRY301 - a failure like any other
+        except (Exception, Cancelled) as error:  # noqa: BLE001 - the verdict tells which it was
+            return Played(raised(error, definition.settings), error, desk.said)
+        try:
+            return Played(returned(definition.dump(result)), None, desk.said)
+        except Invalid as error:
+            return Played(unusable(error), error, desk.said)
+
+    def rehearse(
+        self,
+        definition: Definition[..., Any],
+        tenant_id: UUID,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> Any:  # noqa: ANN401 - what the handler returns
+        """A call of the handler for a job that is nowhere but here."""
+        if isinstance(definition, Command):
+            raise Invalid("a command has no handler to call: enqueue it, and drain")
+        payload = definition.parameters.payload(args, kwargs)
+        job = _imagined(definition.settings, tenant_id, payload)
+        desk = Desk(job, self._conn, self._props)
+        result = self._call(definition, Context(job, desk), desk)
+        definition.dump(result)
+        return result
+
+    def _play_program(self, command: Command, ctx: Context, desk: Desk) -> Played:
+        try:
+            with self._begun(command, ctx, desk):
+                return Played(run_program(command, ctx), None, desk.said)
+        except Exception as error:  # noqa: BLE001 - as above
+            return Played(raised(error, command.settings), error, desk.said)
+
+    def _call(self, definition: Definition[..., Any], ctx: Context, desk: Desk) -> Any:  # noqa: ANN401 - as above
+        arguments = definition.arguments(ctx.version, ctx.payload)
+        with self._begun(definition, ctx, desk):
+            return self._awaited(definition.invoke(ctx, arguments))
+
+    @contextmanager
+    def _begun(self, definition: Definition[..., Any], ctx: Context, desk: Desk) -> Iterator[None]:
+        with _inside_job(definition.settings, desk):
+            for hook in definition.start_hooks:
+                self._start(hook, ctx)
+            self._props.failures.strike(definition.settings.key)
+            yield
+
+    def _start(self, hook: Hook, ctx: Context) -> None:
+        try:
+            self._awaited(hook(ctx))
+        except Exception:  # noqa: BLE001 - as in production it does not fail the job
+            _log.exception("the hook %s failed", getattr(hook, "__qualname__", hook))
+
+    def _awaited(self, answer: Any) -> Any:  # noqa: ANN401 - as above
+        return self._loop.run(_wait_for(answer)) if isawaitable(answer) else answer
+
+
+@contextmanager
+def _inside_job(settings: Settings, desk: Desk) -> Iterator[None]:
+    """Enqueuing means what it means there: a process of its own has no other way than the door."""
+    with Ambient(desk.tenant_id):
+        set_door(desk if settings.isolation == "process" else None)
+        try:
+            yield
+        finally:
+            set_door(None)
+
+
+async def _wait_for(answer: Awaitable[T]) -> T:
+    return await answer
+
+
+def _imagined(settings: Settings, tenant_id: UUID, payload: dict[str, Json]) -> ClaimedJob:
+    now = datetime.now(UTC)
+    return ClaimedJob(
+        tenant_id=tenant_id,
+        job_id=uuid4(),
+        lease=1,
+        lease_expires_at=now + timedelta(seconds=settings.timeout_s),
+        definition=settings.key,
+        version=settings.version,
+        queue=settings.queue,
+        priority=0,
+        attempt=1,
+        max_attempts=settings.max_attempts,
+        timeout_s=settings.timeout_s,
+        created_at=now,
+        run_at=now,
+        queued_at=now,
+        started_at=now,
+        source="manual",
+        source_ref=None,
+        correlation_id=None,
+        traceparent=None,
+        idempotency_key=None,
+        limit_key=None,
+        tags=None,
+        artifact_ref=None,
+        flags=0,
+        payload=payload,
+    )

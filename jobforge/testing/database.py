@@ -1,0 +1,205 @@
+"""The database of one test: a clone of a migrated template, with a clock that can be moved.
+
+Owns the SQL of the kit: making and dropping databases, the clock, and reading every tenant's jobs.
+Applications connect as the role `jf_test`, which has what a trusted back end has: row-level
+security holds for it. It may also make tables of the application's own.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, LiteralString
+from uuid import UUID, uuid4
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from jobforge.errors import Json
+from jobforge.job import State
+from jobforge.migrate import migrate
+from jobforge.schema import scripts
+from jobforge.testing.cluster import Postgres
+
+APP_ROLE = "jf_test"
+KIT_ROLE = "jobforge_admin"
+
+_CLOCK = """
+create schema jobforge_kit;
+grant usage on schema jobforge_kit to public;
+create table jobforge_kit.clock as select interval '0' as ahead;
+grant select on jobforge_kit.clock to public;
+create or replace function jobforge.now() returns timestamptz
+language sql volatile
+as $$ select pg_catalog.clock_timestamp() + c.ahead from jobforge_kit.clock as c $$;
+"""
+
+_EVERY_JOB = """
+select j.id, j.tenant_id, t.slug as tenant, j.definition, j.version, j.queue, j.priority, j.state,
+       j.run_at, j.idempotency_key as key, j.tags, j.correlation_id, j.source, j.payload
+  from jobforge.all_jobs as j
+  left join jobforge.tenants as t on t.id = j.tenant_id
+ order by j.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class EnqueuedJob:
+    """A job as the test finds it, whatever has become of it."""
+
+    id: UUID
+    tenant_id: UUID
+    tenant: str | None
+    definition: str
+    version: int
+    queue: str
+    priority: int
+    state: State
+    run_at: datetime
+    key: str | None
+    tags: list[str] | None
+    correlation_id: str | None
+    source: str
+    payload: dict[str, Json]
+
+
+class Database:
+    """The test's own database, and a connection that sees all of it."""
+
+    def __init__(self, postgres: Postgres, name: str, conn: "psycopg.Connection[Any]") -> None:
+        self.url = postgres.url_of(name, role=APP_ROLE)
+        self.kit_url = postgres.url_of(name, role=KIT_ROLE)
+        self._conn = conn
+
+    def jobs(self) -> list[EnqueuedJob]:
+        """The jobs of all tenants, waiting and ended, in the order in which they were made."""
+        rows = self._conn.execute(_EVERY_JOB).fetchall()
+        return [EnqueuedJob(**{**row, "state": State(row["state"])}) for row in rows]
+
+    def now(self) -> datetime:
+        now = self._value("select jobforge.now() as value")
+        assert isinstance(now, datetime)  # noqa: S101 - a type, for the reader and mypy
+        return now
+
+    def travel(self, ahead: timedelta) -> None:
+        self._conn.execute("update jobforge_kit.clock set ahead = ahead + %s", [ahead])
+
+    def next_due(self, served: Sequence[str]) -> datetime | None:
+        """When the next job that waits for its time will be due, of what is served."""
+        due = self._value(
+            """
+            select min(j.run_at) as value from jobforge.jobs as j
+             where j.state = 'scheduled' and j.definition || '@' || j.version = any (%s)
+            """,
+            list(served),
+        )
+        return due if isinstance(due, datetime) else None
+
+    def queued_jobs(self, served: Sequence[str]) -> list[tuple[UUID, UUID]]:
+        """Tenant and id of one job for each set of limits that may hold jobs back."""
+        rows = self._conn.execute(
+            """
+            select distinct on (j.queue, j.tenant_id, j.definition, j.limit_key) j.tenant_id, j.id
+              from jobforge.jobs as j
+             where j.state = 'queued' and j.definition || '@' || j.version = any (%s)
+            """,
+            [list(served)],
+        )
+        return [(row["tenant_id"], row["id"]) for row in rows]
+
+    def state_of(self, job_id: UUID) -> State:
+        query = "select j.state as value from jobforge.all_jobs as j where j.id = %s"
+        return State(str(self._value(query, job_id)))
+
+    def waiting_queues(self) -> list[str]:
+        """The queues that have a job to be claimed, or will have."""
+        rows = self._conn.execute(
+            """
+            select distinct j.queue from jobforge.jobs as j
+             where j.state in ('scheduled', 'queued') order by j.queue
+            """
+        )
+        return [str(row["queue"]) for row in rows]
+
+    def _value(self, query: LiteralString, *parameters: object) -> object:
+        row = self._conn.execute(query, parameters).fetchone()
+        return row["value"] if row else None
+
+
+@contextmanager
+def fresh_database(postgres: Postgres) -> Iterator[Database]:
+    """A migrated database without jobs, dropped at the end."""
+    name = f"jobforge_test_{uuid4().hex[:16]}"
+    with psycopg.connect(postgres.url, autocommit=True) as admin:
+        _clone(admin, _template(postgres, admin), name, postgres)
+        try:
+            url = postgres.url_of(name)
+            with psycopg.connect(url, autocommit=True, row_factory=dict_row) as conn:
+                yield Database(postgres, name, conn)
+        finally:
+            admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+def _clone(admin: "psycopg.Connection[Any]", template: str, name: str, postgres: Postgres) -> None:
+    # Copying files takes half the time of logging pages, unless a checkpoint has to be synced.
+    strategy = sql.SQL("wal_log" if postgres.is_durable else "file_copy")
+    admin.execute(
+        sql.SQL("create database {} template {} strategy {}").format(
+            sql.Identifier(name), sql.Identifier(template), strategy
+        )
+    )
+    admin.execute(
+        sql.SQL("grant create, temporary on database {} to {}").format(
+            sql.Identifier(name), sql.Identifier(APP_ROLE)
+        )
+    )
+
+
+def _template(postgres: Postgres, admin: "psycopg.Connection[Any]") -> str:
+    """The name of the template of this release; made when it is not there yet."""
+    name = f"jobforge_template_{_release()}"
+    if _is_there(admin, name):
+        return name
+    admin.execute("select pg_advisory_lock(hashtext(%s))", [name])
+    try:
+        if not _is_there(admin, name):
+            _make_template(postgres, admin, name)
+    finally:
+        admin.execute("select pg_advisory_unlock(hashtext(%s))", [name])
+    return name
+
+
+def _release() -> str:
+    """Differs when the schema differs: a server that stays may have seen other releases."""
+    texts = "".join(script.checksum for script in scripts()) + _CLOCK
+    return hashlib.sha256(texts.encode()).hexdigest()[:16]
+
+
+def _is_there(admin: "psycopg.Connection[Any]", name: str) -> bool:
+    return admin.execute("select from pg_database where datname = %s", [name]).rowcount > 0
+
+
+def _make_template(postgres: Postgres, admin: "psycopg.Connection[Any]", name: str) -> None:
+    # Under another name until it is complete: a failed migration must not look like a template.
+    draft = f"{name}_draft"
+    admin.execute(sql.SQL("drop database if exists {}").format(sql.Identifier(draft)))
+    admin.execute(sql.SQL("create database {}").format(sql.Identifier(draft)))
+    with psycopg.connect(postgres.url_of(draft), autocommit=True) as conn:
+        migrate(conn)
+        _make_role(conn)
+        conn.execute(_CLOCK)
+        conn.execute(f"grant create on schema public to {APP_ROLE}".encode())
+    admin.execute(
+        sql.SQL("alter database {} rename to {}").format(
+            sql.Identifier(draft), sql.Identifier(name)
+        )
+    )
+
+
+def _make_role(conn: "psycopg.Connection[Any]") -> None:
+    role = sql.Identifier(APP_ROLE)
+    if not conn.execute("select from pg_roles where rolname = %s", [APP_ROLE]).rowcount:
+        groups = sql.SQL("jobforge_client, jobforge_service")
+        conn.execute(sql.SQL("create role {} in role {}").format(role, groups))

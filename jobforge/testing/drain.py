@@ -1,0 +1,179 @@
+"""Letting the jobs of a test run until none is left: claim, run in this process, complete.
+
+The engine decides what runs when, as in production. Where a job waits for its time, the test's
+clock is moved on to it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+from jobforge import calls, db
+from jobforge.calls import Call
+from jobforge.definition import Definition
+from jobforge.errors import Json
+from jobforge.job import ClaimedJob, Outcome, OutcomeReport, State
+from jobforge.signals import Cancel, Dead, Retry, Snooze
+from jobforge.testing.attempt import Stage
+from jobforge.testing.database import Database
+from jobforge.verdict import Verdict
+
+T = TypeVar("T")
+
+# Handlers here send no heartbeat, and may travel in time.
+_LEASE_S = 3600
+
+_FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
+_WAITING = {State.SCHEDULED, State.QUEUED}
+
+_A_MOMENT = timedelta(milliseconds=1)
+
+# Past this something goes round in a circle.
+MOST_ATTEMPTS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """One attempt of a drain. `exception` is what the handler raised, `state` what followed."""
+
+    job: ClaimedJob
+    outcome: Outcome
+    state: State | None
+    result: Json = None
+    exception: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """What a drain did. Each attempt is counted once, by what became of its job.
+
+    `failed` are attempts after which the job waited for another one. Jobs that ran hooks are not
+    counted; they are in `hooks`.
+    """
+
+    jobs: list[Ran] = field(default_factory=list)
+    hooks: list[Ran] = field(default_factory=list)
+
+    @property
+    def succeeded(self) -> int:
+        return self._count(State.SUCCEEDED)
+
+    @property
+    def failed(self) -> int:
+        return sum(ran.outcome in _FAILURES and ran.state in _WAITING for ran in self.jobs)
+
+    @property
+    def dead(self) -> int:
+        return self._count(State.DEAD)
+
+    @property
+    def canceled(self) -> int:
+        return self._count(State.CANCELED)
+
+    @property
+    def snoozed(self) -> int:
+        return sum(ran.outcome is Outcome.SNOOZED for ran in self.jobs)
+
+    def _count(self, state: State) -> int:
+        return sum(ran.state is state for ran in self.jobs)
+
+
+class Drain:
+    """A worker of its own for one drain, with one slot."""
+
+    def __init__(
+        self,
+        database: Database,
+        conn: db.Connection,
+        stage: Stage,
+        definitions: Mapping[str, Definition[..., Any]],
+    ) -> None:
+        self._database = database
+        self._conn = conn
+        self._stage = stage
+        self._definitions = definitions
+        self._served = [name for each in definitions.values() for name in each.served]
+        self._worker_id = uuid4()
+
+    def run(self, *, limit: int | None, with_scheduled: bool, raise_errors: bool) -> Drained:
+        drained = Drained()
+        while limit is None or len(drained.jobs) < limit:
+            job = self._next(with_scheduled=with_scheduled)
+            if job is None:
+                break
+            ran = self._attempt(job)
+            (drained.hooks if _is_hook(job) else drained.jobs).append(ran)
+            if raise_errors and ran.exception is not None and _is_error(ran.exception):
+                raise ran.exception
+            _check_end(drained)
+        return drained
+
+    def _next(self, *, with_scheduled: bool) -> ClaimedJob | None:
+        job = self._claimed()
+        while job is None and with_scheduled:
+            due = self._database.next_due(self._served) or self._next_allowed()
+            if due is None:
+                return None
+            self._database.travel(max(due - self._database.now(), timedelta()) + _A_MOMENT)
+            job = self._claimed()
+        return job
+
+    def _claimed(self) -> ClaimedJob | None:
+        self._run(calls.reap_jobs())
+        for queue in self._database.waiting_queues():
+            claim = calls.claim_jobs(
+                self._worker_id, {queue: 1}, definitions=self._served, lease_s=_LEASE_S
+            )
+            for job in self._run(claim):
+                return job
+        return None
+
+    def _next_allowed(self) -> datetime | None:
+        """When a rate limit lets the next job through, if that is what jobs are waiting for."""
+        times = [self._allowed(*job) for job in self._database.queued_jobs(self._served)]
+        return min((time for time in times if time is not None), default=None)
+
+    def _allowed(self, tenant_id: UUID, job_id: UUID) -> datetime | None:
+        reasons = self._run(calls.explain_job(job_id).for_tenant(tenant_id))
+        times = [reason.detail["next_at"] for reason in reasons if "next_at" in reason.detail]
+        return max(map(datetime.fromisoformat, times), default=None)
+
+    def _attempt(self, job: ClaimedJob) -> Ran:
+        played = self._stage.play(self._definitions[job.definition], job, self._worker_id)
+        if played.said:
+            self._run(calls.note_jobs(self._worker_id, played.said))
+        report = _report(job, played.verdict)
+        settled = self._run(calls.complete_jobs(self._worker_id, [report]))[0]
+        state = settled.state or self._database.state_of(job.job_id)
+        if state is State.SUCCEEDED:
+            # Also where the handler has completed its job itself: then the report came too late.
+            return Ran(job, Outcome.SUCCEEDED, state, played.verdict.result)
+        return Ran(job, played.verdict.outcome, state, exception=played.exception)
+
+    def _run(self, call: Call[T]) -> T:
+        return db.run(self._conn, call)
+
+
+def _report(job: ClaimedJob, verdict: Verdict) -> OutcomeReport:
+    said = {field.name: getattr(verdict, field.name) for field in fields(verdict)}
+    return OutcomeReport(*job.token, started_at=job.started_at, **said)
+
+
+def _is_hook(job: ClaimedJob) -> bool:
+    return job.source == "system" and job.definition.endswith(":hooks")
+
+
+def _is_error(exception: BaseException | None) -> bool:
+    return exception is not None and not isinstance(exception, Retry | Snooze | Cancel | Dead)
+
+
+def _check_end(drained: Drained) -> None:
+    if len(drained.jobs) + len(drained.hooks) < MOST_ATTEMPTS:
+        return
+    last = ", ".join(sorted({ran.job.definition for ran in drained.jobs[-100:]}))
+    raise AssertionError(
+        f"{MOST_ATTEMPTS} attempts have run and jobs are left; of late these ran: {last}. "
+        "A job that snoozes or enqueues itself without end? drain(limit=…) stops earlier"
+    )

@@ -1,0 +1,230 @@
+"""The kit that a test holds: it sends the app to the test's database, and asks and acts there."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID, uuid4
+
+from pydantic_core import to_jsonable_python
+
+from jobforge import calls, db
+from jobforge.app import JobForge
+from jobforge.command import servable
+from jobforge.config import load
+from jobforge.definition import Definition
+from jobforge.errors import ConfigError, Json, TenantRequired
+from jobforge.testing.attempt import Props, Stage
+from jobforge.testing.cluster import Postgres
+from jobforge.testing.database import Database, EnqueuedJob, fresh_database
+from jobforge.testing.drain import Drain, Drained
+from jobforge.testing.loop import Loop, outside_loops
+from jobforge.testing.notes import Notes
+from jobforge.testing.wanted import Wanted, complaint
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Kit:
+    """JobForge in one test. Made by the fixture `jf_test`.
+
+    Its methods are plain calls in async tests too: what has to run on a loop runs on one of the
+    kit's own, while the test waits.
+    """
+
+    def __init__(self, database: Database, conn: db.Connection) -> None:
+        self._database = database
+        self._conn = conn
+        self._apps: list[JobForge] = []
+        self._props = Props()
+        self._loop = Loop()
+        self._stage = Stage(conn, self._loop, self._props)
+        self._in_use = ExitStack()
+
+    @property
+    def notes(self) -> Notes:
+        """What handlers have said so far."""
+        return self._props.notes
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """For `ctx.secret`; names that are not here are looked up as a worker does it."""
+        return self._props.secrets
+
+    @property
+    def url(self) -> str:
+        """The test's database, for connections of the test's own."""
+        return self._database.url
+
+    @property
+    def worker_url(self) -> str:
+        """The same for a worker or an operator: it may call every function."""
+        return self._database.kit_url
+
+    def use(self, app: JobForge) -> None:
+        """Sends the app's connections to the test's database, until the test ends."""
+        if app in self._apps:
+            return
+        self._in_use.enter_context(app.connected_to(self.url))
+        for call in app.registrations():
+            db.run(self._conn, call)
+        self._apps.append(app)
+
+    def tenant(self, slug: str, **settings: Json) -> UUID:
+        """Makes a tenant, and answers its id."""
+        tenant_id = uuid4()
+        db.run(self._conn, calls.put_tenant(tenant_id, {"slug": slug, **settings}))
+        return tenant_id
+
+    def enqueued(self) -> list[EnqueuedJob]:
+        """All jobs that the test has made so far, the oldest first, whatever became of them."""
+        return self._database.jobs()
+
+    def assert_enqueued(  # noqa: PLR0913 - one for each trait of a job
+        self,
+        definition: Definition[..., Any] | str,
+        /,
+        *,
+        tenant: str | UUID | None = None,
+        queue: str | None = None,
+        key: str | None = None,
+        count: int | None = None,
+        payload: Mapping[str, Json] | None = None,
+        **members: Json,
+    ) -> list[EnqueuedJob]:
+        """Such jobs were enqueued: `count` of them, or at least one. Answers them.
+
+        Members of the payload are given by name; those not given may be anything. `payload` is for
+        members that are called like one of the other arguments.
+        """
+        members = _members(definition, {**(payload or {}), **members})
+        wanted = Wanted(_key(definition), tenant, queue, key, members)
+        jobs = self.enqueued()
+        found = [job for job in jobs if wanted.matches(job)]
+        if (count is None and not found) or (count is not None and len(found) != count):
+            expected = "at least one job" if count is None else f"{count} jobs"
+            raise AssertionError(complaint(wanted, expected, len(found), jobs))
+        return found
+
+    def refute_enqueued(
+        self,
+        definition: Definition[..., Any] | str,
+        /,
+        *,
+        tenant: str | UUID | None = None,
+        queue: str | None = None,
+        key: str | None = None,
+        payload: Mapping[str, Json] | None = None,
+        **members: Json,
+    ) -> None:
+        """No such job was enqueued."""
+        members = _members(definition, {**(payload or {}), **members})
+        wanted = Wanted(_key(definition), tenant, queue, key, members)
+        jobs = self.enqueued()
+        found = sum(map(wanted.matches, jobs))
+        if found:
+            raise AssertionError(complaint(wanted, "no job", found, jobs))
+
+    def drain(
+        self,
+        *,
+        limit: int | None = None,
+        with_scheduled: bool = True,
+        raise_errors: bool = False,
+    ) -> Drained:
+        """Runs jobs until none is left, those they enqueue and retries included.
+
+        Jobs that wait for their time run too: the clock moves on to them. `limit` stops after so
+        many attempts. With `raise_errors` the first error of a handler is raised, after its attempt
+        was recorded.
+        """
+        drain = Drain(self._database, self._conn, self._stage, self._definitions())
+        return outside_loops(
+            lambda: drain.run(limit=limit, with_scheduled=with_scheduled, raise_errors=raise_errors)
+        )
+
+    def run(self, definition: Definition[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Calls the handler with a context, past the queue. Answers its result, raises its errors.
+
+        The arguments pass through JSON on their way, as they would in a payload.
+        """
+        tenant_id = self._tenant_of(definition)
+        result: R = outside_loops(lambda: self._stage.rehearse(definition, tenant_id, args, kwargs))
+        return result
+
+    def fail_next(
+        self,
+        definition: Definition[..., Any] | str,
+        error: BaseException | None = None,
+        *,
+        times: int = 1,
+    ) -> None:
+        """The next attempts of the definition raise the error instead of running the handler."""
+        planned = error or RuntimeError("the test wanted this attempt to fail")
+        self._props.failures.plan(_key(definition), planned, times)
+
+    def travel(self, by: timedelta | float = 0, /, **parts: float) -> None:
+        """Moves the database's clock on: `travel(30)`, or any argument of timedelta by name."""
+        given = by if isinstance(by, timedelta) else timedelta(seconds=by)
+        ahead = given + timedelta(**parts)
+        if ahead < timedelta():
+            raise ValueError("time moves on, never back")
+        self._database.travel(ahead)
+
+    def now(self) -> datetime:
+        """The time in the test's database."""
+        return self._database.now()
+
+    def close(self) -> None:
+        """Gives the apps their own connections back."""
+        outside_loops(self._close)
+
+    def _close(self) -> None:
+        for app in self._apps:
+            self._loop.run(app.aclose())
+        self._in_use.close()
+        self._loop.close()
+
+    def _tenant_of(self, definition: Definition[..., Any]) -> UUID:
+        try:
+            return definition.client.tenant_id(None)
+        except TenantRequired:
+            return uuid4()  # it is enough that there is one
+
+    def _definitions(self) -> dict[str, Definition[..., Any]]:
+        if not self._apps:
+            raise ConfigError(
+                "the test uses no app",
+                hint='name it in the settings of pytest, jobforge_app = "app.py:jf", '
+                "or call jf_test.use(jf)",
+            )
+        found = [each for app in self._apps for each in app.definitions.values()]
+        return {each.settings.key: each for each in servable(found, load().allowed_commands)}
+
+
+@contextmanager
+def opened(postgres: Postgres) -> Iterator[Kit]:
+    """A kit on a fresh database."""
+    with (
+        fresh_database(postgres) as database,
+        db.connect(database.kit_url) as conn,
+    ):
+        kit = Kit(database, conn)
+        try:
+            yield kit
+        finally:
+            kit.close()
+
+
+def _key(definition: Definition[..., Any] | str) -> str:
+    return definition if isinstance(definition, str) else definition.settings.key
+
+
+def _members(definition: Definition[..., Any] | str, given: dict[str, Json]) -> dict[str, Json]:
+    """Members of the payload. A model that is the only parameter is the payload itself."""
+    model = None if isinstance(definition, str) else definition.parameters.model
+    if model is None or model not in given:
+        return given
+    whole = to_jsonable_python(given.pop(model))
+    return {**whole, **given}

@@ -1,0 +1,18 @@
+"""What handlers said through their context during a test."""
+
+from dataclasses import dataclass, field
+
+from jobforge.errors import Json
+
+
+@dataclass(slots=True)
+class Notes:
+    """In the order in which it was said, each as the attempt's record has it."""
+
+    progress: list[dict[str, Json]] = field(default_factory=list)
+    logs: list[dict[str, Json]] = field(default_factory=list)
+    events: list[dict[str, Json]] = field(default_factory=list)
+
+    def add(self, kind: str, data: dict[str, Json]) -> None:
+        kinds = {"progress": self.progress, "log": self.logs, "event": self.events}
+        kinds[kind].append(data)

@@ -1,0 +1,71 @@
+"""What a test says of jobs that were enqueued, and the words when it is not so."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from pydantic_core import to_jsonable_python
+
+from jobforge.errors import Json
+from jobforge.testing.database import EnqueuedJob
+
+# As many as fit on a screen; whoever enqueued more will find the first ones telling enough.
+_LISTED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Jobs of a definition; what is None may be anything, and the payload may hold more."""
+
+    definition: str
+    tenant: str | UUID | None = None
+    queue: str | None = None
+    key: str | None = None
+    payload: Mapping[str, Json] = field(default_factory=dict)
+
+    def matches(self, job: EnqueuedJob) -> bool:
+        return (
+            self.definition in {job.definition, f"{job.definition}@{job.version}"}
+            and self._is_of_tenant(job)
+            and self.queue in {None, job.queue}
+            and self.key in {None, job.key}
+            and _holds(job.payload, to_jsonable_python(dict(self.payload)))
+        )
+
+    def _is_of_tenant(self, job: EnqueuedJob) -> bool:
+        if self.tenant is None:
+            return True
+        return str(self.tenant) in {job.tenant, str(job.tenant_id)}
+
+    def __str__(self) -> str:
+        options = {"tenant": self.tenant, "queue": self.queue, "key": self.key}
+        words = [f"{name}={value!s}" for name, value in options.items() if value is not None]
+        words += [f"{name}={value!r}" for name, value in self.payload.items()]
+        return f"{self.definition}({', '.join(words)})"
+
+
+def complaint(wanted: Wanted, expected: str, found: int, jobs: Sequence[EnqueuedJob]) -> str:
+    """Why the assertion fails, with what was enqueued instead."""
+    lines = [f"expected {expected} of {wanted}, found {found}"]
+    if not jobs:
+        return f"{lines[0]}\nnothing was enqueued"
+    # Those of the definition first: the one that was meant is most likely among them.
+    ordered = sorted(jobs, key=lambda job: job.definition != wanted.definition.split("@")[0])
+    lines.append(f"enqueued were {len(jobs)}:" if len(jobs) > 1 else "enqueued was:")
+    lines += [f"  {_line(job)}" for job in ordered[:_LISTED]]
+    if len(jobs) > _LISTED:
+        lines.append(f"  and {len(jobs) - _LISTED} more")
+    return "\n".join(lines)
+
+
+def _holds(payload: Mapping[str, Json], wanted: Mapping[str, Json]) -> bool:
+    return all(name in payload and payload[name] == value for name, value in wanted.items())
+
+
+def _line(job: EnqueuedJob) -> str:
+    words = [f"{job.definition}@{job.version}", job.state, f"tenant={job.tenant or job.tenant_id}"]
+    words.append(f"queue={job.queue}")
+    if job.key is not None:
+        words.append(f"key={job.key}")
+    words.append(str(job.payload))
+    return " ".join(words)

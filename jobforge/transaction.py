@@ -1,0 +1,57 @@
+"""A transaction of the app's own, in which rows of the app and jobs are written together."""
+
+from contextlib import AsyncExitStack, ExitStack
+from types import TracebackType
+
+from jobforge import db
+from jobforge.client import Client
+from jobforge.options import Tenant
+from jobforge.tenants import Ambient
+
+
+class Transaction:
+    """By `with` or by `async with`; commits at the end, rolls back on an error.
+
+    Within it the tenant is also the ambient one.
+    """
+
+    def __init__(self, client: Client, tenant: Tenant | None) -> None:
+        self._client = client
+        self._tenant = tenant
+        self._stack = ExitStack()
+        self._async_stack = AsyncExitStack()
+
+    def __enter__(self) -> db.Connection:
+        tenant_id = self._client.tenant_id(self._tenant)
+        with ExitStack() as stack:
+            conn = stack.enter_context(self._client.own_pools().sync().pool.connection())
+            stack.enter_context(db.transaction(conn, tenant_id))
+            stack.enter_context(Ambient(tenant_id))
+            self._stack = stack.pop_all()
+            return conn
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    async def __aenter__(self) -> db.AsyncConnection:
+        tenant_id = await self._client.atenant_id(self._tenant)
+        async with AsyncExitStack() as stack:
+            source = await self._client.own_pools().of_this_loop()
+            conn = await stack.enter_async_context(source.pool.connection())
+            await stack.enter_async_context(db.atransaction(conn, tenant_id))
+            stack.enter_context(Ambient(tenant_id))
+            self._async_stack = stack.pop_all()
+            return conn
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._async_stack.__aexit__(kind, error, trace)

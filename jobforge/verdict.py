@@ -1,0 +1,188 @@
+"""What the end of a run means: one pure match from an answer, an error or an exit to a Verdict.
+
+Knows nothing of processes, tasks or the database. The engine decides what becomes of the job; here
+it is only said how the attempt ended. An inline run and the inside of a job's process use
+`returned` and `raised`; whoever watches the process uses `exited`.
+"""
+
+import signal
+import traceback
+from dataclasses import dataclass, fields, replace
+from datetime import datetime
+from enum import StrEnum
+from types import TracebackType
+from typing import Literal
+
+from jobforge.errors import Invalid, InvalidPayload, Json
+from jobforge.job import Outcome
+from jobforge.redact import redact_text
+from jobforge.settings import Settings
+from jobforge.signals import Cancel, Dead, Retry, Snooze
+
+# The engine keeps errors of up to 64 KiB whole.
+_LONGEST_MESSAGE = 8_000
+_LONGEST_TRACEBACK = 16_000
+
+Limit = Literal["memory", "cpu", "file_size"]
+
+
+class Stop(StrEnum):
+    """Why a run is told to end."""
+
+    CANCEL = "cancel"
+    TIMEOUT = "timeout"
+    LOST = "lost"  # the lease is gone: there is nobody to report to
+    SHUTDOWN = "shutdown"  # the worker ends: the job is handed back
+
+    @property
+    def is_final(self) -> bool:
+        """No time is given to clean up."""
+        return self in {Stop.LOST, Stop.SHUTDOWN}
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How an attempt ended, in the words of complete_jobs."""
+
+    outcome: Outcome
+    result: Json = None
+    error: dict[str, Json] | None = None
+    reason: str | None = None  # of a cancel
+    final: bool | None = None  # of a failure: no further attempt
+    retry_in_s: float | None = None
+    run_at: datetime | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @classmethod
+    def from_json(cls, document: dict[str, Json]) -> "Verdict":
+        read = {**document, "outcome": Outcome(document["outcome"])}
+        if isinstance(read.get("run_at"), str):
+            read["run_at"] = datetime.fromisoformat(read["run_at"])
+        return cls(**read)
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a process ended: by exiting or by a signal, and over which of its limits."""
+
+    code: int | None = None
+    signal: int | None = None
+    reason: Limit | None = None
+
+
+def returned(result: Json) -> Verdict:
+    return Verdict(Outcome.SUCCEEDED, result)
+
+
+def unusable(error: Invalid) -> Verdict:
+    """The handler returned something that cannot be kept: it would again."""
+    return Verdict(Outcome.FAILED, error=_described(error, "InvalidResult"), final=True)
+
+
+def raised(error: BaseException, settings: Settings, stopped: Stop | None = None) -> Verdict:
+    match error:
+        case Snooze():
+            said = Verdict(Outcome.SNOOZED, retry_in_s=error.delay_s, run_at=error.run_at)
+        case Cancel():
+            said = Verdict(Outcome.CANCELED, reason=redact_text(_message(error)))
+        case Dead():
+            said = Verdict(Outcome.FAILED, error=_described(error), final=True)
+        case Retry():
+            said = Verdict(Outcome.FAILED, error=_described(error), retry_in_s=error.after_s)
+        case MemoryError():
+            said = Verdict(Outcome.CRASHED, error=_over("memory"))
+        case _:
+            final = isinstance(error, (InvalidPayload, *settings.give_up_on)) or None
+            said = Verdict(Outcome.FAILED, error=_described(error), final=final)
+    return _after(said, stopped)
+
+
+def exited(how: Exit, stopped: Stop | None, said: Verdict | None) -> Verdict | None:
+    """A process has ended; `said` is what it told before. None: there is nothing to report."""
+    if stopped is Stop.LOST:
+        return None
+    if said is not None:
+        return _after(said, stopped)
+    return _after(Verdict(Outcome.CRASHED, error=_crash(how)), stopped)
+
+
+def _after(said: Verdict, stopped: Stop | None) -> Verdict:
+    """What a run said that had been told to end: only an answer of its own choice still counts."""
+    if stopped is None or _is_chosen(said):
+        return said
+    match stopped:
+        case Stop.TIMEOUT:
+            error = {**(said.error or {}), "type": "TimedOut", "message": "the timeout has passed"}
+            return replace(said, outcome=Outcome.TIMED_OUT, error=error)
+        case Stop.CANCEL:
+            return replace(said, outcome=Outcome.CANCELED)
+        case Stop.SHUTDOWN | Stop.LOST:
+            return Verdict(Outcome.RELEASED)
+
+
+def _is_chosen(said: Verdict) -> bool:
+    if said.outcome in {Outcome.SUCCEEDED, Outcome.SNOOZED, Outcome.CANCELED}:
+        return True
+    return said.final is not None or said.retry_in_s is not None
+
+
+def _described(error: BaseException, name: str | None = None) -> dict[str, Json]:
+    # Redacted before it is cut: half a secret would not be known as one.
+    message = redact_text(_message(error))[:_LONGEST_MESSAGE]
+    trace = redact_text(_trace(error))[-_LONGEST_TRACEBACK:]
+    return {"type": name or _name(type(error)), "message": message, "traceback": trace}
+
+
+def _name(kind: type[BaseException]) -> str:
+    if kind.__module__ in {"builtins", "__main__", "jobforge.signals", "jobforge.errors"}:
+        return kind.__qualname__
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception as fault:  # noqa: BLE001 - a __str__ of the user's that fails
+        return f"<its message failed with {type(fault).__name__}>"
+
+
+def _trace(error: BaseException) -> str:
+    try:
+        return "".join(traceback.format_exception(type(error), error, _own(error.__traceback__)))
+    except Exception as fault:  # noqa: BLE001 - as above
+        return f"<its traceback failed with {type(fault).__name__}>"
+
+
+def _own(trace: TracebackType | None) -> TracebackType | None:
+    """The part of a traceback that lies in the user's code: our frames stand above it."""
+    first = trace
+    while trace is not None and _is_ours(trace):
+        trace = trace.tb_next
+    return trace or first
+
+
+def _is_ours(trace: TracebackType) -> bool:
+    return str(trace.tb_frame.f_globals.get("__name__")).startswith("jobforge.")
+
+
+def _crash(how: Exit) -> dict[str, Json]:
+    if how.reason is not None:
+        return _over(how.reason)
+    if how.signal is not None:
+        return {"type": "Crashed", "message": f"killed by {_signal_name(how.signal)}"}
+    return {"type": "Crashed", "message": f"ended with exit code {how.code} and no outcome"}
+
+
+def _over(limit: Limit) -> dict[str, Json]:
+    words = limit.replace("_", " ")
+    return {"type": "Crashed", "message": f"went over its {words} limit", "reason": limit}
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,74 @@
+"""Claiming: as many jobs as there are free slots, as soon as there may be some.
+
+A claim that was answered in full is followed by the next at once. After one that was not, the
+queue is asked again after a few growing pauses, because a notification may overtake the rows it
+speaks of; then only every `poll_s`.
+"""
+
+import random
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from jobforge import calls
+from jobforge.worker.leases import now
+from jobforge.worker.loop import Loop
+from jobforge.worker.outage import Line
+from jobforge.worker.outcomes import Outcomes
+from jobforge.worker.slots import Slots
+from jobforge.worker.starts import Ready
+
+_PAUSES_S = (0.005, 0.025, 0.125)
+
+
+class Claims:
+    def __init__(  # noqa: PLR0913 - the parts that it works on
+        self,
+        worker_id: UUID,
+        line: Line,
+        *,
+        slots: Slots,
+        outcomes: Outcomes,
+        definitions: Sequence[str],
+        lease_s: float,
+        poll_s: float,
+        ready: Ready,
+        on_ready: Callable[[], None],
+    ) -> None:
+        self._worker_id = worker_id
+        self._line = line
+        self._slots = slots
+        self._outcomes = outcomes
+        self._definitions = definitions
+        self._lease_s = lease_s
+        self._poll_s = poll_s
+        self._on_ready = on_ready
+        self._pauses = iter(_PAUSES_S)
+        self._ready = ready
+        self.claimed = 0
+
+    async def step(self, loop: Loop) -> None:
+        if self._outcomes.is_crowded:
+            await loop.rest(_PAUSES_S[0])
+            return
+        limits = self._slots.limits()
+        if limits and await self._claim(limits):
+            return
+        pause = next(self._pauses, self._poll_s * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
+        if await loop.rest(pause):
+            self._pauses = iter(_PAUSES_S)
+
+    async def _claim(self, limits: dict[str, int]) -> bool:
+        """Whether there may be more."""
+        call = calls.claim_jobs(
+            self._worker_id, limits, definitions=self._definitions, lease_s=self._lease_s
+        )
+        sent_at = now()
+        jobs = await self._line.run(call)
+        self._slots.take(limits, jobs)
+        deadline = sent_at + self._lease_s
+        self._ready.extend((job, deadline) for job in jobs)
+        self.claimed += len(jobs)
+        if jobs:
+            self._pauses = iter(_PAUSES_S)
+            self._on_ready()
+        return len(jobs) == sum(limits.values())

@@ -1,0 +1,239 @@
+"""Running coroutines in the worker's own loop: `isolation="inline"`.
+
+A handler begins at once, without a Task of its own: the first step of every handler is made in the
+name of one spare Task, the seat. A handler that never waits is done with that. One that waits keeps
+the seat, which goes on with it as any Task would, and the next handler gets a new one. So
+`asyncio.current_task()` and all that rests on it (timeouts, task groups) are right from the first
+line, and context variables are each job's own.
+
+A coroutine cannot be killed: it is cancelled, and when it has not ended by the end of its grace it
+is abandoned. Its slot is free then, its lease is let run out, and nothing it does is recorded.
+"""
+
+import asyncio
+from asyncio import AbstractEventLoop, Task, TimerHandle, _enter_task, _leave_task
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from contextvars import Context as Variables
+from contextvars import copy_context
+from typing import Any
+
+from jobforge import telemetry
+from jobforge.context import Context
+from jobforge.definition import Definition
+from jobforge.errors import Conflict, Invalid, Json, NotCommitted
+from jobforge.job import ClaimedJob, Enqueued, JobRequest
+from jobforge.runner import Host, OnEnd, Report, Stop
+from jobforge.tenants import AMBIENT
+from jobforge.verdict import raised, returned, unusable
+
+Steps = Coroutine[Any, Any, Report]
+
+_CLOSING_S = 1.0
+# What handlers attach to their Task must not pile up on a seat that none of them keeps.
+_MOST_STARTS = 1_000
+_SUCCEEDED = Report(returned(None))
+_NOTHING = object()
+
+
+class Inline:
+    """Runs async handlers as part of this process."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._seats: set[_Seat] = set()
+        self._spare: _Seat | None = None
+
+    async def open(self) -> None:
+        """Nothing needs to be ready before the first job."""
+
+    async def close(self) -> None:
+        tasks = [seat.task for seat in self._seats]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSING_S)
+
+    def start(
+        self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
+    ) -> "InlineRun | None":
+        seat = self._seat()
+        run = InlineRun(self._host, job, definition, on_end)
+        steps = run.attempt()
+        variables = copy_context()
+        try:
+            waiting = seat.begin(steps, variables)
+        except StopIteration as end:
+            on_end(job, end.value)
+            return None
+        self._spare = None
+        seat.keep(run, steps, variables, waiting)
+        return run
+
+    def _seat(self) -> "_Seat":
+        seat = self._spare
+        if seat is not None and seat.is_fresh:
+            return seat
+        if seat is not None:
+            seat.task.cancel()
+        self._spare = _Seat(asyncio.get_running_loop(), self._seats)
+        return self._spare
+
+
+class InlineRun:
+    """One attempt: what the worker can stop, and the channel of its context."""
+
+    __slots__ = ("_context", "_definition", "_host", "_on_end", "_timer", "job", "stopped", "task")
+
+    def __init__(
+        self, host: Host, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
+    ) -> None:
+        self.job = job
+        self.stopped: Stop | None = None
+        self.task: Task[None] | None = None
+        self._host = host
+        self._definition = definition
+        self._on_end: OnEnd | None = on_end
+        self._timer: TimerHandle | None = None
+        self._context = Context(job, self, host.worker_id)
+
+    async def attempt(self) -> Report:
+        definition = self._definition
+        # In context variables of its own, so nothing has to be put back.
+        AMBIENT.set(self.job.tenant_id)
+        telemetry.about(self.job)
+        try:
+            arguments = definition.arguments(self.job.version, self.job.payload)
+            if definition.start_hooks:
+                await definition.run_start_hooks(self._context)
+            result = await definition.invoke(self._context, arguments)
+            if self._context.was_completed:
+                raise NotCommitted  # noqa: TRY301 - a failure like any other
+        except GeneratorExit:
+            raise
+        except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own affair
+            if self.stopped is Stop.LOST:
+                return Report(None)
+            return Report(raised(error, definition.settings, self.stopped))
+        if result is None:
+            return _SUCCEEDED
+        try:
+            return Report(returned(definition.dump(result)))
+        except Invalid as error:
+            return Report(unusable(error))
+
+    def stop(self, why: Stop) -> None:
+        if self.task is None or self._on_end is None:
+            return
+        if self.stopped is None:
+            self._context.ask_to_stop()
+            loop = self.task.get_loop()
+            self._timer = loop.call_later(self._definition.settings.grace_s, self._abandon)
+        elif self.stopped.is_final or not why.is_final:
+            return
+        self.stopped = why
+        self.task.cancel()
+
+    def end(self, report: Report) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        on_end, self._on_end = self._on_end, None
+        if on_end is not None:
+            on_end(self.job, report)
+
+    def _abandon(self) -> None:
+        self.end(Report(None))
+
+    def note(self, kind: str, data: dict[str, Json]) -> None:
+        self._host.note(self.job, kind, data)
+
+    def secret(self, name: str) -> str:
+        return self._host.secret(name)
+
+    def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+        raise Conflict(f"{len(jobs)} jobs cannot be enqueued from here: await aenqueue")
+
+
+class _Seat(Coroutine[Any, Any, None]):
+    """What the spare Task runs: it waits to be kept, then it is that handler's coroutine.
+
+    A class, because the Task of an `async def` that is cancelled before it has run at all ends
+    without a word to anybody.
+    """
+
+    def __init__(self, loop: AbstractEventLoop, seats: "set[_Seat]") -> None:
+        self._loop = loop
+        self._seats = seats
+        self._starts = 0
+        self._run: InlineRun | None = None
+        self._steps: Steps
+        self._variables: Variables
+        self._waiting: Any = _NOTHING
+        self._kept = loop.create_future()
+        self.task: Task[None] = loop.create_task(self)
+        seats.add(self)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the next handler finds it as it finds any Task."""
+        return self._starts < _MOST_STARTS and not self.task.cancelling() and not self.task.done()
+
+    def begin(self, steps: Steps, variables: Variables) -> Any:  # noqa: ANN401 - a future, or None
+        """The first step. Answers what it waits for; StopIteration has the report."""
+        self._starts += 1
+        outer = asyncio.current_task(self._loop)
+        if outer is not None:
+            _leave_task(self._loop, outer)
+        _enter_task(self._loop, self.task)
+        try:
+            return variables.run(steps.send, None)
+        finally:
+            _leave_task(self._loop, self.task)
+            if outer is not None:
+                _enter_task(self._loop, outer)
+
+    def keep(self, run: InlineRun, steps: Steps, variables: Variables, waiting: Any) -> None:  # noqa: ANN401 - as above
+        self._run, self._steps, self._variables, self._waiting = run, steps, variables, waiting
+        run.task = self.task
+        if not self._kept.done():  # the handler may have cancelled it
+            self._kept.set_result(None)
+
+    def send(self, value: Any) -> Any:  # noqa: ANN401 - as coroutines do
+        if self._run is None:
+            return next(self._kept.__await__())
+        if self._waiting is not _NOTHING:
+            return self._hand_over()
+        return self._go_on(self._steps.send, value)
+
+    def throw(self, *error: Any) -> Any:  # noqa: ANN401 - as coroutines do
+        if self._run is None:
+            self._seats.discard(self)
+            raise error[0]
+        if self._waiting is not _NOTHING:
+            # Cancelled since the handler's first step. A Task passes that on to what it waits
+            # for, and does so now if it is asked again; the number of requests stays the same.
+            self.task.uncancel()
+            self.task.cancel()
+            return self._hand_over()
+        return self._go_on(self._steps.throw, *error)
+
+    def close(self) -> None:
+        self._seats.discard(self)
+        if self._run is not None:
+            self._steps.close()
+
+    def __await__(self) -> Generator[Any, None, None]:
+        raise NotImplementedError  # it is a Task's alone
+
+    def _hand_over(self) -> Any:  # noqa: ANN401 - as above
+        """To the Task: what the handler has been waiting for since its first step."""
+        waiting, self._waiting = self._waiting, _NOTHING
+        return waiting
+
+    def _go_on(self, step: Callable[..., Any], *value: Any) -> Any:  # noqa: ANN401 - as above
+        try:
+            return self._variables.run(step, *value)
+        except StopIteration as end:
+            self._seats.discard(self)
+            if self._run is not None:
+                self._run.end(end.value)
+            raise

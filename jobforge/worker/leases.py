@@ -1,0 +1,114 @@
+"""The jobs that a worker is running, and until when each is its own.
+
+A deadline is by the worker's own clock, one that goes on while the machine sleeps. It is counted
+from before the request was sent that got or extended the lease, so it never lies after the
+database's.
+"""
+
+import math
+import time
+from asyncio import TimerHandle
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from uuid import UUID
+
+from jobforge.job import Beat, BeatStatus, ClaimedJob, Token
+from jobforge.runner import Run, Stop
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+Key = tuple[UUID, int]
+
+
+def now() -> float:
+    return time.clock_gettime(_CLOCK)
+
+
+@dataclass(slots=True)
+class _Held:
+    run: Run
+    since: float
+    deadline: float
+    timeout: TimerHandle | None
+    is_lost: bool = False
+
+    def lose(self) -> None:
+        # A lease once given up is never extended, even if its run does not end.
+        self.is_lost = True
+        self.deadline = math.inf
+        self.run.stop(Stop.LOST)
+
+    def renew(self, deadline: float) -> None:
+        if not self.is_lost:
+            self.deadline = deadline
+
+
+class Leases:
+    def __init__(self, lease_s: float) -> None:
+        self._lease_s = lease_s
+        self._held: dict[Key, _Held] = {}
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter([held.run for held in self._held.values()])
+
+    def hold(self, run: Run, deadline: float, timeout: TimerHandle | None) -> None:
+        job = run.job
+        self._held[job.job_id, job.lease] = _Held(run, now(), deadline, timeout)
+
+    def drop(self, job: ClaimedJob) -> float:
+        """It has ended. Answers for how many seconds it ran; 0 if it ended as it began."""
+        # Most of many short jobs were never held; the hash of a UUID costs as much as the rest.
+        held = self._held.pop((job.job_id, job.lease), None) if self._held else None
+        if held is None:
+            return 0.0
+        if held.timeout is not None:
+            held.timeout.cancel()
+        return now() - held.since
+
+    def tokens(self, held_for_s: float) -> list[Token]:
+        """Of the jobs that have been running for so long."""
+        before = now() - held_for_s
+        return [
+            held.run.job.token
+            for held in self._held.values()
+            if held.since <= before and not held.is_lost
+        ]
+
+    def renew(self, sent_at: float, beats: Iterable[Beat]) -> None:
+        for beat in beats:
+            held = self._held.get((beat.job_id, beat.lease))
+            if held is None:
+                continue
+            match beat.status:
+                case BeatStatus.LOST:
+                    held.lose()
+                case BeatStatus.CANCEL:
+                    held.renew(sent_at + self._lease_s)
+                    held.run.stop(Stop.CANCEL)
+                case BeatStatus.OK:
+                    held.renew(sent_at + self._lease_s)
+
+    def lose(self, keys: Iterable[Key]) -> None:
+        for key in keys:
+            if key in self._held:
+                self._held[key].lose()
+
+    def stop_overdue(self) -> int:
+        """Stops what may be somebody else's by now; answers how many."""
+        moment = now()
+        overdue = [held for held in self._held.values() if held.deadline <= moment]
+        for held in overdue:
+            held.lose()
+        return len(overdue)
+
+    def stop_all(self, why: Stop) -> None:
+        for run in self:
+            run.stop(why)
+
+    def next_deadline_s(self) -> float:
+        """How long until the first lease runs out."""
+        first = min((held.deadline for held in self._held.values()), default=math.inf)
+        return max(0.0, first - now())

@@ -1,0 +1,225 @@
+"""How runs ended, gathered while the last batch is on its way, and settled in the next.
+
+What a job said is sent before its outcome. An outcome stays here until the database has answered
+for it: after a lost connection it is sent again, and the engine knows it.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+import orjson
+
+from jobforge import calls, redact, telemetry
+from jobforge.errors import Contended, Denied, Json, NotCommitted, Unavailable
+from jobforge.job import ClaimedJob, Note, Outcome, OutcomeReport, Settled, State
+from jobforge.runner import Report
+from jobforge.verdict import Verdict
+from jobforge.worker.leases import Leases
+from jobforge.worker.loop import Loop
+from jobforge.worker.notes import Notes
+from jobforge.worker.outage import Line
+
+_LARGEST_BATCH = 2_000
+_HEAVIEST_BATCH = 16 * 1024**2
+# So many waiting outcomes hold up the next claim.
+_ROOM = 2 * _LARGEST_BATCH
+
+_FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
+_RELEASED = Verdict(Outcome.RELEASED)
+_UNREADABLE = "InvalidOutcome"
+_NO_FIGURES = Report(None)[1:]
+
+Ended = tuple[ClaimedJob, Report, float]  # and for how many seconds it ran
+
+
+class Outcomes:
+    def __init__(
+        self,
+        worker_id: UUID,
+        line: Line,
+        *,
+        leases: Leases,
+        notes: Notes,
+        on_settled: Callable[[], None],
+    ) -> None:
+        self._worker_id = worker_id
+        self._line = line
+        self._leases = leases
+        self._notes = notes
+        self._on_settled = on_settled
+        self._ended: deque[Ended] = deque()
+        self._sending: list[Ended] = []
+        self._saying: list[Note] = []
+        self._most = _LARGEST_BATCH
+        self.settled = 0
+
+    def __len__(self) -> int:
+        return len(self._ended) + len(self._sending)
+
+    @property
+    def is_crowded(self) -> bool:
+        return len(self._ended) >= _ROOM
+
+    def add(self, job: ClaimedJob, report: Report, duration_s: float = 0.0) -> None:
+        self._ended.append((job, report, duration_s))
+
+    async def step(self, loop: Loop) -> None:
+        """Settles what has gathered; waits when there is nothing."""
+        # After a freeze: whatever may have been lost meanwhile ends before anything else happens.
+        self._leases.stop_overdue()
+        if not self._sending:
+            self._sending = self._take()
+        if not self._sending and not self._saying and not self._notes:
+            await loop.rest()
+            return
+        # The outcomes were taken first, so whatever these jobs said is among the notes.
+        await self._send_notes()
+        if self._sending:
+            await self._settle()
+
+    def _take(self) -> list[Ended]:
+        taken: list[Ended] = []
+        weight = 0
+        while self._ended and len(taken) < self._most and weight < _HEAVIEST_BATCH:
+            ended = self._ended.popleft()
+            taken.append(ended)
+            weight += _weight(ended[1])
+        return taken
+
+    async def _settle(self) -> None:
+        try:
+            await self._send(self._sending)
+        except (Unavailable, Denied):
+            raise
+        except Contended:
+            if len(self._sending) > 1:
+                self._halve()
+            else:
+                # Somebody holds a lock on this job: the others need not wait for that.
+                self._ended.append(self._sending.pop())
+            raise
+        except Exception as error:  # noqa: BLE001 - one that cannot be sent must not keep the others
+            if len(self._sending) > 1:
+                self._halve()
+            else:
+                self._sending = _instead(self._sending[0], error)
+            return
+        self._sending = []
+        self._most = min(_LARGEST_BATCH, self._most * 2)
+        self._on_settled()
+
+    def _halve(self) -> None:
+        """The batch was too much for a statement's time, or there is a bad one in it."""
+        self._most = max(1, len(self._sending) // 2)
+        self._ended.extendleft(reversed(self._sending[self._most :]))
+        del self._sending[self._most :]
+
+    async def _send(self, ended: Sequence[Ended]) -> None:
+        reports = [_outcome(job, report) for job, report, _ in ended]
+        call = calls.complete_jobs(self._worker_id, reports)
+        answers = await self._line.run(call)
+        self.settled += len(answers)
+        self._tell(ended, answers)
+
+    def _tell(self, ended: Sequence[Ended], answers: Sequence[Settled]) -> None:
+        if telemetry.is_enabled("debug"):
+            notable = list(answers)
+        else:
+            notable = [answer for answer in answers if answer.state is not State.SUCCEEDED]
+        if not notable:
+            return
+        by_lease = {(each[0].job_id, each[0].lease): each for each in ended}
+        for answer in notable:
+            _tell_settled(by_lease[answer.job_id, answer.lease], answer)
+
+    async def _send_notes(self) -> None:
+        while self._saying or self._notes:
+            self._saying = self._saying or self._notes.take()
+            call = calls.note_jobs(self._worker_id, self._saying)
+            try:
+                answers = await self._line.run(call)
+            except (Unavailable, Contended, Denied):
+                raise
+            except Exception as error:  # noqa: BLE001 - what was said must not keep outcomes back
+                telemetry.emit("notes.refused", level="error", error=repr(error))
+            else:
+                self._leases.lose((each.job_id, each.lease) for each in answers if each.is_lost)
+            self._saying = []
+
+
+def _outcome(job: ClaimedJob, report: Report) -> OutcomeReport:
+    token = job[:3]
+    verdict = report.verdict or _RELEASED
+    if report[1:] == _NO_FIGURES and verdict.outcome is Outcome.SUCCEEDED:
+        return OutcomeReport(*token, verdict.outcome, job.started_at, verdict.result)
+    return OutcomeReport(
+        *token,
+        verdict.outcome,
+        job.started_at,
+        verdict.result,
+        redact.redact(verdict.error),
+        verdict.reason and redact.redact_text(verdict.reason),
+        verdict.final,
+        verdict.retry_in_s,
+        verdict.run_at,
+        None,
+        report.exit_code,
+        report.pid,
+        report.peak_memory_bytes,
+        report.cpu_ms,
+        report.stdout_tail,
+        report.stderr_tail,
+    )
+
+
+def _weight(report: Report) -> int:
+    """Roughly, in bytes of JSON."""
+    result: Json = report.verdict.result if report.verdict else None
+    weight = len(report.stdout_tail or "") + len(report.stderr_tail or "")
+    if result is None or isinstance(result, int | float):
+        return weight
+    try:
+        return weight + len(orjson.dumps(result))
+    except TypeError:  # it is settled as a failure that says so
+        return weight
+
+
+def _tell_settled(ended: Ended, answer: Settled) -> None:
+    job, report, duration_s = ended
+    verdict = report.verdict or _RELEASED
+    event, level = _event(answer, verdict)
+    if not telemetry.is_enabled(level):
+        return
+    error = verdict.error or {}
+    telemetry.emit(
+        event,
+        level=level,
+        **telemetry.fields_of(job),
+        outcome=verdict.outcome,
+        state=answer.state,
+        error=error.get("type") and f"{error['type']}: {error.get('message')}",
+        duration_ms=round(duration_s * 1000, 3),
+    )
+
+
+def _event(answer: Settled, verdict: Verdict) -> tuple[str, telemetry.Level]:
+    if answer.is_lost:
+        # One that its own transaction has completed is not held any more, as it should be.
+        is_committed = (verdict.error or {}).get("type") == NotCommitted.__name__
+        return ("job.finished", "debug") if is_committed else ("job.lost", "warning")
+    if answer.state is State.DEAD:
+        return "job.dead", "error"
+    if verdict.outcome in _FAILURES:
+        return "job.failed", "warning"
+    return "job.finished", "debug"
+
+
+def _instead(refused: Ended, error: Exception) -> list[Ended]:
+    """What is sent for an outcome that the engine cannot read; nothing, if it was that already."""
+    job, report, duration_s = refused
+    telemetry.emit("outcome.refused", level="error", **telemetry.fields_of(job), error=repr(error))
+    if report.verdict is not None and (report.verdict.error or {}).get("type") == _UNREADABLE:
+        return []
+    words = {"type": _UNREADABLE, "message": str(error)}
+    return [(job, Report(Verdict(Outcome.FAILED, error=words, final=True)), duration_s)]

@@ -1,0 +1,48 @@
+"""How many more jobs of each queue a worker may start."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from jobforge.job import ClaimedJob
+
+# Few enough to be started within a fraction of a lease, and for one call's answer.
+_LARGEST_CLAIM = 2_000
+
+
+class Slots:
+    """A queue is known to have more when its last claim was answered in full, or it was told so."""
+
+    def __init__(self, queues: Mapping[str, int]) -> None:
+        self._free = dict(queues)
+        self._more = dict.fromkeys(queues, True)
+        self.total = sum(queues.values())
+
+    @property
+    def taken(self) -> int:
+        return self.total - sum(self._free.values())
+
+    def limits(self) -> dict[str, int]:
+        """What a claim may ask for. The smallest first, so that none is crowded out."""
+        open_queues = sorted((free, queue) for queue, free in self._free.items() if free > 0)
+        room = _LARGEST_CLAIM
+        limits = {}
+        for number, (free, queue) in enumerate(open_queues):
+            limits[queue] = min(free, room // (len(open_queues) - number))
+            room -= limits[queue]
+        return limits
+
+    def take(self, asked: Mapping[str, int], claimed: Iterable[ClaimedJob]) -> None:
+        taken = Counter(job.queue for job in claimed)
+        for queue, limit in asked.items():
+            self._free[queue] -= taken[queue]
+            self._more[queue] = taken[queue] == limit
+
+    def give(self, queue: str) -> bool:
+        """A job has ended. Whether another one may be waiting for its slot."""
+        self._free[queue] += 1
+        return self._more[queue]
+
+    def expect(self, queue: str) -> None:
+        """The queue was said to have a new job."""
+        if queue in self._more:
+            self._more[queue] = True

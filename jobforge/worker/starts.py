@@ -1,0 +1,92 @@
+"""From claimed to running: hands each job to what runs its definition, a little at a time."""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jobforge import telemetry
+from jobforge.definition import Definition
+from jobforge.errors import ConfigError
+from jobforge.job import ClaimedJob, Outcome
+from jobforge.runner import OnEnd, Report, Runner, Stop
+from jobforge.settings import Isolation
+from jobforge.verdict import Verdict, raised
+from jobforge.worker.leases import Leases, now
+from jobforge.worker.loop import Loop
+
+RELEASED = Report(Verdict(Outcome.RELEASED))
+
+# For so long jobs are started in one go; then whatever else is due gets its turn.
+_TURN_S = 0.01
+
+# Claimed jobs, each with the end of its lease by our own clock.
+Ready = deque[tuple[ClaimedJob, float]]
+Served = Mapping[tuple[str, int], tuple[Definition[..., Any], Runner]]
+
+
+def serve(
+    definitions: Iterable[Definition[..., Any]], runners: Mapping[Isolation, Runner]
+) -> Served:
+    """What runs the jobs of each key and version; without a runner a definition is left out."""
+    served = {}
+    for definition in definitions:
+        runner = runners.get(definition.settings.isolation)
+        if runner is None:
+            continue
+        for name in definition.served:
+            key, _, version = name.rpartition("@")
+            served[key, int(version)] = definition, runner
+    if not served:
+        raise ConfigError("the app has no definitions that this worker can run")
+    return served
+
+
+class Starts:
+    def __init__(self, ready: Ready, served: Served, leases: Leases, *, on_end: OnEnd) -> None:
+        self._ready = ready
+        self._served = served
+        self._leases = leases
+        self._on_end = on_end
+        self._is_over = False
+
+    def end(self) -> None:
+        """From now on jobs are handed back instead."""
+        self._is_over = True
+
+    async def step(self, loop: Loop) -> None:
+        if not self._ready:
+            await loop.rest()
+            return
+        turn_ends = now() + _TURN_S
+        is_told = telemetry.is_enabled("debug")
+        while self._ready:
+            job, deadline = self._ready.popleft()
+            moment = now()
+            if self._is_over or moment >= deadline:
+                self._on_end(job, RELEASED)
+            else:
+                if is_told:
+                    telemetry.emit("job.started", level="debug", **telemetry.fields_of(job))
+                self._start(job, deadline)
+            if moment >= turn_ends:
+                break
+        await asyncio.sleep(0)
+
+    def _start(self, job: ClaimedJob, deadline: float) -> None:
+        served = self._served.get((job.definition, job.version))
+        if served is None:
+            self._on_end(job, RELEASED)
+            return
+        definition, runner = served
+        try:
+            run = runner.start(job, definition, self._on_end)
+        except Exception as error:  # noqa: BLE001 - it could not be run: that is how it ended
+            self._on_end(job, Report(raised(error, definition.settings)))
+            return
+        if run is None:
+            return
+        timeout_s = job.timeout_s or definition.settings.timeout_s
+        loop = asyncio.get_running_loop()
+        timeout = loop.call_later(timeout_s, run.stop, Stop.TIMEOUT)
+        self._leases.hold(run, deadline, timeout)

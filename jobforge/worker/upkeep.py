@@ -1,0 +1,87 @@
+"""What a worker does every few seconds: extend its leases, end those of dead workers, and keep the
+partitions of the history ahead. All over one connection, one call after the other.
+"""
+
+import random
+from collections.abc import Callable
+from uuid import UUID
+
+from jobforge import calls, telemetry
+from jobforge.calls import Call
+from jobforge.job import WorkerCommand
+from jobforge.worker.leases import Leases, now
+from jobforge.worker.loop import Loop
+from jobforge.worker.outage import Line
+
+_REAP_S = 1.5
+_REAPED_AT_ONCE = 500
+_PARTITIONS_S = 3600.0
+_LARGEST_BEAT = 5_000
+
+
+class Upkeep:
+    """`registration` is repeated when the database does not know this worker any more."""
+
+    def __init__(  # noqa: PLR0913 - the parts that it works on
+        self,
+        worker_id: UUID,
+        line: Line,
+        *,
+        leases: Leases,
+        lease_s: float,
+        heartbeat_s: float,
+        registration: Call[None],
+        obey: Callable[[WorkerCommand], None],
+    ) -> None:
+        self._worker_id = worker_id
+        self._line = line
+        self._leases = leases
+        self._lease_s = lease_s
+        self._heartbeat_s = heartbeat_s
+        self._reap_s = min(_REAP_S, lease_s / 2)
+        self._registration = registration
+        self._obey = obey
+        self._beat_at = now() + _jittered(heartbeat_s)
+        self._reap_at = now() + _jittered(self._reap_s)
+        self._partitions_at = now() + _jittered(_PARTITIONS_S)
+        self._was_woken = False
+
+    async def step(self, loop: Loop) -> None:
+        due_at = min(self._beat_at, self._reap_at, self._partitions_at)
+        if await loop.rest(max(0.0, due_at - now())):
+            self._was_woken = True
+        self._leases.stop_overdue()
+        if self._was_woken or now() >= self._beat_at:
+            await self._beat()
+        if now() >= self._reap_at:
+            await self._reap()
+        if now() >= self._partitions_at:
+            await self._line.run(calls.ensure_partitions())
+            self._partitions_at = now() + _jittered(_PARTITIONS_S)
+
+    async def _beat(self) -> None:
+        # Somebody rang because of a job that may have just begun; else young leases last.
+        tokens = self._leases.tokens(0 if self._was_woken else self._heartbeat_s / 2)
+        for start in range(0, max(1, len(tokens)), _LARGEST_BEAT):
+            batch = tokens[start : start + _LARGEST_BEAT]
+            sent_at = now()
+            call = calls.heartbeat_jobs(self._worker_id, batch, lease_s=self._lease_s)
+            answer = await self._line.run(call)
+            self._leases.renew(sent_at, answer.jobs)
+            if answer.command is WorkerCommand.UNKNOWN:
+                await self._line.run(self._registration)
+            self._obey(answer.command)
+        self._was_woken = False
+        self._beat_at = now() + _jittered(self._heartbeat_s)
+
+    async def _reap(self) -> None:
+        reaped = await self._line.run(calls.reap_jobs(limit=_REAPED_AT_ONCE))
+        if reaped:
+            telemetry.emit("jobs.reaped", level="warning", jobs=len(reaped))
+        if len(reaped) < _REAPED_AT_ONCE:
+            self._reap_at = now() + _jittered(self._reap_s)
+
+
+def _jittered(seconds: float) -> float:
+    # Never longer: a lease is three beats.
+    return seconds * random.uniform(0.9, 1)  # noqa: S311 - no secret

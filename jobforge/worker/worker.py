@@ -1,0 +1,297 @@
+"""The worker: one asyncio process that claims jobs, has them run, and settles how they ended.
+
+    claims ──ready──► starts ──► runners ──ended──► outcomes
+       ▲                            │
+       └───────── free slots ◄──────┘
+
+These are loops that all go on at once: while a claim is on its way the jobs of the last one run,
+and what ends gathers for the next settle. Upkeep extends the leases; the watch stops what could not
+be extended in time. How a job is run, runners know.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+from uuid import UUID, uuid4
+
+from jobforge import calls, telemetry
+from jobforge.app import JobForge
+from jobforge.db import Database
+from jobforge.definition import Definition
+from jobforge.errors import ConfigError, JobForgeError, Json
+from jobforge.job import ClaimedJob, Enqueued, JobRequest, WorkerCommand
+from jobforge.runner import Host, Report, Runner, Stop
+from jobforge.secrets import Secrets
+from jobforge.settings import Isolation
+from jobforge.worker.claims import Claims
+from jobforge.worker.inline import Inline
+from jobforge.worker.leases import Leases
+from jobforge.worker.loop import Loop
+from jobforge.worker.notes import Notes
+from jobforge.worker.outage import Line, Outage
+from jobforge.worker.outcomes import Outcomes
+from jobforge.worker.slots import Slots
+from jobforge.worker.starts import RELEASED, Ready, Starts, serve
+from jobforge.worker.upkeep import Upkeep
+from jobforge.worker.wakeups import Wakeups
+
+_WATCH_S = 1.0
+# What the end of a worker may take beyond its drain: for killed jobs to be gone, for a claim that
+# is on its way, and for the last outcomes.
+_KILL_S = 5.0
+_FLUSH_S = 10.0
+
+MakeRunner = Callable[[Host], Runner]
+_ONLY_INLINE: Mapping[Isolation, MakeRunner] = {"inline": Inline}
+
+
+class Worker:
+    """Runs the jobs of an app until it is told to stop; the Host of its runners.
+
+    `queues` has the slots of each queue: how many of its jobs may run at once. `runners` make what
+    runs the definitions of each isolation; others are not served. `definitions` confines the
+    worker to some of the app's.
+    """
+
+    def __init__(  # noqa: PLR0913 - the settings of a worker
+        self,
+        app: JobForge,
+        database: Database,
+        *,
+        queues: Mapping[str, int],
+        runners: Mapping[Isolation, MakeRunner] = _ONLY_INLINE,
+        definitions: Iterable[Definition[..., Any]] | None = None,
+        secrets: Secrets | None = None,
+        lease_s: float = 30,
+        heartbeat_s: float = 10,
+        poll_s: float = 1,
+        drain_s: float = 30,
+        build: str | None = None,
+    ) -> None:
+        if not queues or min(queues.values()) < 1:
+            raise ConfigError("a worker needs a queue, and each queue a slot", field="queues")
+        if heartbeat_s * 2 > lease_s:
+            raise ConfigError("a lease must last two heartbeats", field="heartbeat_s")
+        self.worker_id: UUID = uuid4()
+        self._app = app
+        self._database = database
+        self._secrets = secrets or Secrets()
+        self._drain_s = drain_s
+        self.is_running = False
+        self._stopping = asyncio.Event()
+        self._killing = asyncio.Event()
+        self._moved = asyncio.Event()  # something has ended, or was settled
+
+        self._runners = {isolation: make(self) for isolation, make in runners.items()}
+        offered = app.definitions.values() if definitions is None else definitions
+        served = serve(offered, self._runners)
+        names = [f"{key}@{version}" for key, version in served]
+        self._registration = calls.register_worker(
+            self.worker_id,
+            list(queues),
+            slots=sum(queues.values()),
+            definitions=names,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            build=build,
+        )
+
+        outage = Outage()
+        claim_line = Line(database.link(durable=False), outage)
+        settle_line = Line(database.link(), outage)
+        self._upkeep_line = Line(database.link(), outage)
+        self._lines = [claim_line, settle_line, self._upkeep_line]
+
+        self._slots = Slots(queues)
+        self._leases = Leases(lease_s)
+        self._notes = Notes()
+        self._outcomes = Outcomes(
+            self.worker_id,
+            settle_line,
+            leases=self._leases,
+            notes=self._notes,
+            on_settled=self._moved.set,
+        )
+        self._ready: Ready = deque()
+        self._starts = Starts(self._ready, served, self._leases, on_end=self._ended)
+        self._starting = Loop("starts", self._starts.step)
+        self._claims = Claims(
+            self.worker_id,
+            claim_line,
+            slots=self._slots,
+            outcomes=self._outcomes,
+            definitions=names,
+            lease_s=lease_s,
+            poll_s=poll_s,
+            ready=self._ready,
+            on_ready=self._starting.ring,
+        )
+        upkeep = Upkeep(
+            self.worker_id,
+            self._upkeep_line,
+            leases=self._leases,
+            lease_s=lease_s,
+            heartbeat_s=heartbeat_s,
+            registration=self._registration,
+            obey=self._obey,
+        )
+        self._claiming = Loop("claims", self._claims.step)
+        self._settling = Loop("outcomes", self._outcomes.step)
+        self._keeping = Loop("upkeep", upkeep.step)
+        self._watching = Loop("watch", self._watch)
+        wakeups = Wakeups(
+            database, self.worker_id, queues, on_job=self._expect, on_news=self._keeping.ring
+        )
+        self._listening = Loop("wakeups", wakeups.step)
+
+    async def run(self) -> None:
+        """Until it is stopped, from here or from afar, and everything is settled or handed back."""
+        if self._stopping.is_set():
+            return
+        try:
+            await self._open()
+            async with asyncio.TaskGroup() as group:
+                claiming = group.create_task(self._claiming.run())
+                listening = group.create_task(self._listen())
+                loops = (self._starting, self._settling, self._keeping, self._watching)
+                tasks = [group.create_task(loop.run()) for loop in loops]
+                await self._stopping.wait()
+                await self._end_claims(claiming)
+                await self._end_runs()
+                await self._wait(lambda: not self._outcomes, _FLUSH_S)
+                listening.cancel()
+                for loop in loops:
+                    loop.stop()
+                await _end(tasks)
+        finally:
+            await self._close()
+
+    def stop(self) -> None:
+        """Claims no more, and ends when the running jobs have. The second call hands them back."""
+        if self._stopping.is_set():
+            self._killing.set()
+            self._moved.set()
+        self._stopping.set()
+
+    @property
+    def is_draining(self) -> bool:
+        return self._stopping.is_set()
+
+    # For the runners.
+
+    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:
+        self._notes.add(job, kind, data)
+        self._settling.ring()
+        if telemetry.is_enabled("debug"):
+            telemetry.emit(f"job.{kind}", level="debug", **telemetry.fields_of(job), data=data)
+
+    async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+        requests = [
+            request._replace(
+                correlation_id=request.correlation_id or job.correlation_id,
+                traceparent=request.traceparent or job.traceparent,
+            )
+            for request in jobs
+        ]
+        return await self._database.run(calls.enqueue_jobs(requests).for_tenant(job.tenant_id))
+
+    def secret(self, name: str) -> str:
+        return self._secrets.lookup(name)
+
+    async def _open(self) -> None:
+        for call in (*self._app.registrations(), calls.ensure_partitions()):
+            await self._upkeep_line.run(call)
+        for runner in self._runners.values():
+            await runner.open()
+        await self._upkeep_line.run(self._registration)
+        self.is_running = True
+        telemetry.emit("worker.started", worker_id=self.worker_id, slots=self._slots.total)
+
+    async def _close(self) -> None:
+        for runner in self._runners.values():
+            await runner.close()
+        if self.is_running:
+            await self._sign_off()
+        for line in self._lines:
+            await line.close()
+
+    async def _sign_off(self) -> None:
+        self.is_running = False
+        with contextlib.suppress(JobForgeError, TimeoutError):  # then it is seen as stale
+            async with asyncio.timeout(_KILL_S):
+                await self._upkeep_line.run(calls.unregister_worker(self.worker_id))
+        telemetry.emit(
+            "worker.stopped",
+            worker_id=self.worker_id,
+            claimed=self._claims.claimed,
+            settled=self._outcomes.settled,
+            unsettled=len(self._outcomes),
+        )
+
+    async def _listen(self) -> None:
+        if self._database.can_listen:
+            await self._listening.run()
+
+    def _expect(self, queue: str) -> None:
+        self._slots.expect(queue)
+        self._claiming.ring()
+
+    def _ended(self, job: ClaimedJob, report: Report) -> None:
+        duration_s = self._leases.drop(job)
+        if self._slots.give(job.queue):
+            self._claiming.ring()
+        if report.verdict is None:
+            telemetry.emit("job.lost", level="warning", **telemetry.fields_of(job))
+        else:
+            self._outcomes.add(job, report, duration_s)
+            self._settling.ring()
+        self._moved.set()
+
+    async def _watch(self, loop: Loop) -> None:
+        self._leases.stop_overdue()
+        await loop.rest(min(_WATCH_S, self._leases.next_deadline_s()))
+
+    def _obey(self, command: WorkerCommand) -> None:
+        if command is WorkerCommand.DRAIN and not self._stopping.is_set():
+            self.stop()
+        elif command is WorkerCommand.STOP:
+            self.stop()
+            self.stop()
+
+    async def _end_claims(self, claiming: asyncio.Task[None]) -> None:
+        self._claiming.stop()
+        self._starts.end()
+        # Its answer may be on its way, and those jobs are to be handed back.
+        await _end([claiming])
+
+    async def _end_runs(self) -> None:
+        await self._wait(lambda: self._is_idle or self._killing.is_set(), self._drain_s)
+        self._leases.stop_all(Stop.SHUTDOWN)
+        await self._wait(lambda: self._is_idle, _KILL_S)
+        for run in self._leases:
+            self._ended(run.job, RELEASED)
+
+    @property
+    def _is_idle(self) -> bool:
+        return not self._leases and not self._ready
+
+    async def _wait(self, condition: Callable[[], bool], seconds: float) -> None:
+        """Until it holds, or the time is up; it is looked at whenever something has moved."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            return
+
+
+async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
+    """They were told to stop; whoever waits for an answer that does not come is cut short."""
+    await asyncio.wait(tasks, timeout=_KILL_S)
+    for task in tasks:
+        task.cancel()

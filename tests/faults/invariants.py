@@ -1,0 +1,137 @@
+"""What must be true after a run, whatever happened in it: I1 to I12 and I23 of docs/reliability.md.
+
+The engine's tables are compared with the oracle, which the engine does not know, and with the
+ledger, which a trigger wrote. Each rule returns what breaks it.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from uuid import UUID
+
+from cluster import Connection
+from faults.oracle import Oracle, Run
+from sql.ledger import Ledger
+
+# A lease of a job.
+Lease = tuple[UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Everything that is known after a run."""
+
+    acknowledged: frozenset[UUID]
+    states: Mapping[UUID, str]
+    outcomes: Mapping[Lease, str]  # of attempts
+    granted: frozenset[Lease]  # by the ledger
+    runs: Mapping[Lease, Run]
+
+    @classmethod
+    def gather(cls, conn: Connection, oracle: Oracle) -> "Evidence":
+        jobs = conn.execute("select id, state from jobforge.all_jobs").fetchall()
+        attempts = conn.execute("select job_id, lease, outcome from jobforge.attempts").fetchall()
+        granted = conn.execute(
+            "select job_id, lease from public.ledger where to_state = 'running'"
+        ).fetchall()
+        return cls(
+            frozenset(oracle.acknowledged()),
+            {row["id"]: row["state"] for row in jobs},
+            {(row["job_id"], row["lease"]): row["outcome"] for row in attempts},
+            frozenset((row["job_id"], row["lease"]) for row in granted),
+            oracle.runs(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Two leases of one job were at work at once."""
+
+    job: UUID
+    earlier: int
+    later: int
+    seconds: float
+
+
+def check(conn: Connection, oracle: Oracle, ledger: Ledger, *, claims_vanish: bool = False) -> None:
+    """Fails with what breaks a rule. `claims_vanish`: a server crash may forget the last claims."""
+    ledger.check()
+    evidence = Evidence.gather(conn, oracle)
+    rules = [*_RULES, *([] if claims_vanish else _RULES_WITHOUT_SERVER_CRASHES)]
+    broken = {rule.__name__: found for rule in rules if (found := rule(evidence))}
+    assert not broken, broken
+
+
+def overlaps(evidence: Evidence) -> list[Overlap]:
+    """Where an earlier lease's handler lived on after a later one's had begun."""
+    found = []
+    for (job, earlier), (same, later) in pairwise(sorted(evidence.runs)):
+        seconds = evidence.runs[job, earlier].last_seen - evidence.runs[same, later].entered
+        if job == same and seconds > 0:
+            found.append(Overlap(job, earlier, later, seconds))
+    return found
+
+
+def i1_no_acknowledged_job_is_lost(evidence: Evidence) -> list[UUID]:
+    return sorted(evidence.acknowledged - set(evidence.states))
+
+
+def i2_no_job_is_invented(evidence: Evidence) -> list[UUID]:
+    """Producers repeat until they are answered, so every job is acknowledged in the end."""
+    return sorted(set(evidence.states) - evidence.acknowledged)
+
+
+def i3_every_job_has_succeeded(evidence: Evidence) -> list[tuple[UUID, str]]:
+    """Jobs of these runs fail a few times, never for good."""
+    return [(job, state) for job, state in evidence.states.items() if state != "succeeded"]
+
+
+def i5_every_job_has_one_success(evidence: Evidence) -> list[UUID]:
+    successes = Counter(
+        job for (job, _), outcome in evidence.outcomes.items() if outcome == "succeeded"
+    )
+    return [job for job in evidence.states if successes[job] != 1]
+
+
+def i6_a_success_was_lived_to_its_end(evidence: Evidence) -> list[Lease]:
+    recorded = {lease for lease, outcome in evidence.outcomes.items() if outcome == "succeeded"}
+    return sorted(recorded - {lease for lease, run in evidence.runs.items() if run.came_to_its_end})
+
+
+def i7_later_handlers_have_greater_leases(evidence: Evidence) -> list[Lease]:
+    return [
+        (job, earlier)
+        for (job, earlier), (same, later) in pairwise(sorted(evidence.runs))
+        if job == same and evidence.runs[job, earlier].entered > evidence.runs[same, later].entered
+    ]
+
+
+def i10_handlers_ran_under_granted_leases_only(evidence: Evidence) -> list[Lease]:
+    return sorted(set(evidence.runs) - evidence.granted)
+
+
+def i12_two_handlers_of_a_job_meet_only_when_a_lease_was_lost(evidence: Evidence) -> list[Overlap]:
+    return [
+        overlap
+        for overlap in overlaps(evidence)
+        if evidence.outcomes.get((overlap.job, overlap.earlier)) != "lease_lost"
+    ]
+
+
+# What it returns breaks it.
+Rule = Callable[[Evidence], Sequence[object]]
+
+_RULES: tuple[Rule, ...] = (
+    i1_no_acknowledged_job_is_lost,
+    i2_no_job_is_invented,
+    i3_every_job_has_succeeded,
+    i5_every_job_has_one_success,
+    i6_a_success_was_lived_to_its_end,
+    i7_later_handlers_have_greater_leases,
+)
+# A claim that the server forgot in a crash is on no record, and its job may start again at once.
+_RULES_WITHOUT_SERVER_CRASHES: tuple[Rule, ...] = (
+    i10_handlers_ran_under_granted_leases_only,
+    i12_two_handlers_of_a_job_meet_only_when_a_lease_was_lost,
+)

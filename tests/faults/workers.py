@@ -1,0 +1,172 @@
+"""Workers as real processes: started by the command line, ended in every way."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from cluster import wait_until
+from faults.oracle import is_process_of, now
+
+APP = Path(__file__).with_name("app.py")
+LOG_LINES = 30
+
+
+@dataclass(eq=False, slots=True)
+class Worker:
+    """One worker process and all that descends from it."""
+
+    process: "subprocess.Popen[bytes]"
+    log: Path
+    started: float = field(default_factory=now)
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def terminate(self) -> None:
+        """Asks it to drain; the end is to be waited for."""
+        self.process.terminate()
+
+    def wait(self, seconds: float = 30) -> int:
+        return self.process.wait(seconds)
+
+    def tree(self) -> list[int]:
+        """The worker first, then its descendants."""
+        return [self.pid, *_descendants(self.pid)]
+
+    @contextlib.contextmanager
+    def frozen(self, pids: list[int]) -> Iterator[None]:
+        """Stops some processes of the tree; the worker itself should be among them."""
+        for pid in pids:
+            _signal(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                _signal(pid, signal.SIGCONT)
+
+    def last_words(self) -> str:
+        lines = self.log.read_text(errors="replace").splitlines()
+        return "\n".join(lines[-LOG_LINES:])
+
+
+@dataclass(slots=True)
+class Crew:
+    """The workers of a run; none outlives it."""
+
+    url: str
+    folder: Path
+    name: str = "worker"
+    lease_s: float = 2.0
+    heartbeat_s: float = 0.5
+    drain_s: float = 10.0
+    slots: int = 4
+    members: list[Worker] = field(default_factory=list)
+    _everyone: list[Worker] = field(default_factory=list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._everyone:
+            strays = _descendants(worker.pid) if worker.is_alive else []
+            worker.kill()
+            for pid in strays:
+                _kill_stray(pid, worker)
+
+    def start(self, **environment: str) -> Worker:
+        """Starts one more; it registers itself some moments later."""
+        log = self.folder / f"{self.name}-{len(self._everyone) + 1}.log"
+        with log.open("wb") as output:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "jobforge", "worker", str(APP)),
+                    *("--queues", f"faults:{self.slots}"),
+                ],
+                cwd=self.folder,
+                env=self._environment() | environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        worker = Worker(process, log)
+        self.members.append(worker)
+        self._everyone.append(worker)
+        return worker
+
+    def replace(self, worker: Worker) -> Worker:
+        """Another one in the place of a worker that has ended, or will."""
+        self.members.remove(worker)
+        return self.start()
+
+    def drain(self) -> None:
+        """All end in peace."""
+        for worker in self.members:
+            worker.terminate()
+        for worker in self.members:
+            code = worker.wait()
+            assert code == 0, worker.last_words()
+
+    def check_alive(self) -> None:
+        for worker in self.members:
+            assert worker.is_alive, worker.last_words()
+
+    def logged(self, text: str) -> int:
+        """How many lines of all workers' logs have this text in them, of the dead ones too."""
+        logs = self.folder.glob(f"{self.name}-*.log")
+        return sum(log.read_text(errors="replace").count(text) for log in logs)
+
+    def _environment(self) -> dict[str, str]:
+        inherited = {
+            name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ
+        }
+        return {
+            **inherited,
+            "JOBFORGE_DATABASE_URL": self.url,
+            "JOBFORGE_LEASE_S": str(self.lease_s),
+            "JOBFORGE_HEARTBEAT_S": str(self.heartbeat_s),
+            "JOBFORGE_DRAIN_S": str(self.drain_s),
+            "JOBFORGE_LOG_FORMAT": "json",
+        }
+
+
+def wait_for_end_of(pids: list[int], since: float) -> None:
+    wait_until(lambda: not any(is_process_of(pid, since) for pid in pids))
+
+
+def _descendants(pid: int) -> list[int]:
+    parents: dict[int, list[int]] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            parents.setdefault(parent, []).append(int(folder.name))
+    found = [pid]
+    for known in found:
+        found += parents.get(known, [])
+    return found[1:]
+
+
+def _kill_stray(pid: int, worker: Worker) -> None:
+    # Younger than the worker, or the number is already somebody else's.
+    if is_process_of(pid, now()) and not is_process_of(pid, worker.started):
+        _signal(pid, signal.SIGKILL)
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)

@@ -1,0 +1,140 @@
+"""Runs the Python blocks of a page from top to bottom, as a program of its own.
+
+`python examples.py PAGE`, with JOBFORGE_DATABASE_URL set. The blocks are one module; those with
+`await` run in one event loop. Beside them a thread works off whatever is enqueued.
+"""
+
+import ast
+import asyncio
+import inspect
+import os
+import re
+import sys
+import threading
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from uuid import uuid4
+
+import django  # type: ignore[import-untyped] # it has no types
+from django.conf import settings  # type: ignore[import-untyped]
+from psycopg.conninfo import conninfo_to_dict
+
+from jobforge import JobForge, calls, db
+from jobforge.context import Context
+from jobforge.job import ClaimedJob, OutcomeReport
+from jobforge.verdict import raised, returned
+
+URL = os.environ["JOBFORGE_DATABASE_URL"]
+WORKER = uuid4()
+
+
+def main(page: Path) -> None:
+    _configure_django()
+    module = ModuleType("app")
+    sys.modules["app"] = module
+    stop = threading.Event()
+    worker = threading.Thread(target=_work, args=(module, stop))
+    with asyncio.Runner() as runner:
+        try:
+            for number, block in enumerate(_blocks(page.read_text(encoding="utf-8")), 1):
+                _run(_aimed(block), f"{page.name}, example {number}", module, runner)
+                if not worker.ident:
+                    worker.start()
+        finally:
+            stop.set()
+        worker.join()
+        runner.run(module.jf.aclose())
+
+
+def _blocks(text: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def _aimed(block: str) -> str:
+    """The block with its URLs leading to the database of this run."""
+    for scheme in ("postgresql", "postgresql+psycopg"):
+        theirs = f"{scheme}://app@db.example.com/app"
+        block = block.replace(theirs, URL.replace("postgresql", scheme, 1))
+    return block
+
+
+def _run(block: str, name: str, module: ModuleType, runner: asyncio.Runner) -> None:
+    registered = 0
+    for statement in ast.parse(block, name).body:
+        code = compile(
+            ast.Module([statement], []), name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        )
+        answer = eval(code, vars(module))  # noqa: S307 - it is what we test
+        if inspect.iscoroutine(answer):
+            runner.run(answer)
+        jf: JobForge | None = getattr(module, "jf", None)
+        if jf is not None and len(jf.definitions) != registered:
+            jf.register()
+            registered = len(jf.definitions)
+
+
+def _work(module: ModuleType, stop: threading.Event) -> None:
+    jf: JobForge = module.jf
+    with db.connect(URL) as conn:
+        while not stop.wait(0.01):
+            served = [name for each in jf.definitions.values() for name in each.served]
+            claiming = calls.claim_jobs(WORKER, {"default": 50, "mail": 50}, definitions=served)
+            reports = [_attempt(jf, job) for job in db.run(conn, claiming)]
+            db.run(conn, calls.complete_jobs(WORKER, reports))
+
+
+def _attempt(jf: JobForge, job: ClaimedJob) -> OutcomeReport:
+    definition = jf.definitions[job.definition]
+    try:
+        arguments = definition.arguments(job.version, job.payload)
+        answer = definition.invoke(Context(job, _Silent()), arguments)
+        if inspect.isawaitable(answer):
+            answer = asyncio.run(_awaited(answer))
+        verdict = returned(definition.dump(answer))
+    except Exception as error:  # noqa: BLE001 - a worker goes on
+        verdict = raised(error, definition.settings)
+    return OutcomeReport(
+        *job.token,
+        verdict.outcome,
+        job.started_at,
+        result=verdict.result,
+        error=verdict.error,
+        reason=verdict.reason,
+        final=verdict.final,
+        retry_in_s=verdict.retry_in_s,
+        run_at=verdict.run_at,
+    )
+
+
+async def _awaited(answer: Any) -> Any:
+    return await answer
+
+
+class _Silent:
+    """A channel to nobody."""
+
+    def note(self, kind: str, data: dict[str, Any]) -> None: ...
+
+    def secret(self, name: str) -> str:
+        return name
+
+    def enqueue(self, jobs: Any) -> Any:
+        raise NotImplementedError(jobs)
+
+
+def _configure_django() -> None:
+    parts = conninfo_to_dict(URL)
+    default = {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": parts["dbname"],
+        "USER": parts["user"],
+        "HOST": parts["host"],
+        "PORT": parts["port"],
+    }
+    settings.configure(DATABASES={"default": default}, USE_TZ=True, LOGGING_CONFIG=None)
+    django.setup()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,361 @@
+"""An app whose jobs tell what their process is like, wait, and misbehave. Imported by zygotes."""
+
+import asyncio
+import ctypes
+import mmap
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from jobforge import Context, JobForge
+
+jf = JobForge()
+
+MIB = 1024**2
+
+
+# Ordinary jobs.
+
+
+@jf.job
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@jf.job
+async def add_async(ctx: Context, a: int, b: int) -> int:
+    await ctx.progress(1, 2, "half")
+    await asyncio.sleep(0)
+    return a + b
+
+
+@jf.job
+def describe(ctx: Context) -> dict[str, Any]:
+    """What the process is like, from within."""
+    umask = os.umask(0o077)
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return {
+        "environ": dict(os.environ),
+        "cwd": str(Path.cwd()),
+        "cwd_mode": Path.cwd().stat().st_mode & 0o777,
+        "tempdir": tempfile.gettempdir(),
+        "umask": umask,
+        "stdin": sys.stdin.read(),
+        "session": os.getsid(0),
+        "pid": os.getpid(),
+        "parent": os.getppid(),
+        "core": resource.getrlimit(resource.RLIMIT_CORE)[0],
+        "files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "no_new_privs": "NoNewPrivs:\t1" in status,
+        "oom": Path("/proc/self/oom_score_adj").read_text(encoding="ascii").strip(),
+        "threads": threading.active_count(),
+        "random": random.getrandbits(64),
+        "descriptors": len(list(Path("/proc/self/fd").iterdir())),
+        "mark": ctx.fence,
+    }
+
+
+@jf.job
+def tell(ctx: Context) -> None:
+    ctx.progress(1, 10, "begun")
+    ctx.log.info("sent", to="ada", when=Path("x"))
+    ctx.log.error("not sent")
+    ctx.emit("mail.sent", {"id": 7})
+    sys.stdout.write("to stdout\n")
+    sys.stderr.write("to stderr\n")
+
+
+@jf.job
+def echo(value: Any) -> Any:
+    return value
+
+
+@jf.job
+def show(text: str) -> None:
+    sys.stdout.buffer.write(text.encode("latin-1"))
+
+
+@jf.job
+def tell_secret(ctx: Context, name: str) -> str:
+    return ctx.secret(name)
+
+
+@jf.job
+def spread(numbers: list[int]) -> list[str]:
+    return [add.using(key=f"n{number}").enqueue(number, number).status for number in numbers]
+
+
+@jf.job
+def fail(message: str) -> None:
+    raise RuntimeError(message)
+
+
+@jf.job
+def interrupt_program() -> int:
+    with subprocess.Popen(["/bin/sleep", "600"]) as program:
+        program.send_signal(signal.SIGINT)
+        return program.wait()
+
+
+@jf.job
+def look_into(pid: int) -> str:
+    return Path(f"/proc/{pid}/environ").read_text(encoding="utf-8")
+
+
+@jf.job
+def leave_files(ctx: Context) -> str:
+    (Path.cwd() / "a" / "b").mkdir(parents=True)
+    (Path.cwd() / "a" / "b" / "file").write_text(ctx.fence, encoding="utf-8")
+    return str(Path.cwd())
+
+
+# Jobs that wait until they are stopped, or told to go on by a byte in a FIFO.
+
+
+@jf.job
+def wait(ctx: Context, fifo: str) -> str:
+    ctx.progress(1)
+    with Path(fifo).open("rb", buffering=0) as gate:
+        gate.read(1)
+    return "unhurt"
+
+
+@jf.job(grace=20)
+def heed(ctx: Context) -> str:
+    ctx.progress(1)
+    while not ctx.cancelled:
+        time.sleep(0.001)
+    return "cleaned up"
+
+
+@jf.job(grace=20)
+def heed_by_check(ctx: Context) -> None:
+    ctx.progress(1)
+    while True:
+        ctx.check()
+        time.sleep(0.001)
+
+
+@jf.job(grace=2)
+def wait_blindly(ctx: Context) -> None:
+    ctx.progress(1)
+    try:
+        while True:
+            signal.pause()
+    finally:
+        sys.stdout.write("interrupted\n")
+
+
+@jf.job(grace=2)
+async def wait_blindly_async(ctx: Context) -> None:
+    await ctx.progress(1)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        sys.stdout.write("interrupted\n")
+
+
+@jf.job(grace=0.2)
+def resist(ctx: Context) -> None:
+    for number in (signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)
+    ctx.progress(1)
+    while True:
+        signal.pause()
+
+
+@jf.job(grace=0.2)
+def multiply(ctx: Context, processes: int) -> None:
+    """Has processes in sessions of their own, whose parents are gone."""
+    reading, writing = os.pipe()
+    for _ in range(processes):
+        if os.fork() == 0:
+            os.setsid()
+            if os.fork() != 0:
+                os._exit(0)
+            os.write(writing, b".")
+            while True:
+                signal.pause()
+    there = 0
+    while there < processes:
+        there += len(os.read(reading, 4096))
+    ctx.progress(1)
+    while True:
+        signal.pause()
+
+
+# Jobs that no process should survive.
+
+
+@jf.job
+def segfault() -> None:
+    ctypes.string_at(0)
+
+
+@jf.job
+def exit_at_once() -> None:
+    os._exit(3)
+
+
+@jf.job
+def exit_politely() -> None:
+    sys.exit(4)
+
+
+@jf.job
+def kill_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@jf.job(memory="256MB")
+def take_memory(size: int) -> int:
+    return len(bytearray(size * MIB))
+
+
+@jf.job(memory="16MB")
+def take_payload(text: str) -> int:
+    return len(text)
+
+
+@jf.job(memory="256MB")
+def take_shared_memory(size: int) -> None:
+    taken = mmap.mmap(-1, size * MIB)
+    for page in range(0, size * MIB, mmap.PAGESIZE):
+        taken[page] = 1
+    while True:
+        signal.pause()
+
+
+@jf.job(memory="256MB")
+def take_memory_in_children(size: int, children: int) -> None:
+    for _ in range(children):
+        if os.fork() == 0:
+            taken = bytearray(size * MIB)
+            while taken:
+                signal.pause()
+    while True:
+        signal.pause()
+
+
+@jf.job(cpu=1)
+def spin() -> None:
+    while True:
+        pass
+
+
+@jf.job(cpu=1)
+def spin_on() -> None:
+    signal.signal(signal.SIGXCPU, signal.SIG_IGN)
+    while True:
+        pass
+
+
+@jf.job(file_size="1MB")
+def write_much() -> None:
+    Path("much").write_bytes(bytes(2 * MIB))
+
+
+@jf.job
+def close_output() -> str:
+    os.close(1)
+    os.close(2)
+    return "still here"
+
+
+@jf.job
+def close_everything() -> None:
+    os.closerange(0, 1024)
+
+
+@jf.job
+def speak_out_of_turn() -> None:
+    for fd in range(3, 32):
+        try:
+            os.write(fd, b"\xff" * 64)
+        except OSError:
+            continue
+
+
+@jf.job
+def flood(size: int) -> None:
+    piece = b"0123456789abcdef" * 4096
+    for _ in range(size * MIB // len(piece)):
+        sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.write(b"the end")
+
+
+@jf.job
+def leave_daemon(*, hide: bool) -> int:
+    """Returns the pid of a process that has left the tree and holds the job's output open."""
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        daemon = os.fork()
+        if daemon:
+            os._exit(0)
+        os.write(writing, str(os.getpid()).encode())
+        os.close(writing)
+        if hide:
+            os.execve("/bin/sh", ["sh", "-c", "read line < /dev/zero"], {})
+        while True:
+            signal.pause()
+    os.close(writing)
+    return int(os.read(reading, 20))
+
+
+@jf.job
+def leave_program() -> int:
+    """As above, in the job's own group."""
+    return subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]).pid
+
+
+@jf.job
+def return_much(size: int) -> str:
+    return "x" * (size * MIB)
+
+
+@jf.job
+def return_no_json() -> Any:
+    return {object()}
+
+
+@jf.job
+def return_nan() -> float:
+    return float("nan")
+
+
+@jf.job
+def kill_parent() -> None:
+    os.kill(os.getppid(), signal.SIGKILL)
+    while True:
+        signal.pause()
+
+
+# Commands.
+
+jf.command(
+    "say",
+    argv=["printf", "--", "%s|%s|", "{first}", "{second}"],
+    parameters={
+        "properties": {"first": {"type": "string"}, "second": {"type": ["number", "boolean"]}},
+        "required": ["first", "second"],
+    },
+)
+jf.command("leave", argv=["sh", "-c", "echo out; echo err >&2; exit 7"])
+jf.command("missing", argv=["there-is-no-such-program"])
+jf.command("folder", argv=["/"])
+jf.command("forbidden", argv=["true"])
+jf.command(
+    "wait_long",
+    argv=["sh", "-c", "trap 'echo asked; exit 5' TERM; echo up > $0; sleep 600 & wait", "{fifo}"],
+)
+jf.command("tell_environment", argv=["env"])
+jf.command("hog", argv=["python3", "-c", "b = bytearray(512 * 1024 * 1024)"], memory="256MB")

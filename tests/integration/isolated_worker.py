@@ -1,0 +1,20 @@
+"""A worker with one job whose processes are many, to be killed: prints its zygote and the mark."""
+
+import sys
+
+from integration.isolation import Rig
+
+
+def main() -> None:
+    rig = Rig(target=sys.argv[1])
+
+    async def wait() -> None:
+        started = await rig.start("multiply", processes=3).speaks()
+        print(rig.runner.zygote_pid, started.mark, flush=True)  # noqa: T201 - for the test
+        await started.report()
+
+    rig.go(wait())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""Jobs in processes of their own, without a database: a runner, and a host that remembers."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self, TypeVar
+from uuid import UUID, uuid4
+
+from jobforge.errors import Json, NotFound
+from jobforge.isolation import tree
+from jobforge.isolation.isolated import Isolated
+from jobforge.isolation.process import Process
+from jobforge.job import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, Outcome
+from jobforge.loading import load
+from jobforge.runner import Report, Stop
+
+APP = str(Path(__file__).with_name("isolated_app.py"))
+COMMANDS = ("say", "leave", "missing", "folder", "wait_long", "tell_environment", "hog", "greet")
+
+T = TypeVar("T")
+
+
+class Desk:
+    """A host: secrets to give, and what jobs said."""
+
+    def __init__(self) -> None:
+        self.worker_id = uuid4()
+        self.secrets = {"api": "s3cr3t-value"}
+        self.notes: list[tuple[UUID, str, dict[str, Json]]] = []
+        self.enqueued: list[JobRequest] = []
+        self.tenants: list[UUID] = []
+        self._heard = asyncio.Event()
+
+    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:
+        self.notes.append((job.job_id, kind, data))
+        self._heard.set()
+
+    async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+        self.enqueued += jobs
+        self.tenants.append(job.tenant_id)
+        return [Enqueued(uuid4(), EnqueueStatus.CREATED) for _ in jobs]
+
+    def secret(self, name: str) -> str:
+        if name not in self.secrets:
+            raise NotFound(f"there is no secret {name}", field="name")
+        return self.secrets[name]
+
+    def said(self, job_id: UUID) -> list[tuple[str, dict[str, Json]]]:
+        return [(kind, data) for job, kind, data in self.notes if job == job_id]
+
+    async def hears_from(self, job_id: UUID) -> None:
+        while not self.said(job_id):
+            self._heard.clear()
+            await self._heard.wait()
+
+
+class Started:
+    """A job that was started."""
+
+    def __init__(self, rig: "Rig", definition: str, payload: dict[str, Json]) -> None:
+        self.job = a_job(definition, payload)
+        self.mark = f"{self.job.job_id}.{self.job.lease}"
+        self._rig = rig
+        self._report: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
+        known = rig.app.definitions[definition]
+        self.run: Process | None = rig.runner.start(self.job, known, self._end)
+
+    def _end(self, job: ClaimedJob, report: Report) -> None:
+        assert job is self.job
+        self._report.set_result(report)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._report.done()
+
+    async def report(self) -> Report:
+        return await self._report
+
+    async def speaks(self) -> Self:
+        """Returns when the job has said something: then its handler runs."""
+        speaking = asyncio.create_task(self._rig.desk.hears_from(self.job.job_id))
+        either: list[asyncio.Future[Any]] = [speaking, self._report]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        speaking.cancel()
+        assert not self.has_ended, await self._report
+        return self
+
+    def stop(self, why: Stop) -> None:
+        assert self.run is not None
+        self.run.stop(why)
+
+
+class Rig:
+    """A runner with its own loop, for tests that are not coroutines. Serves a module of tests."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None, target: str = APP) -> None:
+        self.app = load(APP)
+        self._target = target
+        self.loop = asyncio.Runner()
+        self.loop.run(self._make(os.environ if environment is None else environment))
+        if "greet" not in self.app.definitions:
+            self.app.command("greet", **COMMAND_TABLES["greet"])
+        self.go(self.runner.open())
+
+    async def _make(self, environment: Mapping[str, str]) -> None:
+        self.desk = Desk()
+        self.runner = Isolated(
+            self._target,
+            self.desk,
+            environment=environment,
+            job_environment=("LET_THROUGH",),
+            commands=COMMAND_TABLES,
+            allowed_commands=COMMANDS,
+        )
+
+    def close(self) -> None:
+        self.go(self.runner.close())
+        self.loop.close()
+
+    def go(self, work: Awaitable[T]) -> T:
+        async def awaited() -> T:
+            return await work
+
+        return self.loop.run(awaited())
+
+    def start(self, definition: str, **payload: Json) -> Started:
+        return Started(self, definition, payload)
+
+    def run(self, definition: str, **payload: Json) -> Report:
+        """Runs one job to its end."""
+
+        async def run() -> Report:
+            return await self.start(definition, **payload).report()
+
+        return self.go(run())
+
+    def result(self, definition: str, **payload: Json) -> Any:
+        """The result of a job that succeeds."""
+        report = self.run(definition, **payload)
+        assert outcome(report) is Outcome.SUCCEEDED, report
+        assert report.verdict is not None
+        return report.verdict.result
+
+
+COMMAND_TABLES: dict[str, dict[str, Any]] = {
+    "greet": {"argv": ["printf", "hello %s", "{name}"], "timeout": 5}
+}
+
+
+def a_job(definition: str, payload: dict[str, Json]) -> ClaimedJob:
+    now = datetime.now(UTC)
+    return ClaimedJob(
+        tenant_id=uuid4(),
+        job_id=uuid4(),
+        lease=1_789_000_000_000_000,
+        lease_expires_at=now,
+        definition=definition,
+        version=1,
+        queue="default",
+        priority=0,
+        attempt=1,
+        max_attempts=5,
+        timeout_s=60,
+        created_at=now,
+        run_at=now,
+        queued_at=now,
+        started_at=now,
+        source="manual",
+        source_ref=None,
+        correlation_id=None,
+        traceparent=None,
+        idempotency_key=None,
+        limit_key=None,
+        tags=None,
+        artifact_ref=None,
+        flags=0,
+        payload=payload,
+    )
+
+
+def outcome(report: Report) -> Outcome | None:
+    return None if report.verdict is None else report.verdict.outcome
+
+
+def error(report: Report) -> dict[str, Json]:
+    assert report.verdict is not None
+    assert report.verdict.error is not None
+    return report.verdict.error
+
+
+def is_alive(pid: int) -> bool:
+    process = tree.table().get(pid)
+    return process is not None and not process.is_zombie
+
+
+def living_of(mark: str) -> set[int]:
+    """The processes of a job that live."""
+    return {process.pid for process in tree.living(tree.table())} & tree.marked([mark])

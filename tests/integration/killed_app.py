@@ -1,0 +1,82 @@
+"""The application of tests whose processes are killed at the worst moment.
+
+Each handler comes twice: in a process of its own, where it kills that one, and inline, where it
+kills the worker.
+"""
+
+import os
+import signal
+from typing import Literal, NoReturn
+
+import psycopg
+
+from jobforge import Context, JobForge, Retry
+
+jf = JobForge()
+
+Moment = Literal["before commit", "after commit"]
+
+_SOON = Retry(max_attempts=3, base=0.01)
+_NEVER = Retry(max_attempts=1)
+
+
+def transfer(ctx: Context, url: str, moment: Moment) -> None:
+    """Has its effect and completes its job in one transaction; the first attempt is killed."""
+    with psycopg.connect(url) as conn:
+        conn.execute("insert into effects values (%s, %s)", [ctx.fence, ctx.attempt])
+        ctx.complete_in(conn, {"attempt": ctx.attempt})
+        if ctx.attempt > 1:
+            return
+        if moment == "after commit":
+            _commit_unheard(conn, url, ctx.fence)
+        _die()
+
+
+def _commit_unheard(conn: "psycopg.Connection[tuple[object, ...]]", url: str, fence: str) -> None:
+    """The commit is done, as another connection sees, and its reply has not been read."""
+    conn.pgconn.send_query(b"commit")
+    conn.pgconn.flush()
+    with psycopg.connect(url, autocommit=True) as other:
+        while not other.execute("select from effects where fence = %s", [fence]).rowcount:
+            pass
+
+
+def _die() -> NoReturn:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("still here")
+
+
+@jf.job(retry=_SOON)
+def transfer_apart(ctx: Context, url: str, moment: Moment) -> None:
+    transfer(ctx, url, moment)
+
+
+@jf.job(retry=_SOON, isolation="inline")
+async def transfer_inline(ctx: Context, url: str, moment: Moment) -> None:
+    transfer(ctx, url, moment)
+
+
+@jf.job(retry=_NEVER)
+def die_apart() -> None:
+    _die()
+
+
+@jf.job(retry=_NEVER, isolation="inline")
+async def die_inline() -> None:
+    _die()
+
+
+@jf.job
+def nothing() -> None: ...
+
+
+@die_apart.on_fail
+@die_inline.on_fail
+async def mourn(ctx: Context, error: dict[str, str]) -> None:
+    await ctx.emit("mourned", error["type"])
+
+
+@die_apart.on_end
+@die_inline.on_end
+def bury(ctx: Context, state: str) -> None:
+    ctx.emit("buried", state)

@@ -1,0 +1,96 @@
+"""Workers in processes of their own, to be killed, and the jobs that they are given."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from cluster import Clock, Connection, Database
+from integration.killed_app import jf
+from integration.seam import TENANT_A
+
+from jobforge import Handle, calls, db
+from jobforge.job import JobHistory
+
+APP = Path(__file__).with_name("killed_app.py")
+
+# As the clock of the database counts; it travels past it.
+LEASE_S = 30
+
+
+class Ward:
+    """A database with the app's definitions in it, and workers that may die on it."""
+
+    def __init__(self, database: Database, conn: Connection, clock: Clock, folder: Path) -> None:
+        self._log = folder / "workers.log"
+        self.url = database.url_as("service_login")
+        self._worker_url = database.url_as("worker_login")
+        self._conn = conn
+        self._clock = clock
+        for call in jf.registrations():
+            db.run(conn, call)
+        conn.execute("create table effects (fence text primary key, attempt integer)")
+        conn.execute("grant select, insert on effects to service_login")
+
+    def enqueue(self, definition: str, **payload: Any) -> Handle[Any]:
+        return jf.definitions[definition].using(tenant=TENANT_A).enqueue(**payload)
+
+    @contextmanager
+    def worker(self) -> Iterator["subprocess.Popen[bytes]"]:
+        """With one slot, so that a job runs when the one before has ended and was reported."""
+        command = [sys.executable, "-m", "jobforge", "worker", str(APP), "--queues", "default:1"]
+        settings = {"JOBFORGE_DATABASE_URL": self._worker_url, "JOBFORGE_LOG_FORMAT": "json"}
+        with (
+            self._log.open("ab") as log,
+            subprocess.Popen(
+                [*command, "--until-stdin-closes"],
+                env={**os.environ, **settings},
+                stdin=subprocess.PIPE,
+                stderr=log,
+            ) as process,
+        ):
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    def settle(self) -> None:
+        """Returns when everything that was enqueued before has been reported, by some worker."""
+        self.enqueue("nothing").wait(60)
+
+    def outlive(self, worker: "subprocess.Popen[bytes]") -> None:
+        """Waits for the worker's death, and past the leases that it held."""
+        assert worker.wait(60) < 0
+        self._clock.travel(seconds=LEASE_S + 1)
+
+    def history(self, handle: Handle[Any]) -> JobHistory:
+        return db.run(self._conn, calls.get_job(handle.id, tenant_id=TENANT_A))
+
+    def has_logged(self, handle: Handle[Any], **fields: str) -> bool:
+        """Whether a line of a worker has these fields, of this job."""
+        lines = map(json.loads, self._log.read_text().splitlines())
+        wanted = {"job_id": str(handle.id), **fields}
+        return any(wanted.items() <= line.items() for line in lines)
+
+    def effects(self) -> list[int]:
+        """The attempts whose effect is there."""
+        rows = self._conn.execute("select attempt from effects order by attempt")
+        return [int(row["attempt"]) for row in rows]
+
+    def events(self) -> list[tuple[str, str]]:
+        """What jobs have emitted, oldest first."""
+        rows = self._conn.execute(
+            "select data from jobforge.job_events where kind = 'event' order by at"
+        )
+        return [(row["data"]["name"], row["data"]["data"]) for row in rows]
+
+
+@contextmanager
+def opened_ward(database: Database, conn: Connection, clock: Clock, folder: Path) -> Iterator[Ward]:
+    ward = Ward(database, conn, clock, folder)
+    with jf.connected_to(ward.url):
+        yield ward

@@ -1,0 +1,133 @@
+"""What a user's shell does: runs `jobforge` as a program and reads what it says."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from cluster import BINARIES, wait_until
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """Ours, without the settings of whoever runs the tests."""
+    inherited = {name: value for name, value in os.environ.items() if "JOBFORGE" not in name}
+    if BINARIES:
+        variables["JOBFORGE_PG_BIN"] = str(BINARIES)
+    return {**inherited, **variables, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+class Terminal:
+    """A shell in a folder, with JOBFORGE_* variables set."""
+
+    def __init__(self, folder: Path, **variables: str) -> None:
+        self.folder = folder
+        self._environment = environment(**variables)
+
+    def run(self, *arguments: str | bytes) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "-m", "jobforge", *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.folder,
+            env=self._environment,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def popen(self, *arguments: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "-m", "jobforge", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            env=self._environment,
+        )
+
+    def read(self, *arguments: str) -> str:
+        """What a command that must succeed prints."""
+        result = self.run(*arguments)
+        assert result.returncode == 0, result.stderr
+        return result.stdout.strip()
+
+    def read_json(self, *arguments: str) -> Any:
+        return json.loads(self.read(*arguments, "--json"))
+
+    @contextmanager
+    def started(self, *arguments: str) -> Iterator["Program"]:
+        """A command that goes on until it is told to stop; killed at the end if it has not."""
+        process = subprocess.Popen(
+            [sys.executable, "-u", "-m", "jobforge", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self.folder,
+            env=self._environment,
+        )
+        program = Program(process)
+        try:
+            yield program
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(timeout=30)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+            process.wait()
+            program.close()
+
+
+class Program:
+    """A program that runs; what it says is read all the time, so that it never waits for us."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        self.process = process
+        self._lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, args=(process.stdout,), daemon=True)
+        self._reader.start()
+
+    @property
+    def said(self) -> str:
+        return "".join(self._lines)
+
+    def wait_for(self, words: str, *, times: int = 1) -> None:
+        _or_show(self, lambda: self.said.count(words) >= times or self._has_ended())
+        assert self.said.count(words) >= times, self.said
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def end(self) -> int:
+        """The exit code, once it has ended by itself."""
+        code = self.process.wait(timeout=60)
+        self._reader.join()
+        return code
+
+    def close(self) -> None:
+        self._reader.join()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+    def _has_ended(self) -> bool:
+        return not self._reader.is_alive()
+
+    def _read(self, stream: IO[str]) -> None:
+        for line in stream:
+            self._lines.append(line)
+
+
+def _or_show(program: Program, condition: Callable[[], bool]) -> None:
+    try:
+        wait_until(condition)
+    except AssertionError as error:
+        raise AssertionError(f"it has not said so, but:\n{program.said}") from error

@@ -1,0 +1,167 @@
+"""`jobforge dev` with an app, as a user works with it. The commands are those of the documents."""
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from integration.terminal import Program, Terminal, environment
+
+from jobforge.cli.reload import is_source, source_folders
+from jobforge.embedded import Embedded
+
+ROOT = Path(__file__).parent.parent.parent
+QUICKSTART = ROOT / "examples" / "quickstart"
+STARTED = '"worker.started"'
+AN_APP = "from jobforge import JobForge\njf = JobForge()\n"
+NEW_JOB = """
+
+@jf.job
+def added() -> str:
+    return "from the new code"
+"""
+
+
+def _read(page: Path, language: str) -> list[str]:
+    text = page.read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+
+
+def _commands(page: Path) -> str:
+    """What the page tells to type into the other terminal."""
+    lines = [line[2:] for block in _read(page, "console") for line in block.splitlines()]
+    return "\n".join(line for line in lines if line.startswith(("jobforge ", "export ")))
+
+
+@pytest.fixture
+def shell(folder: Path) -> Terminal:
+    return Terminal(folder, JOBFORGE_TENANT="acme")
+
+
+def _bash(folder: Path, script: str) -> "subprocess.CompletedProcess[str]":
+    own = folder / "bin" / "jobforge"
+    own.parent.mkdir()
+    own.write_text(f'#!/bin/sh\nexec {sys.executable} -m jobforge "$@"\n')
+    own.chmod(0o755)
+    return subprocess.run(
+        ["/bin/bash", "-eu", "-o", "pipefail", "-c", f'PATH="{own.parent}:$PATH"\n{script}'],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env=environment(),
+        timeout=90,
+    )
+
+
+def _end(dev: Program, folder: Path) -> None:
+    dev.signal(signal.SIGINT)
+    assert dev.end() == 0, dev.said
+    assert "stopped" in dev.said
+    assert Embedded(folder / ".jobforge" / "pg").running() is None
+
+
+def test_the_example_does_what_its_readme_says(shell: Terminal, folder: Path) -> None:
+    shutil.copy(QUICKSTART / "app.py", folder)
+    with shell.started("dev", "app.py") as dev:
+        dev.wait_for(STARTED)
+        assert "jobforge enqueue send_welcome to=TO name=NAME --tenant acme --wait" in dev.said
+        done = _bash(folder, _commands(QUICKSTART / "README.md"))
+        assert done.returncode == 0, done.stderr
+        assert "Welcome, Ada!" in done.stdout
+        assert "progress 5/5 page 5" in done.stdout
+        assert _outcomes(shell, "fetch_rates") == ["failed", "failed", "succeeded"]
+        _end(dev, folder)
+
+
+def test_a_job_of_the_example_sees_that_it_is_canceled(shell: Terminal, folder: Path) -> None:
+    shutil.copy(QUICKSTART / "app.py", folder)
+    with shell.started("dev") as dev:
+        dev.wait_for(STARTED)
+        with shell.started("enqueue", "watch_folder", "--follow") as watching:
+            watching.wait_for("watching")
+            job_id = watching.said.split()[0]
+            assert shell.read("jobs", "cancel", job_id) == f"{job_id}\tcanceling"
+            assert watching.end() == 1
+        assert "tidied up" in watching.said
+        assert "canceled" in watching.said
+        _end(dev, folder)
+
+
+def test_the_quick_start_runs_as_it_is_written(shell: Terminal, folder: Path) -> None:
+    page = ROOT / "docs" / "quickstart.md"
+    (folder / "app.py").write_text("\n\n".join(_read(page, "python")), encoding="utf-8")
+    with shell.started("dev", "app.py") as dev:
+        dev.wait_for(STARTED)
+        done = _bash(folder, _commands(page))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("ConnectionError") >= 2
+        _end(dev, folder)
+
+
+def _outcomes(shell: Terminal, definition: str) -> list[str]:
+    job_id = shell.read("jobs", "list", "-q", "--limit", "1", "--definition", definition)
+    return [attempt["outcome"] for attempt in shell.read_json("jobs", "show", job_id)["attempts"]]
+
+
+def test_a_change_of_the_source_starts_the_worker_anew(shell: Terminal, folder: Path) -> None:
+    app = folder / "app.py"
+    shutil.copy(QUICKSTART / "app.py", app)
+    source = app.read_text()
+    with shell.started("dev", "app.py") as dev:
+        dev.wait_for(STARTED)
+        app.write_text(source + "oops(")
+        dev.wait_for("SyntaxError")
+        dev.wait_for("it starts again when a file changes")
+        assert "Traceback" not in dev.said
+        app.write_text(source + NEW_JOB)
+        dev.wait_for(STARTED, times=2)
+        assert "from the new code" in shell.read("enqueue", "added", "--wait")
+        _end(dev, folder)
+
+
+def test_an_app_that_is_broken_from_the_start_is_waited_for(shell: Terminal, folder: Path) -> None:
+    (folder / "jobs").mkdir()
+    (folder / "jobs" / "mail.py").write_text("import no_such_thing")
+    (folder / "app.py").write_text("from jobs.mail import jf")
+    with shell.started("dev") as dev:
+        dev.wait_for("no_such_thing")
+        dev.wait_for("it starts again when a file changes")
+        (folder / "jobs" / "mail.py").write_text(
+            "from jobforge import JobForge\njf = JobForge()\n" + NEW_JOB
+        )
+        dev.wait_for(STARTED)
+        _end(dev, folder)
+
+
+def test_a_missing_app_is_told_before_anything_is_started(shell: Terminal, folder: Path) -> None:
+    result = shell.run("dev", "no_such.py")
+    assert result.returncode == 2
+    assert "no_such.py" in result.stderr
+    assert not (folder / ".jobforge").exists()
+
+
+def test_only_source_beneath_the_app_is_watched(tmp_path: Path) -> None:
+    for name in ("a/b", ".jobforge/pg", "__pycache__", "env/lib", "node_modules/x"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "env" / "pyvenv.cfg").touch()
+    watched = {str(folder.relative_to(tmp_path)) for folder in source_folders(tmp_path)}
+    assert watched == {".", "a", "a/b"}
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("app.py", True),
+        ("jobforge.toml", True),
+        ("notes.md", False),
+        ("app.pyc", False),
+        (".#app.py", False),
+        ("pyproject.toml", False),
+    ],
+)
+def test_python_files_and_settings_are_source(name: str, *, is_one: bool) -> None:
+    assert is_source(Path(name)) is is_one

@@ -1,0 +1,413 @@
+"""`jobforge enqueue`, `jobs`, `tenants` and `workers` against a database, without any worker."""
+
+import json
+import sys
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import pytest
+from cluster import Connection, Database
+from integration.terminal import Terminal
+
+from jobforge import calls, db
+from jobforge.cli import main
+from jobforge.job import ClaimedJob, Note, Outcome, OutcomeReport
+
+WORKER = uuid4()
+NOWHERE = "postgresql://ada@127.0.0.1:1/app"
+ESCAPE = "\x1b[31m"
+
+
+@pytest.fixture
+def tenant_id(conn: Connection) -> UUID:
+    """The tenant acme, and a definition for its jobs."""
+    acme = uuid4()
+    db.run(conn, calls.put_tenant(acme, {"slug": "acme"}))
+    db.run(conn, calls.put_definition("mail", 1, {"max_attempts": 1}))
+    return acme
+
+
+@pytest.fixture
+def shell(database: Database, tenant_id: UUID, tmp_path: Path) -> Terminal:  # noqa: ARG001
+    return Terminal(
+        tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"), JOBFORGE_TENANT="acme"
+    )
+
+
+def _claim(conn: Connection) -> ClaimedJob:
+    (job,) = db.run(conn, calls.claim_jobs(WORKER, {"default": 1}))
+    return job
+
+
+def _end(conn: Connection, outcome: Outcome, **more: object) -> ClaimedJob:
+    job = _claim(conn)
+    report = OutcomeReport(*job.token, outcome, job.started_at)._replace(**more)  # type: ignore[arg-type] # names are fields
+    db.run(conn, calls.complete_job(WORKER, report))
+    return job
+
+
+def test_a_job_is_enqueued_and_its_id_is_all_that_is_printed(
+    shell: Terminal, conn: Connection
+) -> None:
+    job_id = UUID(shell.read("enqueue", "mail", "to=ada", "n:=3", "url=http://h/?a:=b"))
+    job = _claim(conn)
+    assert job.job_id == job_id
+    assert job.payload == {"to": "ada", "n": 3, "url": "http://h/?a:=b"}
+
+
+def test_the_options_of_enqueue_are_those_of_the_job(shell: Terminal) -> None:
+    words = [
+        "enqueue",
+        "mail",
+        "--in",
+        "15m",
+        "--key",
+        "k",
+        "--priority",
+        "7",
+        "--queue",
+        "slow",
+        "--tag",
+        "a",
+        "--tag",
+        "b",
+    ]
+    job_id = shell.read(*words)
+    job = shell.read_json("jobs", "show", job_id)["job"]
+    assert (job["state"], job["priority"], job["queue"]) == ("scheduled", 7, "slow")
+    assert (job["idempotency_key"], job["tags"]) == ("k", ["a", "b"])
+
+
+def test_a_payload_may_come_from_a_file_and_be_amended(shell: Terminal, conn: Connection) -> None:
+    (shell.folder / "mail.json").write_text('{"to": "ada", "n": 1}')
+    shell.read("enqueue", "mail", "@mail.json", "n:=2")
+    assert _claim(conn).payload == {"to": "ada", "n": 2}
+
+
+def test_a_second_job_with_the_same_key_is_the_first(shell: Terminal) -> None:
+    first = shell.read_json("enqueue", "mail", "--key", "k")
+    second = shell.read_json("enqueue", "mail", "--key", "k")
+    assert (first["status"], second["status"]) == ("created", "existing")
+    assert first["job_id"] == second["job_id"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["enqueue", "mail", "to"], 2),
+        (["enqueue", "mail", "=x"], 2),
+        (["enqueue", "mail", "n:=x"], 2),
+        (["enqueue", "mail", "@no-such-file"], 2),
+        (["enqueue", "mail", "--at", "tomorrow"], 2),
+        (["enqueue", "mail", "--in", "-1"], 2),
+        (["enqueue", "mail", "--at", "2030-01-01", "--in", "1"], 2),
+        (["enqueue", "mail", "--timeout", "1s"], 2),
+        (["enqueue", "mail", "--queue", "no good"], 2),
+        (["enqueue", "no-such-definition"], 3),
+        (["enqueue", "mail@9"], 3),
+        (["enqueue", "mail", "--tenant", "nobody"], 3),
+        (["jobs", "list", "--state", "asleep"], 2),
+        (["jobs", "list", "--limit", "0"], 2),
+        (["jobs", "show", "0198"], 2),
+        (["jobs", "show", "zzzzzzzzz"], 2),
+        (["jobs", "show", "0198f3c2-----"], 3),
+        (["jobs", "show", "0198f3c2"], 3),
+        (["jobs", "show", str(uuid4())], 3),
+        (["jobs", "cancel", str(uuid4())], 3),
+        (["jobs", "retry", str(uuid4())], 3),
+        (["jobs", "wait", str(uuid4()), "--timeout", "1"], 3),
+        (["jobs", "tail", str(uuid4())], 3),
+        (["jobs", "explain", str(uuid4())], 3),
+        (["workers", "drain", "0198"], 2),
+        (["workers", "stop", "0198f3c2"], 3),
+        (["tenants", "create", "acme"], 5),
+        (["tenants", "create", "other", "--timezone", "Mars/Base"], 2),
+        (["jobs", "frobnicate"], 2),
+        (["jobs", "list", "--database-url", NOWHERE], 7),
+        (["enqueue", "mail", "--database-url", NOWHERE], 7),
+        (["workers", "list", "--database-url", NOWHERE], 7),
+        (["tenants", "list", "--database-url", "postgresql://[bad"], 2),
+    ],
+)
+@pytest.mark.usefixtures("tenant_id")
+def test_a_refusal_has_its_exit_code_and_says_why(
+    arguments: list[str],
+    code: int,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    # In this process: starting one for each would take most of the time.
+    monkeypatch.setenv("JOBFORGE_DATABASE_URL", database.url_as("admin_login"))
+    monkeypatch.setenv("JOBFORGE_TENANT", "acme")
+    monkeypatch.setattr(sys, "argv", ["jobforge", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capsys.readouterr()
+    assert (ended.value.code, said.out) == (code, ""), said.err
+    assert said.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [b"enqueue", b"mail", b"to=\xff"],
+        [b"enqueue", b"\xff"],
+        [b"enqueue", b"mail", b"@\xff"],
+        [b"jobs", b"list", b"--tenant", b"\xff"],
+        [b"jobs", b"show", b"\xff\xff\xff\xff\xff\xff\xff\xff"],
+        [b"worker", b"\xff.py"],
+        [b"\xff"],
+    ],
+)
+def test_an_argument_that_is_not_utf_8_is_wrong_use(
+    shell: Terminal, arguments: list[bytes]
+) -> None:
+    result = shell.run(*arguments)
+    assert result.returncode in {2, 3}, result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_without_a_tenant_the_ways_to_name_one_are_told(database: Database, tmp_path: Path) -> None:
+    shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
+    result = shell.run("jobs", "list")
+    assert result.returncode == 4
+    for way in ("--tenant", "JOBFORGE_TENANT", "jobforge.toml"):
+        assert way in result.stderr
+
+
+def test_a_tenant_is_named_by_its_slug_or_its_id(shell: Terminal, tenant_id: UUID) -> None:
+    job_id = shell.read("enqueue", "mail", "--tenant", str(tenant_id))
+    assert shell.read("jobs", "list", "-q", "--tenant", "acme") == job_id
+
+
+def test_a_client_login_names_its_tenant_by_id(
+    database: Database, tenant_id: UUID, tmp_path: Path
+) -> None:
+    shell = Terminal(
+        tmp_path,
+        JOBFORGE_DATABASE_URL=database.url_as("client_login"),
+        JOBFORGE_TENANT=str(tenant_id),
+    )
+    job_id = shell.read("enqueue", "mail")
+    assert shell.read("jobs", "list", "-q") == job_id
+    assert shell.run("jobs", "list", "--tenant", "acme").returncode == 4
+
+
+def test_tenants_are_created_and_listed(shell: Terminal, tenant_id: UUID) -> None:
+    made = shell.read("tenants", "create", "globex", "--timezone", "Europe/Berlin")
+    listed = {row["slug"]: row["id"] for row in shell.read_json("tenants", "list")}
+    assert listed == {"acme": str(tenant_id), "globex": made}
+
+
+def test_a_list_is_filtered_and_newest_first(shell: Terminal) -> None:
+    first = shell.read("enqueue", "mail", "--queue", "a", "--tag", "x")
+    second = shell.read("enqueue", "mail", "--queue", "a", "--key", "k")
+    third = shell.read("enqueue", "mail", "--queue", "b", "--in", "1h")
+
+    def ids(*options: str) -> list[str]:
+        return shell.read("jobs", "list", "-q", *options).split()
+
+    assert ids() == [third, second, first]
+    assert ids("--limit", "2") == [third, second]
+    assert ids("--queue", "a") == [second, first]
+    assert ids("--tag", "x") == [first]
+    assert ids("--key", "k") == [second]
+    assert ids("--state", "scheduled") == [third]
+    assert ids("--state", "scheduled", "--state", "queued") == [third, second, first]
+    assert ids("--definition", "other") == []
+
+
+def test_a_list_longer_than_a_page_is_complete(
+    shell: Terminal, conn: Connection, tenant_id: UUID
+) -> None:
+    conn.execute(
+        """
+        select jobforge.enqueue_jobs((select jsonb_agg('{"definition": "mail"}'::jsonb)
+                                        from generate_series(1, 450)), %s)
+        """,
+        [tenant_id],
+    )
+    assert len(set(shell.read("jobs", "list", "-q", "--limit", "1000").split())) == 450
+    assert len(shell.read("jobs", "list", "-q", "--limit", "201").split()) == 201
+
+
+def test_a_list_has_tabs_in_a_pipe_and_all_fields_as_json(shell: Terminal) -> None:
+    job_id = shell.read("enqueue", "mail")
+    line = shell.read("jobs", "list").split("\t")
+    assert line[:5] == [job_id, "queued", "mail@1", "default", "0/1"]
+    (row,) = shell.read_json("jobs", "list")
+    assert (row["id"], row["run_at"], row["error"]) == (job_id, row["created_at"], None)
+
+
+def test_a_reader_that_goes_away_ends_the_command_without_a_word(
+    shell: Terminal, conn: Connection, tenant_id: UUID
+) -> None:
+    # More than a pipe holds, so that the command is still writing when its reader ends.
+    conn.execute(
+        """
+        select jobforge.enqueue_jobs((select jsonb_agg('{"definition": "mail"}'::jsonb)
+                                        from generate_series(1, 2000)), %s)
+        """,
+        [tenant_id],
+    )
+    with shell.popen("jobs", "list", "--limit", "2000") as listing:
+        assert listing.stdout
+        assert listing.stderr
+        listing.stdout.readline()
+        listing.stdout.close()
+        assert (listing.wait(timeout=60), listing.stderr.read()) == (1, "")
+
+
+def test_a_unique_start_of_an_id_is_enough(shell: Terminal) -> None:
+    job_id = shell.read("enqueue", "mail")
+    assert shell.read_json("jobs", "show", job_id[:8])["job"]["id"] == job_id
+    assert shell.read_json("jobs", "show", job_id[:18].upper())["job"]["id"] == job_id
+
+
+def test_a_start_that_several_ids_share_is_refused(
+    shell: Terminal, conn: Connection, tenant_id: UUID
+) -> None:
+    conn.execute(
+        """select jobforge.enqueue_jobs('[{"definition": "mail"}, {"definition": "mail"}]', %s)""",
+        [tenant_id],
+    )
+    first, second = shell.read("jobs", "list", "-q").split()
+    result = shell.run("jobs", "show", first[:8])
+    assert result.returncode == 2
+    assert first in result.stderr
+    assert shell.read_json("jobs", "show", second)["job"]["id"] == second
+
+
+def test_show_has_the_attempts_and_the_timeline(shell: Terminal, conn: Connection) -> None:
+    job_id = shell.read("enqueue", "mail", "to=ada")
+    _end(conn, Outcome.FAILED, error={"type": "Timeout", "message": "no answer"}, stdout_tail="hi")
+    document = shell.read_json("jobs", "show", job_id)
+    assert document["job"]["state"] == "dead"
+    assert [attempt["outcome"] for attempt in document["attempts"]] == ["failed"]
+    assert document["events"][0]["kind"] == "created"
+    text = shell.read("jobs", "show", job_id)
+    for words in ("dead", "attempt 1: failed", "no answer", "stdout_tail", "timeline"):
+        assert words in text
+
+
+def test_secrets_and_control_characters_are_not_shown(shell: Terminal, conn: Connection) -> None:
+    secret = "correct-horse-battery"
+    job_id = shell.read("enqueue", "mail", f"password={secret}", f"note={ESCAPE}red")
+    error = {"type": "Failure", "message": f"password={secret} {ESCAPE}"}
+    _end(conn, Outcome.FAILED, error=error, stderr_tail=f"{ESCAPE}\r\npassword={secret}")
+    for command in (["jobs", "show", job_id], ["jobs", "list"], ["jobs", "wait", job_id]):
+        for form in ([], ["--json"]):
+            said = shell.run(*command, *form)
+            assert secret not in said.stdout + said.stderr
+            assert "\x1b" not in said.stdout + said.stderr
+    assert "red" in shell.read("jobs", "show", job_id)
+
+
+def test_a_waiting_job_is_canceled_and_a_running_one_is_asked(
+    shell: Terminal, conn: Connection
+) -> None:
+    waiting = shell.read("enqueue", "mail", "--in", "1h")
+    running = shell.read("enqueue", "mail")
+    _claim(conn)
+    canceled = shell.read_json("jobs", "cancel", waiting, "--reason", "not now")
+    assert canceled == {"job_id": waiting, "state": "canceled"}
+    assert shell.read("jobs", "cancel", running) == f"{running}\tcanceling"
+    assert shell.read_json("jobs", "show", waiting)["job"]["cancel_reason"] == "not now"
+
+
+def test_what_has_ended_cannot_be_canceled(shell: Terminal, conn: Connection) -> None:
+    job_id = shell.read("enqueue", "mail")
+    _end(conn, Outcome.SUCCEEDED)
+    assert shell.run("jobs", "cancel", job_id).returncode == 5
+
+
+def test_a_dead_job_is_retried_in_place_with_a_new_payload(
+    shell: Terminal, conn: Connection
+) -> None:
+    job_id = shell.read("enqueue", "mail", "to=ada")
+    _end(conn, Outcome.FAILED, error={"type": "Failure", "message": "no"})
+    assert shell.read("jobs", "retry", job_id, "to=bob") == job_id
+    assert _claim(conn).payload == {"to": "bob"}
+
+
+def test_explain_says_why_and_what_would_help(shell: Terminal) -> None:
+    job_id = shell.read("enqueue", "mail")
+    reasons = shell.read_json("jobs", "explain", job_id)
+    assert {"code", "message", "remedy", "detail"} == set(reasons[0])
+    assert reasons[0]["message"] in shell.read("jobs", "explain", job_id)
+
+
+def test_waiting_for_a_success_prints_its_result(shell: Terminal, conn: Connection) -> None:
+    job_id = shell.read("enqueue", "mail")
+    with shell.started("jobs", "wait", job_id, "--json") as waiting:
+        _end(conn, Outcome.SUCCEEDED, result={"sent": True})
+        assert waiting.end() == 0
+    ending = json.loads(waiting.said)
+    assert (ending["state"], ending["result"]) == ("succeeded", {"sent": True})
+
+
+def test_waiting_for_a_failure_exits_with_1(shell: Terminal, conn: Connection) -> None:
+    job_id = shell.read("enqueue", "mail")
+    _end(conn, Outcome.FAILED, error={"type": "Timeout", "message": "no answer"})
+    result = shell.run("jobs", "wait", job_id)
+    assert result.returncode == 1
+    assert "Timeout: no answer" in result.stdout
+
+
+def test_waiting_in_vain_exits_with_6(shell: Terminal) -> None:
+    job_id = shell.read("enqueue", "mail")
+    result = shell.run("jobs", "wait", job_id, "--timeout", "0", "--json")
+    assert result.returncode == 6
+    assert json.loads(result.stderr)["error"]["code"] == "wait_timeout"
+    waited = shell.run("enqueue", "mail", "--wait", "--timeout", "0.1s")
+    assert waited.returncode == 6
+    assert shell.read("jobs", "list", "-q", "--limit", "1") == waited.stderr.split()[0]
+
+
+def test_tail_prints_what_a_job_says_until_it_ends(shell: Terminal, conn: Connection) -> None:
+    job_id = shell.read("enqueue", "mail")
+    job = _claim(conn)
+    with shell.started("jobs", "tail", job_id) as tail:
+        _note(conn, job, "log", {"level": "warning", "message": f"odd{ESCAPE}", "to": "ada"})
+        tail.wait_for("odd")
+        _note(conn, job, "progress", {"done": 2, "total": 5, "message": "half way"})
+        tail.wait_for("progress 2/5 half way")
+        _note(conn, job, "event", {"name": "paid", "data": {"amount": 3}})
+        report = OutcomeReport(*job.token, Outcome.SUCCEEDED, job.started_at)
+        db.run(conn, calls.complete_job(WORKER, report))
+        assert tail.end() == 0
+    assert 'event paid {"amount": 3}' in tail.said
+    assert "warning odd" in tail.said
+    assert "\x1b" not in tail.said
+    assert f"{job_id} succeeded" in tail.said
+    lines = [json.loads(line) for line in shell.read("jobs", "tail", job_id, "--json").splitlines()]
+    assert [line["kind"] for line in lines] == ["log", "progress", "event"]
+
+
+def _note(conn: Connection, job: ClaimedJob, kind: str, data: dict[str, object]) -> None:
+    db.run(conn, calls.note_jobs(WORKER, [Note(*job.token, kind, data)]))
+
+
+def test_a_tail_of_many_notes_is_complete(shell: Terminal, conn: Connection) -> None:
+    job_id = shell.read("enqueue", "mail")
+    job = _claim(conn)
+    notes = [
+        Note(*job.token, "log", {"level": "info", "message": f"line {number}."})
+        for number in range(450)
+    ]
+    db.run(conn, calls.note_jobs(WORKER, notes))
+    report = OutcomeReport(*job.token, Outcome.SUCCEEDED, job.started_at)
+    db.run(conn, calls.complete_job(WORKER, report))
+    lines = shell.read("jobs", "tail", job_id).splitlines()
+    assert [line.split()[-1] for line in lines] == [f"{number}." for number in range(450)]
+
+
+def test_workers_are_listed_and_told_to_end(shell: Terminal, conn: Connection) -> None:
+    db.run(conn, calls.register_worker(WORKER, ["mail"], slots=4, host="h", pid=7))
+    (row,) = shell.read_json("workers", "list")
+    assert (row["id"], row["state"], row["queues"]) == (str(WORKER), "live", ["mail"])
+    shell.read("workers", "drain", str(WORKER)[:8])
+    assert shell.read("workers", "list").split("\t")[:2] == [str(WORKER), "draining"]
+    shell.read("workers", "stop", str(WORKER))
+    assert shell.read_json("workers", "list")[0]["state"] == "stopping"

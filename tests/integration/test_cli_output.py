@@ -1,0 +1,111 @@
+"""What commands print on a terminal, and that each explains itself."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import typer
+from cluster import Connection, Database
+from integration.terminal import Terminal, environment
+from typer.testing import CliRunner
+
+from jobforge import calls, db
+from jobforge.cli import app
+from jobforge.cli.output import clean, span
+
+
+def _paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    for name, child in getattr(command, "commands", {}).items():
+        yield from _paths(child, (*path, name))
+
+
+@pytest.mark.parametrize("path", list(_paths(typer.main.get_command(app))), ids=" ".join)
+def test_every_command_says_what_it_is_for(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(app, [*path, "--help"])
+    assert result.exit_code == 0
+    usage, purpose, *_ = result.stdout.split("\n\n")
+    assert usage.startswith("Usage:")
+    assert purpose.strip().endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (-3, "0.0 s"),
+        (0.21, "0.2 s"),
+        (41, "41 s"),
+        (119, "119 s"),
+        (180, "3 m"),
+        (7200, "2 h"),
+        (200_000, "2 d"),
+    ],
+)
+def test_durations_are_told_in_two_figures_or_so(seconds: float, words: str) -> None:
+    assert span(timedelta(seconds=seconds)) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        ("höhe ✓", "höhe ✓"),
+        ("a\x1b[31mb", "a\\x1b[31mb"),
+        ("a\r\nb\tc", "a\\r\\nb\\tc"),
+        ("\x00\x7f\x9b", "\\x00\\x7f\\x9b"),
+        ("right\u202eto left", "right\\u202eto left"),
+    ],
+)
+def test_control_characters_are_made_visible(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+@pytest.fixture
+def url(database: Database, conn: Connection) -> str:
+    db.run(conn, calls.put_tenant(uuid4(), {"slug": "acme"}))
+    db.run(conn, calls.put_definition("mail", 1))
+    return database.url
+
+
+def test_a_list_on_a_terminal_is_a_table_with_relative_times(url: str, tmp_path: Path) -> None:
+    shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=url, JOBFORGE_TENANT="acme")
+    job_id = shell.read("enqueue", "mail")
+    title, line = _on_a_terminal("jobs", "list", JOBFORGE_DATABASE_URL=url, JOBFORGE_TENANT="acme")
+    assert title.split()[:3] == ["ID", "STATE", "DEFINITION"]
+    assert line.split()[:3] == [job_id, "queued", "mail@1"]
+    assert " ago" in line
+
+
+def _on_a_terminal(*arguments: str, **variables: str) -> list[str]:
+    ours, theirs = pty.openpty()
+    try:
+        with subprocess.Popen(
+            [sys.executable, "-m", "jobforge", *arguments],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=environment(**variables),
+        ) as process:
+            # Before we close our copy of their end: nothing it has said can get lost.
+            assert process.wait(timeout=60) == 0
+        return os.read(ours, 65_536).decode().splitlines()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_an_interrupted_wait_is_exit_code_130(url: str, tmp_path: Path) -> None:
+    shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=url, JOBFORGE_TENANT="acme")
+    with shell.started("enqueue", "mail", "--wait") as waiting:
+        waiting.wait_for(" created")
+        waiting.signal(signal.SIGINT)
+        assert waiting.end() == 130
+    assert "Traceback" not in waiting.said

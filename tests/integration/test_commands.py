@@ -1,0 +1,106 @@
+"""Jobs that run a program: its arguments, its exit, its output, and whether it may run at all."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from integration.isolation import Rig, error, outcome
+
+from jobforge.job import Outcome
+from jobforge.runner import Report, Stop
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    made = Rig()
+    yield made
+    made.close()
+
+
+def test_each_value_is_one_argument_and_no_shell_reads_it(rig: Rig) -> None:
+    report = rig.run("say", first="$(id) `id` ; * \"' \n-n", second=2.5)
+    assert outcome(report) is Outcome.SUCCEEDED
+    assert report.stdout_tail == "$(id) `id` ; * \"' \n-n|2.5|"
+
+
+def test_a_command_that_succeeds_returns_its_exit_code(rig: Rig) -> None:
+    assert rig.result("say", first="-v", second=True) == {"exit_code": 0}
+
+
+def test_a_command_that_fails_tells_its_exit_code_and_output(rig: Rig) -> None:
+    report = rig.run("leave")
+    assert report.verdict is not None
+    assert report.verdict.outcome is Outcome.FAILED
+    assert report.verdict.final is None
+    assert report.exit_code == 7
+    assert error(report) == {
+        "type": "CommandFailed",
+        "message": "sh ended with exit code 7",
+        "exit_code": 7,
+    }
+    assert (report.stdout_tail, report.stderr_tail) == ("out\n", "err\n")
+
+
+@pytest.mark.parametrize("definition", ["missing", "folder"])
+def test_a_program_that_cannot_be_run_is_a_final_failure(rig: Rig, definition: str) -> None:
+    report = rig.run(definition)
+    assert report.verdict is not None
+    assert report.verdict.outcome is Outcome.FAILED
+    assert report.verdict.final
+    assert error(report)["type"] == "CommandNotStarted"
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [{}, {"first": 1, "second": 2}, {"first": "a", "second": 1, "third": 1}, {"first": "a\0b"}],
+)
+def test_a_payload_that_does_not_fit_is_final(rig: Rig, payload: dict[str, object]) -> None:
+    report = rig.run("say", **payload)
+    assert report.verdict is not None
+    assert report.verdict.final
+    assert error(report)["type"] == "InvalidPayload"
+
+
+def test_a_command_has_the_built_environment_and_nothing_else(rig: Rig) -> None:
+    report = rig.run("tell_environment")
+    assert report.stdout_tail is not None
+    names = {line.partition("=")[0] for line in report.stdout_tail.splitlines()}
+    assert names == {
+        *("PATH", "LANG", "LC_ALL", "TZ", "HOME", "TMPDIR", "JOBFORGE_JOB", "JOBFORGE_JOB_ID")
+    }
+
+
+def test_a_command_of_the_configuration_runs(rig: Rig) -> None:
+    assert rig.run("greet", name="Ada").stdout_tail == "hello Ada"
+
+
+def test_a_command_over_its_memory_limit_does_not_succeed(rig: Rig) -> None:
+    report = rig.run("hog")
+    assert outcome(report) is Outcome.FAILED
+    assert report.stderr_tail is not None
+    assert "MemoryError" in report.stderr_tail
+
+
+def test_a_canceled_command_is_asked_first(rig: Rig, tmp_path: Path) -> None:
+    fifo = tmp_path / "ready"
+    os.mkfifo(fifo)
+
+    async def canceled() -> Report:
+        started = rig.start("wait_long", fifo=str(fifo))
+        assert await asyncio.to_thread(fifo.read_text, encoding="ascii") == "up\n"
+        started.stop(Stop.CANCEL)
+        return await started.report()
+
+    report = rig.go(canceled())
+    assert outcome(report) is Outcome.CANCELED
+    assert report.exit_code == 5
+    assert report.stdout_tail == "asked\n"
+
+
+def test_a_command_that_the_worker_does_not_allow_is_refused(rig: Rig) -> None:
+    report = rig.run("forbidden")
+    assert outcome(report) is Outcome.FAILED
+    assert error(report)["type"] == "Denied"
+    assert report.pid is None

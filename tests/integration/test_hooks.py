@@ -1,0 +1,231 @@
+"""Hooks (R19): before the handler in every attempt, and once after a job's end, however it came."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster import Clock, Connection, Database, wait_until
+from integration.killing import Ward, opened_ward
+
+from jobforge import Cancel, Context, JobForge, Retry, Snooze, calls, db
+from jobforge.embedded import Server
+from jobforge.job import State
+from jobforge.testing import Kit
+from jobforge.testing.cluster import Postgres
+
+jf = JobForge()
+said: list[tuple[object, ...]] = []
+
+
+@jf.job(retry=Retry(max_attempts=3))
+def work(ctx: Context, end: str = "well") -> int:
+    said.append(("handler", ctx.attempt))
+    if end == "cancel":
+        raise Cancel("no need")
+    if end == "snooze" and len(said) < 3:
+        raise Snooze(60)
+    if end == "badly" or (end == "late" and ctx.attempt < 3):
+        raise OSError("no answer")
+    return 42
+
+
+@work.on_start
+def begin(ctx: Context) -> None:
+    said.append(("start", ctx.attempt))
+
+
+@work.on_success
+async def rejoice(ctx: Context, result: int) -> None:
+    said.append(("success", result, ctx.job_id))
+
+
+@work.on_fail
+def mourn(_: Context, error: dict[str, str]) -> None:
+    said.append(("fail", error["type"], error["message"]))
+
+
+@work.on_end
+def close(_: Context, state: State) -> None:
+    said.append(("end", state))
+
+
+@jf.job
+def plain() -> None: ...
+
+
+@pytest.fixture(scope="session")
+def jobforge_postgres(server: Server) -> Postgres:
+    return Postgres(server.url(), is_durable=False)
+
+
+@pytest.fixture
+def kit(jf_test: Kit) -> Iterator[Kit]:
+    said.clear()
+    jf_test.use(jf)
+    with jf.tenant(jf_test.tenant("acme")):
+        yield jf_test
+
+
+def _told(*kinds: str) -> list[tuple[object, ...]]:
+    return [each for each in said if each[0] in kinds]
+
+
+def test_on_start_runs_in_every_attempt_before_the_handler(kit: Kit) -> None:
+    work.enqueue("late")
+    assert kit.drain().succeeded == 1
+    assert _told("start", "handler") == [
+        (kind, attempt) for attempt in (1, 2, 3) for kind in ("start", "handler")
+    ]
+
+
+def test_on_success_runs_once_with_the_result(kit: Kit) -> None:
+    handle = work.enqueue("late")
+    kit.drain()
+    assert _told("success", "fail", "end") == [
+        ("success", 42, handle.id),
+        ("end", State.SUCCEEDED),
+    ]
+
+
+def test_on_fail_runs_once_at_death_with_the_error(kit: Kit) -> None:
+    work.enqueue("badly")
+    assert kit.drain().dead == 1
+    assert _told("success", "fail", "end") == [
+        ("fail", "OSError", "no answer"),
+        ("end", State.DEAD),
+    ]
+
+
+def test_a_handler_that_cancels_itself_is_told_to_on_end_alone(kit: Kit) -> None:
+    work.enqueue("cancel")
+    assert kit.drain().canceled == 1
+    assert _told("success", "fail", "end") == [("end", State.CANCELED)]
+
+
+def test_a_job_that_never_started_is_told_to_on_end_when_it_is_canceled(kit: Kit) -> None:
+    handle = work.using(delay=3600).enqueue()
+    with db.connect(kit.url) as conn:
+        db.run(conn, calls.cancel_job(handle.id, tenant_id=handle.tenant_id))
+    kit.drain()
+    assert said == [("end", State.CANCELED)]
+
+
+def test_a_job_that_expired_is_told_to_on_end(kit: Kit) -> None:
+    work.using(expires_in=60).enqueue()
+    kit.travel(61)
+    kit.drain()
+    assert said == [("end", State.CANCELED)]
+
+
+def test_a_snooze_ends_nothing(kit: Kit) -> None:
+    work.enqueue("snooze")
+    kit.drain(limit=1)
+    assert _told("success", "fail", "end") == []
+    kit.drain()
+    assert _told("end") == [("end", State.SUCCEEDED)]
+
+
+def test_a_revived_job_is_told_of_its_second_end_too(kit: Kit) -> None:
+    handle = work.enqueue("badly")
+    kit.drain()
+    with db.connect(kit.url) as conn:
+        db.run(conn, calls.retry_job(handle.id, attempts=1, tenant_id=handle.tenant_id))
+    kit.drain()
+    assert _told("end") == [("end", State.DEAD)] * 2
+
+
+def test_hooks_of_the_app_run_after_those_of_the_job_and_for_every_job(jf_test: Kit) -> None:
+    app = JobForge()
+    order: list[str] = []
+
+    @app.job
+    def hooked() -> None: ...
+
+    @app.job
+    def bare() -> None: ...
+
+    hooked.on_end(lambda *_: order.append("its own"))
+    app.on_end(lambda *_: order.append("the app's"))
+    app.on_start(lambda _: order.append("start"))
+    jf_test.use(app)
+    with app.tenant(jf_test.tenant("acme")):
+        hooked.enqueue()
+        jf_test.drain()
+        assert order == ["start", "its own", "the app's"]
+        bare.enqueue()
+        jf_test.drain()
+    assert order == ["start", "its own", "the app's", "start", "the app's"]
+
+
+def test_hooks_have_no_hooks(kit: Kit) -> None:
+    work.enqueue()
+    drained = kit.drain()
+    assert len(drained.hooks) == 1
+    assert len(kit.enqueued()) == 2
+
+
+def test_a_definition_without_hooks_makes_no_job_for_them(kit: Kit) -> None:
+    plain.enqueue()
+    kit.drain()
+    assert [job.definition for job in kit.enqueued()] == ["plain"]
+
+
+def test_a_hook_that_fails_is_repeated_and_leaves_the_job_as_it_is(jf_test: Kit) -> None:
+    app = JobForge()
+    calls_of_hook: list[int] = []
+
+    @app.job
+    def job() -> None: ...
+
+    @job.on_success
+    def shaky(_: Context, __: None) -> None:
+        calls_of_hook.append(1)
+        if len(calls_of_hook) == 1:
+            raise OSError("not yet")
+
+    jf_test.use(app)
+    with app.tenant(jf_test.tenant("acme")):
+        job.enqueue()
+    drained = jf_test.drain()
+    assert drained.succeeded == 1
+    assert [ran.state for ran in drained.hooks] == [State.SCHEDULED, State.SUCCEEDED]
+
+
+def test_an_on_start_that_fails_does_not_fail_the_attempt(jf_test: Kit) -> None:
+    app = JobForge()
+
+    @app.job
+    def job() -> None: ...
+
+    @job.on_start
+    def broken(_: Context) -> None:
+        raise OSError("never")
+
+    jf_test.use(app)
+    with app.tenant(jf_test.tenant("acme")):
+        job.enqueue()
+    assert jf_test.drain().succeeded == 1
+
+
+@pytest.fixture
+def ward(database: Database, conn: Connection, clock: Clock, tmp_path: Path) -> Iterator[Ward]:
+    with opened_ward(database, conn, clock, tmp_path) as opened:
+        yield opened
+
+
+def test_hooks_run_after_the_process_of_a_job_was_killed(ward: Ward) -> None:
+    handle = ward.enqueue("die_apart")
+    with ward.worker():
+        assert handle.wait(60).state is State.DEAD
+        wait_until(lambda: len(ward.events()) == 2)
+    assert ward.events() == [("mourned", "Crashed"), ("buried", "dead")]
+
+
+def test_hooks_run_after_the_worker_of_a_job_was_killed(ward: Ward) -> None:
+    handle = ward.enqueue("die_inline")
+    with ward.worker() as first:
+        ward.outlive(first)
+    with ward.worker():
+        assert handle.wait(60).state is State.DEAD
+        wait_until(lambda: len(ward.events()) == 2)
+    assert ward.events() == [("mourned", "LeaseLost"), ("buried", "dead")]

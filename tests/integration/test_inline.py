@@ -1,0 +1,406 @@
+"""Handlers in the worker's loop: they begin at once, and are Tasks like any other all the same."""
+
+import asyncio
+import io
+import json
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from integration.workshop import eventually
+
+from jobforge import Context, JobForge, telemetry
+from jobforge.definition import Definition
+from jobforge.errors import Json, NotFound
+from jobforge.job import ClaimedJob, Enqueued, JobRequest, Outcome
+from jobforge.runner import Report, Stop
+from jobforge.tenants import AMBIENT
+from jobforge.worker.inline import Inline, InlineRun
+
+pytestmark = pytest.mark.anyio
+
+VARIABLE: ContextVar[str] = ContextVar("VARIABLE", default="untouched")
+
+
+class Desk:
+    """A host that writes down what it is told, and the reports that come in."""
+
+    def __init__(self) -> None:
+        self.worker_id = uuid4()
+        self.app = JobForge()
+        self.notes: list[tuple[str, dict[str, Json]]] = []
+        self.reports: dict[UUID, Report] = {}
+        self.runner = Inline(self)
+
+    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:  # noqa: ARG002 - of a host
+        self.notes.append((kind, data))
+
+    async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+        raise NotImplementedError
+
+    def secret(self, name: str) -> str:
+        raise NotFound(name)
+
+    def start(self, definition: Definition[..., Any], **payload: Json) -> InlineRun | UUID:
+        """The run, or the id of a job that has ended already."""
+        job = a_job(definition.settings.key, payload)
+        return self.runner.start(job, definition, self._keep) or job.job_id
+
+    def begin(self, definition: Definition[..., Any], **payload: Json) -> InlineRun:
+        run = self.start(definition, **payload)
+        assert isinstance(run, InlineRun)
+        return run
+
+    def outcome(self, definition: Definition[..., Any], **payload: Json) -> Outcome:
+        """Of a handler that never waits."""
+        job_id = self.start(definition, **payload)
+        assert isinstance(job_id, UUID)
+        return _outcome(self.reports[job_id])
+
+    async def ended(self, run: InlineRun) -> Report:
+        await eventually(lambda: run.job.job_id in self.reports)
+        return self.reports[run.job.job_id]
+
+    def _keep(self, job: ClaimedJob, report: Report) -> None:
+        assert job.job_id not in self.reports
+        self.reports[job.job_id] = report
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    made = Desk()
+    await made.runner.open()
+    yield made
+    await made.runner.close()
+
+
+def a_job(definition: str, payload: dict[str, Json]) -> ClaimedJob:
+    moment = datetime.now(UTC)
+    return ClaimedJob(
+        tenant_id=uuid4(),
+        job_id=uuid4(),
+        lease=1,
+        lease_expires_at=moment,
+        definition=definition,
+        version=1,
+        queue="default",
+        priority=0,
+        attempt=1,
+        max_attempts=5,
+        timeout_s=60,
+        created_at=moment,
+        run_at=moment,
+        queued_at=moment,
+        started_at=moment,
+        source="manual",
+        source_ref=None,
+        correlation_id=None,
+        traceparent=None,
+        idempotency_key=None,
+        limit_key=None,
+        tags=None,
+        artifact_ref=None,
+        flags=0,
+        payload=payload,
+    )
+
+
+def _outcome(report: Report) -> Outcome:
+    assert report.verdict is not None
+    return report.verdict.outcome
+
+
+async def test_a_handler_that_never_waits_has_ended_when_it_was_started(desk: Desk) -> None:
+    @desk.app.job(isolation="inline")
+    async def double(number: int) -> int:
+        return number * 2
+
+    job_id = desk.start(double, number=21)
+    assert isinstance(job_id, UUID)
+    verdict = desk.reports[job_id].verdict
+    assert verdict is not None
+    assert (verdict.outcome, verdict.result) == (Outcome.SUCCEEDED, 42)
+
+
+async def test_handlers_that_never_wait_need_no_task_each(desk: Desk) -> None:
+    tasks: list[asyncio.Task[Any] | None] = []
+
+    @desk.app.job(isolation="inline")
+    async def look() -> None:
+        tasks.append(asyncio.current_task())
+
+    for _ in range(10):
+        desk.start(look)
+    assert len(set(tasks)) == 1
+    assert tasks[0] is not asyncio.current_task()
+
+
+async def test_a_handler_that_waits_keeps_its_task_from_the_first_line_to_the_last(
+    desk: Desk,
+) -> None:
+    seen: dict[str, list[asyncio.Task[Any] | None]] = {"a": [], "b": []}
+
+    @desk.app.job(isolation="inline")
+    async def look(name: str) -> None:
+        seen[name].append(asyncio.current_task())
+        await asyncio.sleep(0)
+        seen[name].append(asyncio.current_task())
+
+    for run in [desk.begin(look, name="a"), desk.begin(look, name="b")]:
+        await desk.ended(run)
+    assert len(set(seen["a"])) == len(set(seen["b"])) == 1
+    assert seen["a"][0] is not seen["b"][0]
+
+
+async def test_a_timeout_in_a_handler_hits_that_handler_alone(desk: Desk) -> None:
+    @desk.app.job(isolation="inline")
+    async def wait_for_ever() -> str:
+        try:
+            async with asyncio.timeout(0):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            return "timed out"
+        return "woke up"
+
+    report = await desk.ended(desk.begin(wait_for_ever))
+    assert report.verdict is not None
+    assert report.verdict.result == "timed out"
+    assert asyncio.current_task() is not None
+
+
+async def test_a_task_group_works_in_a_handler(desk: Desk) -> None:
+    @desk.app.job(isolation="inline")
+    async def spread() -> int:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(asyncio.sleep(0, number)) for number in (1, 2, 3)]
+        return sum(task.result() for task in tasks)
+
+    report = await desk.ended(desk.begin(spread))
+    assert report.verdict is not None
+    assert report.verdict.result == 6
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_context_variables_do_not_pass_from_job_to_job(desk: Desk, *, waits: bool) -> None:
+    seen: list[str] = []
+
+    @desk.app.job(isolation="inline")
+    async def mark(value: str) -> None:
+        seen.append(VARIABLE.get())
+        VARIABLE.set(value)
+        if waits:
+            await asyncio.sleep(0)
+        seen.append(VARIABLE.get())
+
+    for value in ("one", "two"):
+        run = desk.start(mark, value=value)
+        if isinstance(run, InlineRun):
+            await desk.ended(run)
+    assert seen == ["untouched", "one", "untouched", "two"]
+    assert VARIABLE.get() == "untouched"
+
+
+async def test_a_handler_that_cancels_its_own_task_does_not_cancel_the_next(desk: Desk) -> None:
+    @desk.app.job(isolation="inline")
+    async def cancel_myself() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    @desk.app.job(isolation="inline")
+    async def wait() -> None:
+        await asyncio.sleep(0)
+
+    desk.start(cancel_myself)
+    assert _outcome(await desk.ended(desk.begin(wait))) is Outcome.SUCCEEDED
+
+
+async def test_a_handler_that_cancels_itself_and_then_waits_is_cancelled(desk: Desk) -> None:
+    @desk.app.job(isolation="inline")
+    async def cancel_myself() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.Event().wait()
+
+    assert _outcome(await desk.ended(desk.begin(cancel_myself))) is Outcome.FAILED
+
+
+@pytest.mark.parametrize(
+    ("why", "outcome"),
+    [
+        (Stop.CANCEL, Outcome.CANCELED),
+        (Stop.TIMEOUT, Outcome.TIMED_OUT),
+        (Stop.SHUTDOWN, Outcome.RELEASED),
+    ],
+)
+async def test_a_stopped_handler_ends_by_what_stopped_it(
+    desk: Desk, why: Stop, outcome: Outcome
+) -> None:
+    @desk.app.job(isolation="inline")
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    run = desk.begin(wait)
+    run.stop(why)
+    run.stop(why)
+    assert _outcome(await desk.ended(run)) is outcome
+
+
+async def test_a_stop_cancels_what_the_handler_waits_for(desk: Desk) -> None:
+    inner: list[asyncio.Task[Any]] = []
+
+    @desk.app.job(isolation="inline")
+    async def wait() -> None:
+        inner.append(asyncio.create_task(asyncio.Event().wait()))
+        await inner[0]
+
+    run = desk.begin(wait)
+    run.stop(Stop.CANCEL)
+    await desk.ended(run)
+    assert inner[0].cancelled()
+
+
+async def test_there_is_nothing_to_report_of_a_handler_that_has_lost_its_lease(desk: Desk) -> None:
+    @desk.app.job(isolation="inline")
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    run = desk.begin(wait)
+    run.stop(Stop.CANCEL)
+    run.stop(Stop.LOST)
+    assert (await desk.ended(run)).verdict is None
+
+
+async def test_a_handler_that_finishes_in_spite_of_a_stop_has_succeeded(desk: Desk) -> None:
+    @desk.app.job(isolation="inline")
+    async def finish(ctx: Context) -> bool:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return ctx.cancelled
+        return False
+
+    run = desk.begin(finish)
+    run.stop(Stop.CANCEL)
+    report = await desk.ended(run)
+    assert report.verdict is not None
+    assert (report.verdict.outcome, report.verdict.result) == (Outcome.SUCCEEDED, True)
+
+
+async def test_a_handler_that_will_not_stop_is_abandoned_after_its_grace(desk: Desk) -> None:
+    is_over = asyncio.Event()
+
+    @desk.app.job(isolation="inline", grace=0.01)
+    async def refuse() -> None:
+        while not is_over.is_set():
+            try:
+                await is_over.wait()
+            except asyncio.CancelledError:
+                continue
+
+    run = desk.begin(refuse)
+    run.stop(Stop.TIMEOUT)
+    assert (await desk.ended(run)).verdict is None
+    is_over.set()
+
+
+@pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), ValueError("bad")])
+async def test_whatever_a_handler_raises_fails_its_own_job_only(
+    desk: Desk, error: BaseException
+) -> None:
+    @desk.app.job(isolation="inline")
+    async def fail() -> None:
+        raise error
+
+    assert desk.outcome(fail) is Outcome.FAILED
+
+
+async def test_an_invalid_payload_is_final(desk: Desk) -> None:
+    @desk.app.job(isolation="inline")
+    async def double(number: int) -> int:
+        return number * 2
+
+    job_id = desk.start(double, number="many")
+    assert isinstance(job_id, UUID)
+    verdict = desk.reports[job_id].verdict
+    assert verdict is not None
+    assert (verdict.outcome, verdict.final) == (Outcome.FAILED, True)
+
+
+async def test_start_hooks_run_before_the_handler_and_a_failing_one_does_not_matter(
+    desk: Desk, caplog: pytest.LogCaptureFixture
+) -> None:
+    order: list[str] = []
+
+    @desk.app.job(isolation="inline")
+    async def work() -> None:
+        order.append("work")
+
+    @work.on_start
+    def note_sync(ctx: Context) -> None:
+        order.append(f"sync {ctx.attempt}")
+
+    @work.on_start
+    async def fail(ctx: Context) -> None:
+        raise ValueError(ctx.job_id)
+
+    @desk.app.on_start
+    async def note_async(ctx: Context) -> None:
+        order.append(f"async {ctx.definition}")
+
+    with caplog.at_level(logging.ERROR):
+        assert desk.outcome(work) is Outcome.SUCCEEDED
+    assert order == ["sync 1", "async work", "work"]
+    assert "fail" in caplog.text
+
+
+async def test_jobs_that_a_handler_enqueues_are_of_its_own_tenant(desk: Desk) -> None:
+    seen: list[Any] = []
+
+    @desk.app.job(isolation="inline")
+    async def look(ctx: Context) -> None:
+        seen.append((AMBIENT.get(), ctx.tenant_id))
+
+    desk.start(look)
+    desk.start(look)
+    assert all(ambient == own for ambient, own in seen)
+    assert len(set(seen)) == 2
+    assert AMBIENT.get() is None
+
+
+async def test_what_a_handler_logs_names_its_job(desk: Desk) -> None:
+    written = io.StringIO()
+    telemetry.configure(format="json", stream=written)
+    try:
+
+        @desk.app.job(isolation="inline")
+        async def talk() -> None:
+            logging.getLogger("mine").info("hello")
+
+        job_id = desk.start(talk)
+        logging.getLogger("mine").info("afterwards")
+    finally:
+        telemetry.unconfigure()
+    of_the_job, of_nobody = map(json.loads, written.getvalue().splitlines())
+    assert of_the_job["job_id"] == str(job_id)
+    assert "job_id" not in of_nobody
+
+
+async def test_what_a_handler_says_reaches_the_host(desk: Desk) -> None:
+    @desk.app.job(isolation="inline")
+    async def talk(ctx: Context) -> None:
+        await ctx.progress(1, 2, "half")
+        ctx.log.info("hello", to="ada")
+        await ctx.emit("sent", {"number": 1})
+
+    assert desk.outcome(talk) is Outcome.SUCCEEDED
+    assert desk.notes == [
+        ("progress", {"done": 1, "total": 2, "message": "half"}),
+        ("log", {"to": "ada", "level": "info", "message": "hello"}),
+        ("event", {"name": "sent", "data": {"number": 1}}),
+    ]

@@ -1,0 +1,462 @@
+"""Jobs in processes of their own: what the process is like, what it says, how it is stopped."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import pytest
+from cluster import wait_until
+from integration.isolation import (
+    APP,
+    Desk,
+    Rig,
+    Started,
+    error,
+    is_alive,
+    living_of,
+    outcome,
+)
+
+from jobforge.errors import ConfigError
+from jobforge.isolation import isolated
+from jobforge.isolation.isolated import Isolated
+from jobforge.job import Outcome
+from jobforge.runner import Report, Stop
+
+ENVIRONMENT = {
+    **os.environ,
+    "JOBFORGE_DATABASE_URL": "postgresql://canary",
+    "JOBFORGE_SECRET_API": "canary",
+    "PGPASSWORD": "canary",
+    "OF_THE_WORKER": "canary",
+    "LET_THROUGH": "yes",
+}
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    made = Rig(ENVIRONMENT)
+    yield made
+    made.close()
+
+
+def test_a_result_comes_back_from_a_sync_handler(rig: Rig) -> None:
+    report = rig.run("add", a=2, b=3)
+    assert report.verdict is not None
+    assert (report.verdict.outcome, report.verdict.result) == (Outcome.SUCCEEDED, 5)
+    assert report.exit_code == 0
+    assert report.pid
+    assert report.peak_memory_bytes
+    assert report.cpu_ms is not None
+    assert (report.stdout_tail, report.stderr_tail) == (None, None)
+
+
+def test_a_result_comes_back_from_an_async_handler(rig: Rig) -> None:
+    assert rig.result("add_async", a=2, b=3) == 5
+
+
+def test_an_error_comes_back_with_the_users_part_of_its_traceback(rig: Rig) -> None:
+    report = rig.run("fail", message="no such mailbox")
+    assert outcome(report) is Outcome.FAILED
+    assert error(report)["type"] == "RuntimeError"
+    assert error(report)["message"] == "no such mailbox"
+    assert "isolated_app.py" in error(report)["traceback"]
+    assert "child.py" not in error(report)["traceback"]
+
+
+def test_a_payload_that_does_not_fit_is_final(rig: Rig) -> None:
+    report = rig.run("add", a=2, c=3)
+    assert outcome(report) is Outcome.FAILED
+    assert report.verdict is not None
+    assert report.verdict.final
+    assert error(report)["type"] == "InvalidPayload"
+
+
+def test_a_payload_larger_than_a_sockets_buffer_arrives_and_returns(rig: Rig) -> None:
+    value = {"text": "ä" * 3_000_000, "number": 2**53 + 1}
+    assert rig.result("echo", value=value) == value
+
+
+def test_an_integer_of_many_digits_arrives_exactly(rig: Rig) -> None:
+    report = rig.run("echo", value=10**30)
+    # It cannot be returned, as Python's JSON has no room for it; but it was read.
+    assert error(report)["type"] == "InvalidResult"
+
+
+@pytest.fixture(scope="module")
+def described(rig: Rig) -> dict[str, Any]:
+    """What a job's process is like, from within."""
+    found: dict[str, Any] = rig.result("describe")
+    return found
+
+
+def test_a_jobs_environment_is_built(described: dict[str, Any]) -> None:
+    environ = described["environ"]
+    assert set(environ) == {
+        *("PATH", "LANG", "LC_ALL", "TZ", "HOME", "TMPDIR"),
+        *("JOBFORGE_JOB", "JOBFORGE_JOB_ID", "LET_THROUGH"),
+    }
+    assert environ["JOBFORGE_JOB"] == described["mark"]
+    assert "canary" not in environ.values()
+
+
+def test_a_jobs_folder_is_its_own_and_is_removed(described: dict[str, Any]) -> None:
+    environ = described["environ"]
+    assert described["cwd"] == environ["HOME"] == environ["TMPDIR"] == described["tempdir"]
+    assert described["cwd_mode"] == 0o700
+    wait_until(lambda: not Path(described["cwd"]).exists())
+
+
+def test_a_jobs_process_has_limits_and_no_privileges(described: dict[str, Any]) -> None:
+    assert described["umask"] == 0o077
+    assert described["core"] == 0
+    assert described["files"] == 1024
+    assert described["no_new_privs"]
+    assert described["oom"] == "1000"
+
+
+def test_a_jobs_process_leads_a_session_of_its_own(rig: Rig, described: dict[str, Any]) -> None:
+    assert described["session"] == described["pid"]
+    assert described["parent"] == rig.runner.zygote_pid
+
+
+def test_a_jobs_process_inherits_nothing_that_is_open(described: dict[str, Any]) -> None:
+    assert described["stdin"] == ""
+    assert described["threads"] == 1
+    # Its standard streams, the socket to the worker, and the folder it is listing.
+    assert described["descriptors"] == 5
+
+
+def test_each_job_has_random_numbers_of_its_own(rig: Rig) -> None:
+    assert len({rig.result("describe")["random"] for _ in range(3)}) == 3
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may look into every process")
+def test_neither_worker_nor_zygote_can_be_looked_into_by_other_processes(rig: Rig) -> None:
+    for pid in (os.getpid(), rig.runner.zygote_pid):
+        report = rig.run("look_into", pid=pid)
+        assert error(report)["type"] == "PermissionError"
+
+
+def test_the_zygotes_environment_has_no_way_to_the_database(rig: Rig) -> None:
+    environ = Path(f"/proc/{rig.runner.zygote_pid}/environ").read_bytes()
+    for name in (b"JOBFORGE_DATABASE_URL", b"JOBFORGE_SECRET_API", b"PGPASSWORD"):
+        assert name not in environ
+    assert b"OF_THE_WORKER=canary" in environ
+
+
+def test_files_that_a_job_leaves_are_removed(rig: Rig) -> None:
+    folder = Path(rig.result("leave_files"))
+    wait_until(lambda: not folder.exists())
+
+
+def test_what_a_job_says_reaches_the_host_in_order(rig: Rig) -> None:
+    async def told() -> tuple[Started, Report]:
+        started = rig.start("tell")
+        return started, await started.report()
+
+    started, report = rig.go(told())
+    assert outcome(report) is Outcome.SUCCEEDED
+    assert rig.desk.said(started.job.job_id) == [
+        ("progress", {"done": 1, "total": 10, "message": "begun"}),
+        ("log", {"level": "info", "message": "sent", "to": "ada", "when": "x"}),
+        ("log", {"level": "error", "message": "not sent"}),
+        ("event", {"name": "mail.sent", "data": {"id": 7}}),
+    ]
+    assert (report.stdout_tail, report.stderr_tail) == ("to stdout\n", "to stderr\n")
+
+
+def test_output_cannot_command_a_terminal(rig: Rig) -> None:
+    report = rig.run("show", text="\x1b[2Jred\x07 \xff\n")
+    assert report.stdout_tail == "␛[2Jred␇ �\n"
+
+
+def test_a_secret_is_given_and_hidden_from_the_output(rig: Rig) -> None:
+    assert rig.result("tell_secret", name="api") == "s3cr3t-value"
+
+
+def test_a_secret_that_does_not_exist_is_an_error_of_the_job(rig: Rig) -> None:
+    report = rig.run("tell_secret", name="other")
+    assert error(report)["type"] == "NotFound"
+    assert error(report)["message"] == "there is no secret other"
+
+
+def test_a_job_enqueues_through_its_worker_for_its_own_tenant(rig: Rig) -> None:
+    async def spread() -> tuple[Started, Report]:
+        started = rig.start("spread", numbers=[1, 2])
+        return started, await started.report()
+
+    started, report = rig.go(spread())
+    assert report.verdict is not None
+    assert report.verdict.result == ["created", "created"]
+    assert [(job.definition, job.payload, job.key) for job in rig.desk.enqueued] == [
+        ("add", {"a": 1, "b": 1}, "n1"),
+        ("add", {"a": 2, "b": 2}, "n2"),
+    ]
+    assert set(rig.desk.tenants) == {started.job.tenant_id}
+
+
+def _stopped(rig: Rig, definition: str, why: Stop, **payload: object) -> Report:
+    async def stopped() -> Report:
+        started = await rig.start(definition, **payload).speaks()
+        started.stop(why)
+        started.stop(why)
+        return await started.report()
+
+    return rig.go(stopped())
+
+
+def test_a_handler_that_sees_the_cancel_may_finish(rig: Rig) -> None:
+    report = _stopped(rig, "heed", Stop.CANCEL)
+    assert report.verdict is not None
+    assert (report.verdict.outcome, report.verdict.result) == (Outcome.SUCCEEDED, "cleaned up")
+
+
+def test_a_check_ends_a_canceled_job(rig: Rig) -> None:
+    assert outcome(_stopped(rig, "heed_by_check", Stop.CANCEL)) is Outcome.CANCELED
+
+
+@pytest.mark.parametrize("definition", ["wait_blindly", "wait_blindly_async"])
+@pytest.mark.parametrize(
+    ("why", "expected"), [(Stop.CANCEL, Outcome.CANCELED), (Stop.TIMEOUT, Outcome.TIMED_OUT)]
+)
+def test_a_handler_that_does_not_look_is_interrupted(
+    rig: Rig, definition: str, why: Stop, expected: Outcome
+) -> None:
+    report = _stopped(rig, definition, why)
+    assert outcome(report) is expected
+    assert report.exit_code == 0
+    assert report.stdout_tail == "interrupted\n"
+
+
+def test_a_handler_that_resists_is_killed_after_its_grace(rig: Rig) -> None:
+    report = _stopped(rig, "resist", Stop.TIMEOUT)
+    assert outcome(report) is Outcome.TIMED_OUT
+    assert report.exit_code == -signal.SIGKILL
+
+
+def test_a_job_whose_lease_is_lost_is_killed_and_reports_nothing(rig: Rig) -> None:
+    report = _stopped(rig, "wait_blindly", Stop.LOST)
+    assert report.verdict is None
+    assert report.exit_code == -signal.SIGKILL
+
+
+def test_a_job_is_released_at_shutdown(rig: Rig) -> None:
+    assert outcome(_stopped(rig, "wait_blindly", Stop.SHUTDOWN)) is Outcome.RELEASED
+
+
+def test_a_lost_lease_overtakes_a_cancel(rig: Rig) -> None:
+    async def stopped() -> Report:
+        started = await rig.start("heed_by_check").speaks()
+        started.stop(Stop.LOST)
+        started.stop(Stop.CANCEL)
+        return await started.report()
+
+    assert rig.go(stopped()).verdict is None
+
+
+def test_a_sigterm_of_somebody_else_does_not_stop_a_job(rig: Rig, tmp_path: Path) -> None:
+    fifo = tmp_path / "gate"
+    os.mkfifo(fifo)
+
+    async def signaled() -> Report:
+        started = await rig.start("wait", fifo=str(fifo)).speaks()
+        for pid in living_of(started.mark):
+            os.kill(pid, signal.SIGTERM)
+        with _opened(fifo) as gate:
+            os.write(gate.fileno(), b".")
+            return await started.report()
+
+    report = rig.go(signaled())
+    assert report.verdict is not None
+    assert report.verdict.result == "unhurt"
+
+
+def test_programs_that_a_job_runs_heed_signals(rig: Rig) -> None:
+    assert rig.result("interrupt_program") == -signal.SIGINT
+
+
+def test_a_killed_child_is_noticed_at_once(rig: Rig) -> None:
+    async def killed() -> Report:
+        started = await rig.start("wait_blindly").speaks()
+        for pid in living_of(started.mark):
+            os.kill(pid, signal.SIGKILL)
+        return await started.report()
+
+    report = rig.go(killed())
+    assert outcome(report) is Outcome.CRASHED
+    assert error(report)["message"] == "killed by SIGKILL"
+
+
+def test_stopping_a_job_ends_its_whole_tree(rig: Rig) -> None:
+    async def stopped() -> tuple[Started, int, Report]:
+        started = await rig.start("multiply", processes=20).speaks()
+        count = len(living_of(started.mark))
+        started.stop(Stop.LOST)
+        return started, count, await started.report()
+
+    started, count, _ = rig.go(stopped())
+    assert count == 21
+    wait_until(lambda: not living_of(started.mark))
+
+
+def test_jobs_run_beside_each_other(rig: Rig, tmp_path: Path) -> None:
+    fifo = tmp_path / "gate"
+    os.mkfifo(fifo)
+
+    async def together() -> list[Report]:
+        started = [await rig.start("wait", fifo=str(fifo)).speaks() for _ in range(5)]
+        with _opened(fifo) as gate:
+            os.write(gate.fileno(), b"." * 5)
+            return [await each.report() for each in started]
+
+    assert [outcome(report) for report in rig.go(together())] == [Outcome.SUCCEEDED] * 5
+
+
+def test_many_jobs_at_once_all_end(rig: Rig) -> None:
+    async def many() -> list[Report]:
+        started = [rig.start("add", a=number, b=0) for number in range(60)]
+        return [await each.report() for each in started]
+
+    results = [report.verdict and report.verdict.result for report in rig.go(many())]
+    assert results == list(range(60))
+
+
+def test_an_app_that_cannot_be_imported_is_refused_with_the_reason(tmp_path: Path) -> None:
+    app = tmp_path / "broken.py"
+    app.write_text("import there_is_no_such_module\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="there_is_no_such_module"):
+        asyncio.run(_open(str(app)))
+
+
+def test_an_app_that_ends_the_process_is_refused(tmp_path: Path) -> None:
+    app = tmp_path / "ending.py"
+    app.write_text("import os\nos._exit(0)\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match="died while it imported the app"):
+        asyncio.run(_open(str(app)))
+
+
+def test_an_app_that_starts_threads_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = tmp_path / "threaded.py"
+    app.write_text(
+        "import threading\nfrom jobforge import JobForge\njf = JobForge()\n"
+        "threading.Thread(target=threading.Event().wait, name='busy', daemon=True).start()\n",
+        encoding="utf-8",
+    )
+
+    async def open_and_close() -> None:
+        runner = Isolated(str(app), Desk(), environment=os.environ)
+        await runner.open()
+        await runner.close()
+
+    asyncio.run(open_and_close())
+    assert "zygote.has_threads" in caplog.text
+    assert "busy" in caplog.text
+
+
+def test_a_system_without_such_processes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(isolated, "sys", type("sys", (), {"platform": "win32"}))
+    with pytest.raises(ConfigError, match="win32"):
+        asyncio.run(_open(APP))
+
+
+async def _open(target: str) -> None:
+    await Isolated(target, Desk(), environment=os.environ).open()
+
+
+def test_closing_ends_what_still_runs() -> None:
+    rig = Rig()
+
+    async def started() -> Started:
+        return await rig.start("wait_blindly").speaks()
+
+    job = rig.go(started())
+    zygote = rig.runner.zygote_pid
+    assert zygote is not None
+    rig.go(rig.runner.close())
+    assert outcome(rig.go(job.report())) is Outcome.RELEASED
+    wait_until(lambda: not living_of(job.mark))
+    assert not is_alive(zygote)
+    rig.loop.close()
+
+
+def test_jobs_of_a_zygote_that_dies_have_crashed_and_the_next_ones_run(rig: Rig) -> None:
+    async def killed() -> tuple[Started, Report]:
+        started = await rig.start("multiply", processes=3).speaks()
+        assert rig.runner.zygote_pid is not None
+        os.kill(rig.runner.zygote_pid, signal.SIGKILL)
+        return started, await started.report()
+
+    started, report = rig.go(killed())
+    assert outcome(report) is Outcome.CRASHED
+    assert error(report)["message"] == "the process that jobs are forked from has died"
+    wait_until(lambda: not living_of(started.mark))
+    assert rig.result("add", a=1, b=1) == 2
+
+
+def test_a_job_that_waits_for_the_next_zygote_can_be_stopped(rig: Rig) -> None:
+    async def stopped() -> tuple[Report, Report]:
+        first = await rig.start("wait_blindly").speaks()
+        assert rig.runner.zygote_pid is not None
+        os.kill(rig.runner.zygote_pid, signal.SIGKILL)
+        await first.report()
+        second = rig.start("wait_blindly")
+        second.stop(Stop.CANCEL)
+        return await first.report(), await second.report()
+
+    first, second = rig.go(stopped())
+    assert outcome(first) is Outcome.CRASHED
+    assert outcome(second) is Outcome.CANCELED
+    assert second.pid is None
+
+
+def test_nothing_survives_a_worker_that_is_killed() -> None:
+    with _script("isolated_worker.py", APP) as it:
+        assert it.stdout is not None
+        zygote, mark = it.stdout.readline().split()
+        assert is_alive(int(zygote))
+        living = living_of(mark)
+        assert len(living) == 4
+        folder = Path(f"/proc/{living.pop()}/cwd").readlink().parent
+        it.kill()
+    wait_until(lambda: not is_alive(int(zygote)) and not living_of(mark))
+    assert not folder.exists()
+
+
+def test_a_worker_that_is_killed_while_the_app_is_imported_leaves_nothing(tmp_path: Path) -> None:
+    fifo = tmp_path / "importing"
+    os.mkfifo(fifo)
+    app = tmp_path / "slow.py"
+    app.write_text(
+        "import os, signal\n"
+        f"with open({str(fifo)!r}, 'w') as file: file.write(str(os.getpid()))\n"
+        "signal.pause()\n",
+        encoding="utf-8",
+    )
+    with _script("isolated_worker.py", str(app)) as it:
+        zygote = int(fifo.read_text(encoding="ascii"))
+        assert is_alive(zygote)
+        it.kill()
+    wait_until(lambda: not is_alive(zygote))
+
+
+def _opened(fifo: Path) -> BinaryIO:
+    """For writing; as a reader too, so that nobody has to be waited for."""
+    return os.fdopen(os.open(fifo, os.O_RDWR), "r+b", buffering=0)
+
+
+def _script(name: str, *arguments: str) -> "subprocess.Popen[str]":
+    script = Path(__file__).with_name(name)
+    return subprocess.Popen(
+        [sys.executable, str(script), *arguments],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(script.parents[1])},
+    )

@@ -1,0 +1,104 @@
+"""Processes under the real worker and a real database: what is recorded of them."""
+
+import os
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from cluster import Connection, Database
+from integration.isolation import APP, COMMANDS, living_of
+from integration.workshop import Workshop, eventually
+
+from jobforge import calls, db
+from jobforge.isolation.isolated import Isolated
+from jobforge.job import Attempt, JobHistory, Outcome, State
+from jobforge.loading import load
+from jobforge.runner import Host
+from jobforge.worker import Worker
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def shop(database: Database, conn: Connection) -> Workshop:
+    made = Workshop(database, conn)
+    made.app = load(APP)
+    made.register()
+    return made
+
+
+@asynccontextmanager
+async def _working(shop: Workshop) -> AsyncIterator[Worker]:
+    def isolated(host: Host) -> Isolated:
+        return Isolated(APP, host, environment=os.environ, allowed_commands=COMMANDS)
+
+    async with shop.working(runners={"process": isolated}) as worker:
+        yield worker
+
+
+async def _last(shop: Workshop, definition: str, **payload: Any) -> tuple[JobHistory, Attempt]:
+    """A job that has one attempt only, after its end."""
+    job_id = shop.enqueue(definition, payload, max_attempts=1)
+    ends = {State.SUCCEEDED, State.DEAD, State.CANCELED}
+    await eventually(lambda: shop.state(job_id) in ends)
+    history = shop.history(job_id)
+    return history, history.attempts[-1]
+
+
+async def test_what_became_of_each_process_is_recorded(shop: Workshop) -> None:
+    async with _working(shop):
+        history, attempt = await _last(shop, "tell")
+        assert history.job.state is State.SUCCEEDED
+        assert (attempt.stdout_tail, attempt.stderr_tail) == ("to stdout\n", "to stderr\n")
+        assert attempt.exit_code == 0
+        assert attempt.pid
+        assert attempt.peak_memory_bytes
+        assert [event.kind for event in history.events].count("progress") == 1
+
+        history, attempt = await _last(shop, "segfault")
+        assert history.job.state is State.DEAD
+        assert (attempt.outcome, attempt.exit_code) == (Outcome.CRASHED, -signal.SIGSEGV)
+
+        _, attempt = await _last(shop, "take_memory", size=512)
+        assert attempt.outcome is Outcome.CRASHED
+        assert attempt.error is not None
+        assert attempt.error["reason"] == "memory"
+
+        history, attempt = await _last(shop, "leave")
+        assert (attempt.outcome, attempt.exit_code) == (Outcome.FAILED, 7)
+
+        history, _ = await _last(shop, "say", first="a", second=1)
+        assert history.job.result == {"exit_code": 0}
+
+
+async def test_a_cancel_reaches_a_process(shop: Workshop) -> None:
+    async with _working(shop):
+        job_id = shop.enqueue("heed_by_check")
+        await eventually(lambda: _has_said(shop.history(job_id)))
+        db.run(shop.conn, calls.cancel_job(job_id, tenant_id=shop.history(job_id).job.tenant_id))
+        await shop.ended(job_id, State.CANCELED)
+        assert shop.outcomes(job_id) == [Outcome.CANCELED]
+
+
+async def test_a_timeout_reaches_a_process(shop: Workshop) -> None:
+    async with _working(shop):
+        job_id = shop.enqueue("resist", max_attempts=1, timeout_s=1)
+        await shop.ended(job_id, State.DEAD)
+        assert shop.outcomes(job_id) == [Outcome.TIMED_OUT]
+
+
+async def test_a_killed_worker_hands_back_its_processes(shop: Workshop) -> None:
+    async with _working(shop):
+        job_id = shop.enqueue("wait_blindly")
+        await eventually(lambda: _has_said(shop.history(job_id)))
+        mark = f"{job_id}.{shop.history(job_id).job.lease}"
+        assert living_of(mark)
+    assert shop.state(job_id) is State.QUEUED
+    assert shop.outcomes(job_id) == [Outcome.RELEASED]
+    await eventually(lambda: not living_of(mark))
+
+
+def _has_said(history: JobHistory) -> bool:
+    return any(event.kind == "progress" for event in history.events)

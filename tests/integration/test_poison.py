@@ -1,0 +1,206 @@
+"""Jobs that misbehave: each ends as the right outcome, and a job beside it does not notice."""
+
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import wait_until
+from integration.isolation import Rig, error, is_alive, living_of, outcome
+
+from jobforge.isolation import tree
+from jobforge.isolation.tails import TAIL_BYTES
+from jobforge.job import Outcome
+from jobforge.runner import Report, Stop
+
+MIB = 1024**2
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    made = Rig()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def beside(rig: Rig, tmp_path: Path) -> "Beside":
+    return Beside(rig, tmp_path / "gate")
+
+
+class Beside:
+    """Runs a job while another one runs, which must succeed."""
+
+    def __init__(self, rig: Rig, fifo: Path) -> None:
+        self._rig = rig
+        self._fifo = fifo
+        os.mkfifo(fifo)
+
+    def run(self, definition: str, *, stop: Stop | None = None, **payload: Any) -> Report:
+        return self._rig.go(self._run(definition, stop, payload))
+
+    async def _run(self, definition: str, stop: Stop | None, payload: dict[str, Any]) -> Report:
+        neighbour = await self._rig.start("wait", fifo=str(self._fifo)).speaks()
+        poison = self._rig.start(definition, **payload)
+        if stop is not None:
+            await poison.speaks()
+            poison.stop(stop)
+        report = await poison.report()
+        assert not neighbour.has_ended
+        gate = os.open(self._fifo, os.O_RDWR)
+        os.write(gate, b".")
+        unhurt = await neighbour.report()
+        os.close(gate)
+        assert outcome(unhurt) is Outcome.SUCCEEDED
+        wait_until(lambda: not living_of(poison.mark))
+        return report
+
+
+@pytest.mark.parametrize(
+    ("definition", "exit_code", "message"),
+    [
+        ("segfault", -signal.SIGSEGV, "killed by SIGSEGV"),
+        ("kill_itself", -signal.SIGKILL, "killed by SIGKILL"),
+        ("exit_at_once", 3, "ended with exit code 3 and no outcome"),
+        ("close_everything", 70, "ended with exit code 70 and no outcome"),
+    ],
+)
+def test_a_process_that_ends_without_a_word_has_crashed(
+    beside: Beside, definition: str, exit_code: int, message: str
+) -> None:
+    report = beside.run(definition)
+    assert outcome(report) is Outcome.CRASHED
+    assert report.exit_code == exit_code
+    assert error(report)["message"] == message
+
+
+def test_a_handler_that_exits_politely_has_failed(beside: Beside) -> None:
+    report = beside.run("exit_politely")
+    assert outcome(report) is Outcome.FAILED
+    assert error(report)["type"] == "SystemExit"
+
+
+@pytest.mark.parametrize(
+    ("definition", "payload"),
+    [
+        ("take_memory", {"size": 512}),
+        ("take_shared_memory", {"size": 512}),
+        ("take_memory_in_children", {"size": 128, "children": 4}),
+        ("take_payload", {"text": "x" * (24 * MIB)}),
+    ],
+    ids=["its own", "shared", "in all its processes", "for its payload"],
+)
+def test_a_job_over_its_memory_limit_has_crashed_for_that(
+    beside: Beside, definition: str, payload: dict[str, Any]
+) -> None:
+    report = beside.run(definition, **payload)
+    assert outcome(report) is Outcome.CRASHED
+    assert error(report)["reason"] == "memory"
+
+
+def test_a_payload_beyond_all_measure_has_crashed(beside: Beside) -> None:
+    report = beside.run("take_payload", text="x" * (40 * MIB))
+    assert outcome(report) is Outcome.CRASHED
+    assert "could not be started" in error(report)["message"]
+
+
+def test_a_job_within_its_memory_limit_succeeds(rig: Rig) -> None:
+    assert rig.result("take_memory", size=200) == 200 * MIB
+
+
+@pytest.mark.parametrize("definition", ["spin", "spin_on"])
+def test_a_job_over_its_cpu_limit_has_crashed_for_that(beside: Beside, definition: str) -> None:
+    report = beside.run(definition)
+    assert outcome(report) is Outcome.CRASHED
+    assert error(report)["reason"] == "cpu"
+
+
+def test_a_file_over_its_limit_is_an_error_of_the_handler(beside: Beside) -> None:
+    report = beside.run("write_much")
+    assert outcome(report) is Outcome.FAILED
+    assert error(report)["type"] == "OSError"
+
+
+def test_a_handler_without_output_can_still_answer(beside: Beside) -> None:
+    report = beside.run("close_output")
+    assert outcome(report) is Outcome.SUCCEEDED
+
+
+def test_a_handler_that_writes_where_it_should_not_has_crashed(beside: Beside) -> None:
+    report = beside.run("speak_out_of_turn")
+    assert outcome(report) is Outcome.CRASHED
+    assert error(report)["message"] == "wrote to the socket that is for its worker"
+
+
+def test_a_flood_of_output_leaves_its_end_and_no_more(beside: Beside) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    report = beside.run("flood", size=200)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert outcome(report) is Outcome.SUCCEEDED
+    assert report.stdout_tail is not None
+    assert report.stdout_tail.endswith("the end")
+    assert len(report.stdout_tail) <= TAIL_BYTES
+    assert (after - before) * 1024 < 100 * MIB
+
+
+@pytest.mark.parametrize("hide", [False, True], ids=["marked", "without its environment"])
+def test_a_daemon_does_not_outlive_its_job_nor_hold_it_up(beside: Beside, hide: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    report = beside.run("leave_daemon", hide=hide)
+    assert report.verdict is not None
+    assert report.verdict.outcome is Outcome.SUCCEEDED
+    daemon = report.verdict.result
+    wait_until(lambda: not is_alive(daemon))
+
+
+def test_a_program_left_running_does_not_outlive_its_job(beside: Beside) -> None:
+    report = beside.run("leave_program")
+    assert report.verdict is not None
+    program = report.verdict.result
+    wait_until(lambda: not is_alive(program))
+
+
+def test_a_handler_that_ignores_all_signals_is_killed(beside: Beside) -> None:
+    report = beside.run("resist", stop=Stop.CANCEL)
+    assert outcome(report) is Outcome.CANCELED
+    assert report.exit_code == -signal.SIGKILL
+
+
+def test_a_crowd_of_processes_ends_with_its_job(beside: Beside) -> None:
+    assert outcome(beside.run("multiply", processes=60, stop=Stop.TIMEOUT)) is Outcome.TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("definition", "payload", "words"),
+    [
+        ("return_much", {"size": 64}, "64 MiB are more than can be passed"),
+        ("return_no_json", {}, "cannot be written as JSON"),
+        ("return_nan", {}, "the number nan"),
+    ],
+)
+def test_a_result_that_cannot_be_kept_is_final(
+    beside: Beside, definition: str, payload: dict[str, Any], words: str
+) -> None:
+    report = beside.run(definition, **payload)
+    assert report.verdict is not None
+    assert report.verdict.outcome is Outcome.FAILED
+    assert report.verdict.final
+    assert error(report)["type"] == "InvalidResult"
+    assert words in error(report)["message"]
+
+
+def test_a_job_that_kills_the_zygote_takes_the_others_along_but_not_the_worker(rig: Rig) -> None:
+    before = rig.runner.zygote_pid
+    report = rig.run("kill_parent")
+    assert outcome(report) is Outcome.CRASHED
+    assert rig.result("add", a=1, b=1) == 2
+    assert rig.runner.zygote_pid != before
+
+
+def test_nothing_is_left_in_the_zygote_after_all_that(rig: Rig) -> None:
+    zygote = rig.runner.zygote_pid
+    assert zygote is not None
+    rig.result("add", a=1, b=1)
+    wait_until(lambda: tree.descendants([zygote], tree.table()) == {zygote})

@@ -1,0 +1,111 @@
+"""The pytest plugin, in runs of pytest of its own: in a process each, as its users have it."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cluster import wait_until
+
+from jobforge.embedded import Server
+
+pytest_plugins = ["pytester"]
+
+DOCS = Path(__file__).parent.parent.parent / "docs" / "testing.md"
+
+APP = """
+from jobforge import JobForge
+
+jf = JobForge()
+
+@jf.job
+def job() -> None: ...
+"""
+
+# Leaves the place of its server in a file of its own.
+TESTS = """
+import pytest
+from pathlib import Path
+from app import job
+from psycopg.conninfo import conninfo_to_dict
+
+@pytest.mark.parametrize("number", range(4))
+def test_it(jf_test, number):
+    jf_test.refute_enqueued(job)
+    job.using(tenant="acme").enqueue()
+    jf_test.assert_enqueued(job, tenant="acme", count=1)
+    assert jf_test.drain().succeeded == 1
+    host = conninfo_to_dict(jf_test.url)["host"]
+    Path(f"server.{number}").write_text(host)
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    pytester.makeini("[pytest]\njobforge_app = app.py:jf\njobforge_tenants = acme globex")
+    pytester.makepyfile(app=APP)
+    pytester.syspathinsert()
+    return pytester
+
+
+@pytest.fixture
+def existing_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests of the plugin's run have their databases on the server of this one."""
+    monkeypatch.setenv("JOBFORGE_TEST_DATABASE_URL", server.url())
+
+
+def _servers(project: pytest.Pytester) -> set[str]:
+    return {path.read_text() for path in project.path.glob("server.*")}
+
+
+@pytest.mark.usefixtures("existing_server")
+def test_the_quick_start_of_the_docs_runs(pytester: pytest.Pytester) -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\w+\n# (\S+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in blocks] == ["pyproject.toml", "app.py", "test_app.py"]
+    for name, block in blocks:
+        (pytester.path / name).write_text(block, encoding="utf-8")
+    pytester.syspathinsert()
+    pytester.runpytest_subprocess().assert_outcomes(passed=3)
+
+
+@pytest.mark.usefixtures("existing_server")
+def test_every_test_starts_clean_on_the_server_that_is_named(
+    project: pytest.Pytester, server: Server
+) -> None:
+    project.makepyfile(TESTS)
+    project.runpytest_subprocess().assert_outcomes(passed=4)
+    assert _servers(project) == {str(server.socket_dir)}
+
+
+def test_the_processes_of_a_run_share_a_server_that_goes_with_them(
+    project: pytest.Pytester,
+) -> None:
+    project.makepyfile(TESTS)
+    result = project.runpytest_subprocess("-n2")
+    result.assert_outcomes(passed=4)
+    (place,) = _servers(project)
+    wait_until(lambda: not Path(place).parent.exists())
+
+
+def test_the_server_of_a_killed_run_goes_too(project: pytest.Pytester) -> None:
+    project.makepyfile(f"{TESTS}    Path('ready').touch()\n    import signal; signal.pause()\n")
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    with subprocess.Popen(command, cwd=project.path, stdout=subprocess.DEVNULL) as run:
+        wait_until((project.path / "ready").exists)
+        (place,) = _servers(project)
+        assert Path(place).exists()
+        os.kill(run.pid, signal.SIGKILL)
+    wait_until(lambda: not Path(place).parent.exists())
+
+
+@pytest.mark.usefixtures("existing_server")
+def test_an_app_that_cannot_be_found_is_told_at_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\njobforge_app = missing.py:jf")
+    pytester.makepyfile("def test_it(jf_test): ...")
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*there is no file *missing.py*"])

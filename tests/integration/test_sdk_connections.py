@@ -1,0 +1,434 @@
+"""Enqueuing on connections that are not ours: a job is part of the caller's transaction."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import asyncpg  # type: ignore[import-untyped] # it has no types
+import django  # type: ignore[import-untyped] # it has no types
+import django.conf  # type: ignore[import-untyped]
+import psycopg
+import pytest
+import sqlalchemy
+from cluster import Connection, Database
+from django.db import connections, transaction  # type: ignore[import-untyped]
+from integration.seam import TENANT_A, TENANT_B, count_jobs
+from integration.test_sdk_enqueue import jobs, make_app, register
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
+from sqlalchemy.orm import Session, scoped_session, sessionmaker
+
+from jobforge import JobForge, errors
+from jobforge.job import EnqueueStatus
+
+pytestmark = pytest.mark.anyio
+
+# Opens a connection for a URL, in a transaction that commits unless the block raises.
+Opener = Callable[[str], Any]
+
+
+class Undone(Exception):
+    """Rolls a transaction back."""
+
+
+@contextmanager
+def psycopg_connection(url: str) -> Iterator[Any]:
+    with psycopg.connect(url) as conn:
+        yield conn
+
+
+@contextmanager
+def psycopg_cursor(url: str) -> Iterator[Any]:
+    with psycopg.connect(url) as conn, conn.cursor(row_factory=psycopg.rows.dict_row) as cursor:
+        yield cursor
+
+
+@contextmanager
+def sqlalchemy_connection(url: str) -> Iterator[Any]:
+    with _engine(url) as engine, engine.begin() as conn:
+        yield conn
+
+
+@contextmanager
+def sqlalchemy_session(url: str) -> Iterator[Any]:
+    with _engine(url) as engine, Session(engine) as session, session.begin():
+        yield session
+
+
+@contextmanager
+def sqlalchemy_scoped_session(url: str) -> Iterator[Any]:
+    with _engine(url) as engine:
+        sessions = scoped_session(sessionmaker(engine))
+        with sessions.begin():
+            yield sessions
+        sessions.remove()
+
+
+@contextmanager
+def django_connection(url: str) -> Iterator[Any]:
+    with _django(url) as alias, transaction.atomic(using=alias):
+        yield connections[alias]
+
+
+@contextmanager
+def django_alias(url: str) -> Iterator[Any]:
+    with _django(url) as alias, transaction.atomic(using=alias):
+        yield alias
+
+
+@asynccontextmanager
+async def psycopg_async(url: str) -> AsyncIterator[Any]:
+    async with await psycopg.AsyncConnection.connect(url) as conn:
+        yield conn
+
+
+@asynccontextmanager
+async def psycopg_async_cursor(url: str) -> AsyncIterator[Any]:
+    async with await psycopg.AsyncConnection.connect(url) as conn, conn.cursor() as cursor:
+        yield cursor
+
+
+@asynccontextmanager
+async def asyncpg_connection(url: str) -> AsyncIterator[Any]:
+    conn = await asyncpg.connect(url)
+    # As many applications have it; the payload must not be encoded twice.
+    await conn.set_type_codec("jsonb", encoder=repr, decoder=str, schema="pg_catalog")
+    try:
+        async with conn.transaction():
+            yield conn
+    finally:
+        await conn.close()
+
+
+@asynccontextmanager
+async def asyncpg_pool(url: str) -> AsyncIterator[Any]:
+    async with (
+        asyncpg.create_pool(url, min_size=1, max_size=1) as pool,
+        pool.acquire() as conn,
+        conn.transaction(),
+    ):
+        yield conn
+
+
+@asynccontextmanager
+async def sqlalchemy_async_connection(url: str) -> AsyncIterator[Any]:
+    async with _async_engine(url, "psycopg") as engine, engine.begin() as conn:
+        yield conn
+
+
+@asynccontextmanager
+async def sqlalchemy_async_session(url: str) -> AsyncIterator[Any]:
+    async with (
+        _async_engine(url, "psycopg") as engine,
+        AsyncSession(engine) as session,
+        session.begin(),
+    ):
+        yield session
+
+
+@asynccontextmanager
+async def sqlalchemy_asyncpg_session(url: str) -> AsyncIterator[Any]:
+    async with (
+        _async_engine(url, "asyncpg") as engine,
+        AsyncSession(engine) as session,
+        session.begin(),
+    ):
+        yield session
+
+
+@asynccontextmanager
+async def sqlalchemy_asyncpg_connection(url: str) -> AsyncIterator[Any]:
+    async with _async_engine(url, "asyncpg") as engine, engine.begin() as conn:
+        yield conn
+
+
+SYNC = [
+    psycopg_connection,
+    psycopg_cursor,
+    sqlalchemy_connection,
+    sqlalchemy_session,
+    sqlalchemy_scoped_session,
+    django_connection,
+    django_alias,
+]
+ASYNC = [
+    psycopg_async,
+    psycopg_async_cursor,
+    asyncpg_connection,
+    asyncpg_pool,
+    sqlalchemy_async_connection,
+    sqlalchemy_async_session,
+    sqlalchemy_asyncpg_session,
+    sqlalchemy_asyncpg_connection,
+]
+
+
+@dataclass(frozen=True)
+class Way:
+    """Enqueues within a transaction of one library, sync or async, and ends it."""
+
+    app: JobForge
+    opener: Opener
+    is_async: bool
+
+    async def enqueue(self, url: str, *, then: Exception | None = None, **options: Any) -> Any:
+        add = self.app.definitions["add"]
+        if self.is_async:
+            async with self.opener(url) as conn:
+                handle = await add.using(conn=conn, **options).aenqueue(1, 2)
+                if then is not None:
+                    raise then
+                return handle
+        with self.opener(url) as conn:
+            handle = add.using(conn=conn, **options).enqueue(1, 2)
+            if then is not None:
+                raise then
+            return handle
+
+    async def fail_and_go_on(self, url: str) -> None:
+        good = self.app.definitions["add"].using(tenant=TENANT_A)
+        bad = good.using(priority=40_000)
+        if self.is_async:
+            async with self.opener(url) as conn:
+                with pytest.raises(errors.Invalid):
+                    await bad.using(conn=conn).aenqueue(1, 2)
+                with pytest.raises(errors.Conflict):
+                    await good.using(conn=conn).aenqueue(1, 2)
+                raise Undone
+        with self.opener(url) as conn:
+            with pytest.raises(errors.Invalid):
+                bad.using(conn=conn).enqueue(1, 2)
+            with pytest.raises(errors.Conflict):
+                good.using(conn=conn).enqueue(1, 2)
+            raise Undone
+
+
+@pytest.fixture(params=[*SYNC, *ASYNC], ids=lambda opener: opener.__name__)
+def way(request: pytest.FixtureRequest, app: JobForge) -> Way:
+    return Way(app, request.param, request.param in ASYNC)
+
+
+@pytest.fixture
+def app(database: Database) -> JobForge:
+    """Without connections of its own: nothing listens there."""
+    made = make_app("postgresql://nobody@127.0.0.1:1/none")
+    register(made, database)
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _sync_django_in_async_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    # These tests are async for all libraries; Django refuses to block a loop unless told so.
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+
+
+async def test_a_committed_transaction_leaves_the_job(
+    way: Way, database: Database, conn: Connection
+) -> None:
+    handle = await way.enqueue(database.url_as("service_login"), tenant=TENANT_A)
+    (job,) = jobs(conn)
+    assert (job["id"], job["tenant_id"], job["payload"]) == (
+        handle.id,
+        TENANT_A,
+        {"left": 1, "right": 2},
+    )
+    assert handle.status is EnqueueStatus.CREATED
+
+
+async def test_a_rolled_back_transaction_leaves_no_job(
+    way: Way, database: Database, conn: Connection
+) -> None:
+    with pytest.raises(Undone):
+        await way.enqueue(database.url_as("service_login"), then=Undone(), tenant=TENANT_A)
+    assert count_jobs(conn) == 0
+
+
+async def test_a_refusal_is_one_of_our_errors(
+    way: Way, database: Database, conn: Connection
+) -> None:
+    with pytest.raises(errors.Invalid) as refusal:
+        await way.enqueue(database.url_as("service_login"), tenant=TENANT_A, priority=40_000)
+    assert refusal.value.field == "priority"
+    assert count_jobs(conn) == 0
+
+
+async def test_a_login_that_may_not_name_a_tenant_is_told_what_to_grant(
+    way: Way, database: Database
+) -> None:
+    with pytest.raises(errors.TenantRequired, match="grant jobforge_service"):
+        await way.enqueue(database.url_as("client_login"), tenant=TENANT_A)
+
+
+async def test_a_login_without_any_right_is_told_what_to_grant(
+    way: Way, database: Database, conn: Connection
+) -> None:
+    role = f"stranger_{uuid4().hex[:8]}"
+    conn.execute(f"create role {role} login")
+    try:
+        with pytest.raises(errors.Denied, match="grant jobforge_client"):
+            await way.enqueue(database.url_as(role), tenant=TENANT_A)
+    finally:
+        conn.execute(f"drop role {role}")
+
+
+async def test_a_slug_is_looked_up_on_the_connection_itself(
+    way: Way, database: Database, conn: Connection
+) -> None:
+    conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_B, '{"slug": "acme"}'])
+    handle = await way.enqueue(database.url_as("service_login"), tenant="acme")
+    assert handle.tenant_id == TENANT_B
+
+
+def test_the_settings_of_the_connection_stay_as_they_are(app: JobForge, database: Database) -> None:
+    """A tenant that was set for one job would go on to hold for the caller's own statements."""
+    with psycopg.connect(database.url_as("service_login")) as own:
+        app.definitions["add"].using(conn=own, tenant=TENANT_A).enqueue(1, 2)
+        row = own.execute("select nullif(current_setting('app.tenant_id', true), '')").fetchone()
+    assert row == (None,)
+
+
+def test_a_client_that_has_set_its_tenant_may_enqueue_for_it_alone(
+    app: JobForge, database: Database, conn: Connection
+) -> None:
+    add = app.definitions["add"]
+    with psycopg.connect(database.url_as("client_login")) as own:
+        own.execute("select set_config('app.tenant_id', %s, true)", [str(TENANT_A)])
+        add.using(conn=own, tenant=TENANT_A).enqueue(1, 2)
+        own.commit()
+        own.execute("select set_config('app.tenant_id', %s, true)", [str(TENANT_A)])
+        with pytest.raises(errors.Denied):
+            add.using(conn=own, tenant=TENANT_B).enqueue(1, 2)
+    assert count_jobs(conn) == 1
+
+
+async def test_a_failed_transaction_takes_no_job(way: Way, database: Database) -> None:
+    with pytest.raises(Undone):
+        await way.fail_and_go_on(database.url_as("service_login"))
+
+
+async def test_a_connection_of_the_wrong_kind_is_refused(way: Way, database: Database) -> None:
+    url = database.url_as("service_login")
+    add = way.app.definitions["add"]
+    if way.is_async:
+        async with way.opener(url) as conn:
+            with pytest.raises(errors.Invalid, match="use aenqueue"):
+                add.using(conn=conn, tenant=TENANT_A).enqueue(1, 2)
+    else:
+        with way.opener(url) as conn, pytest.raises(errors.Invalid, match="use enqueue"):
+            await add.using(conn=conn, tenant=TENANT_A).aenqueue(1, 2)
+
+
+def test_something_that_is_no_connection_is_refused(app: JobForge) -> None:
+    with pytest.raises(errors.Invalid) as refusal:
+        app.definitions["add"].using(conn=object(), tenant=TENANT_A).enqueue(1, 2)
+    assert refusal.value.field == "conn"
+
+
+def test_many_jobs_go_on_a_given_connection_too(
+    app: JobForge, database: Database, conn: Connection
+) -> None:
+    add = app.definitions["add"]
+    with psycopg.connect(database.url_as("service_login")) as own:
+        many = [add.args(n, n) for n in range(5_001)]
+        assert len(add.using(conn=own, tenant=TENANT_A).enqueue_many(many)) == 5_001
+        assert count_jobs(conn) == 0
+    assert count_jobs(conn) == 5_001
+
+
+def test_an_app_on_a_django_database_joins_its_transactions(
+    database: Database, conn: Connection
+) -> None:
+    with _django(database.url_as("service_login")) as alias:
+        app = make_app("postgresql://nobody@127.0.0.1:1/none", django=alias, tenant=TENANT_A)
+        register(app, database)
+        add = app.definitions["add"]
+        with suppress(Undone), transaction.atomic(using=alias):
+            add.enqueue(1, 2)
+            raise Undone
+        assert count_jobs(conn) == 0
+        with transaction.atomic(using=alias):
+            add.enqueue(1, 2)
+            assert count_jobs(conn) == 0
+        assert count_jobs(conn) == 1
+        outside = add.enqueue(3, 4)
+        assert outside.job().payload == {"left": 3, "right": 4}
+        with pytest.raises(errors.Conflict, match="atomic"), app.transaction():
+            pass
+
+
+async def test_async_code_of_django_enqueues_in_its_thread(
+    database: Database, conn: Connection
+) -> None:
+    with _django(database.url_as("service_login")) as alias:
+        app = make_app("postgresql://nobody@127.0.0.1:1/none", django=alias, tenant=TENANT_A)
+        register(app, database)
+        handle = await app.definitions["add"].aenqueue(1, 2)
+        assert (await handle.ajob()).payload == {"left": 1, "right": 2}
+        await _in_thread_of_django(lambda: connections[alias].close())  # noqa: PLW0108 - of there
+    assert [job["id"] for job in jobs(conn)] == [handle.id]
+
+
+async def _in_thread_of_django(function: Callable[[], object]) -> None:
+    from asgiref.sync import sync_to_async  # noqa: PLC0415 - for one test only
+
+    run: Callable[[], Awaitable[object]] = sync_to_async(function)
+    await run()
+
+
+@contextmanager
+def _engine(url: str) -> Iterator[sqlalchemy.Engine]:
+    engine = sqlalchemy.create_engine(_url_of(url, "psycopg"))
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+@asynccontextmanager
+async def _async_engine(url: str, driver: str) -> AsyncIterator[Any]:
+    engine = create_async_engine(_url_of(url, driver))
+    try:
+        yield engine
+    finally:
+        await engine.dispose()
+
+
+def _url_of(url: str, driver: str) -> sqlalchemy.URL:
+    parts = psycopg.conninfo.conninfo_to_dict(url)
+    query = {"host": str(parts["host"]), "port": str(parts["port"])}
+    return sqlalchemy.URL.create(
+        f"postgresql+{driver}",
+        username=str(parts["user"]),
+        database=str(parts["dbname"]),
+        query=query,
+    )
+
+
+@contextmanager
+def _django(url: str) -> Iterator[str]:
+    """A Django database of its own for each test, under an alias that no other test has."""
+    if not django.conf.settings.configured:
+        default = {"ENGINE": "django.db.backends.postgresql", "NAME": "none"}
+        django.conf.settings.configure(
+            DATABASES={"default": default}, USE_TZ=True, LOGGING_CONFIG=None
+        )
+        django.setup()
+    parts = psycopg.conninfo.conninfo_to_dict(url)
+    alias = f"db_{uuid4().hex}"
+    connections.settings[alias] = connections.configure_settings(
+        {
+            "default": {},
+            alias: {
+                "ENGINE": "django.db.backends.postgresql",
+                "NAME": parts["dbname"],
+                "USER": parts["user"],
+                "HOST": parts["host"],
+                "PORT": parts["port"],
+            },
+        }
+    )[alias]
+    try:
+        yield alias
+    finally:
+        connections[alias].close()

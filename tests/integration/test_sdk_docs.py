@@ -1,0 +1,61 @@
+"""The examples of the guide to the Python API run, and its tables name what there is."""
+
+import inspect
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from cluster import Connection, Database
+from integration.seam import TENANT_A
+
+from jobforge import Context, Handle
+from jobforge.enqueuer import Enqueuer
+from jobforge.settings import read_settings
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = ROOT / "docs" / "python.md"
+
+
+def test_the_examples_of_the_guide_run_from_top_to_bottom(
+    database: Database, conn: Connection
+) -> None:
+    conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
+    conn.execute("create table users (email text)")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(Path(__file__).parent / "examples.py"), str(PAGE)],
+        env={**os.environ, "JOBFORGE_DATABASE_URL": database.url},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert "created" in run.stdout
+    assert conn.execute("select email from users").fetchall() == [{"email": "ada@example.com"}]
+
+
+def test_the_guide_explains_every_option_and_every_setting() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (`.*?`) \|", text, re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`(\w+)", row)}
+    wanted = {
+        *list(inspect.signature(Enqueuer.using).parameters)[1:],
+        *inspect.signature(read_settings).parameters,
+    }
+    assert sorted(wanted - named) == []
+
+
+def test_the_guide_names_all_of_handle_and_context() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    for kind in (Handle, Context):
+        for name in vars(kind):
+            if not name.startswith("_") and name not in _NOT_FOR_HANDLERS:
+                assert name in text, f"{kind.__name__}.{name}"
+
+
+# The rest of the context is for runners.
+_NOT_FOR_HANDLERS = {
+    *("about", "ask_to_stop", "has_noticed", "is_asked", "was_completed", "traceparent"),
+}

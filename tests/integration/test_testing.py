@@ -1,0 +1,403 @@
+"""The test kit in use: what it tells, what it runs, what it moves."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from pydantic import BaseModel
+
+from jobforge import Cancel, Context, Dead, JobForge, Retry, Snooze
+from jobforge.embedded import Server
+from jobforge.errors import ConfigError, Denied, Invalid, InvalidPayload, NotFound
+from jobforge.job import Outcome, State
+from jobforge.settings import Rate
+from jobforge.testing import Kit, drain
+from jobforge.testing.cluster import Postgres
+from jobforge.testing.kit import opened
+
+jf = JobForge(database_url="postgresql://nobody@127.0.0.1:1/nowhere")
+seen: list[tuple[str, int]] = []
+
+
+class Order(BaseModel):
+    number: int
+    rush: bool = False
+
+
+@jf.job(queue="mail")
+def send(to: str, subject: str = "hello") -> str:
+    seen.append((to, threading.get_ident()))
+    return f"{subject} {to}"
+
+
+@jf.job(queue="mail")
+def ship(order: Order) -> int:
+    return order.number
+
+
+@jf.job(isolation="inline")
+async def fan_out(ctx: Context, to: list[str]) -> None:
+    await asyncio.sleep(0)
+    for each in to:
+        await send.aenqueue(each)
+    await ctx.progress(len(to), len(to))
+
+
+@jf.job
+def enqueue_one(to: str) -> None:
+    send.enqueue(to)
+
+
+@jf.job(retry=Retry(max_attempts=3, base=60))
+def flaky(error: str | None = None) -> None:
+    if error:
+        raise OSError(error)
+
+
+@jf.job
+def decide(how: str) -> None:
+    signals = {"cancel": Cancel("no need"), "dead": Dead("no use"), "snooze": Snooze(3600)}
+    raise signals[how]
+
+
+@jf.job
+def confide(ctx: Context) -> str:
+    ctx.log.info("here", depth=1)
+    ctx.emit("found", {"what": "gold"})
+    return ctx.secret("place")
+
+
+@pytest.fixture(scope="session")
+def jobforge_postgres(server: Server) -> Postgres:
+    """The server of this run instead of one more."""
+    return Postgres(server.url(), is_durable=False)
+
+
+@pytest.fixture
+def acme(jf_test: Kit) -> UUID:
+    """The tenant of most tests, with the app in use."""
+    seen.clear()
+    jf_test.use(jf)
+    return jf_test.tenant("acme")
+
+
+@pytest.fixture
+def ambient(acme: UUID) -> Iterator[None]:
+    with jf.tenant(acme):
+        yield
+
+
+def test_a_job_is_found_by_each_of_its_traits(jf_test: Kit, acme: UUID) -> None:
+    send.using(tenant="acme", key="k").enqueue("ada", subject="hi")
+    jf_test.assert_enqueued(send)
+    jf_test.assert_enqueued("send")
+    jf_test.assert_enqueued(send, tenant="acme")
+    jf_test.assert_enqueued(send, tenant=acme)
+    jf_test.assert_enqueued(send, queue="mail")
+    jf_test.assert_enqueued(send, key="k")
+    jf_test.assert_enqueued(send, to="ada")
+    (job,) = jf_test.assert_enqueued(send, count=1, payload={"subject": "hi"})
+    assert job.state is State.QUEUED
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_job_that_differs_in_one_trait_is_not_found(jf_test: Kit) -> None:
+    send.using(key="k").enqueue("ada")
+    jf_test.refute_enqueued(ship)
+    jf_test.refute_enqueued(send, tenant="globex")
+    jf_test.refute_enqueued(send, queue="default")
+    jf_test.refute_enqueued(send, key="other")
+    jf_test.refute_enqueued(send, to="bob")
+    jf_test.refute_enqueued(send, subject="hello")  # it was not given, so it is not in the payload
+    with pytest.raises(AssertionError, match="expected no job of send"):
+        jf_test.refute_enqueued(send, to="ada")
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_model_is_found_by_its_members(jf_test: Kit) -> None:
+    ship.enqueue(Order(number=3, rush=True))
+    jf_test.assert_enqueued(ship, number=3)
+    jf_test.assert_enqueued(ship, order=Order(number=3, rush=True))
+    jf_test.refute_enqueued(ship, number=4)
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_failed_assertion_lists_what_was_enqueued(jf_test: Kit) -> None:
+    with pytest.raises(AssertionError, match="nothing was enqueued"):
+        jf_test.assert_enqueued(send)
+    enqueue_one.enqueue("bob")
+    send.using(key="k").enqueue("ada")
+    with pytest.raises(AssertionError) as failure:
+        jf_test.assert_enqueued(send, tenant="acme", to="bob")
+    assert str(failure.value).splitlines() == [
+        "expected at least one job of send(tenant=acme, to='bob'), found 0",
+        "enqueued were 2:",
+        "  send@1 queued tenant=acme queue=mail key=k {'to': 'ada'}",
+        "  enqueue_one@1 queued tenant=acme queue=default {'to': 'bob'}",
+    ]
+    with pytest.raises(AssertionError, match="expected 2 jobs of send"):
+        jf_test.assert_enqueued(send, count=2)
+
+
+@pytest.mark.usefixtures("ambient")
+def test_jobs_count_as_enqueued_after_they_have_run(jf_test: Kit) -> None:
+    send.enqueue("ada")
+    jf_test.drain()
+    (job,) = jf_test.assert_enqueued(send)
+    assert job.state is State.SUCCEEDED
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_rolled_back_job_was_not_enqueued(jf_test: Kit) -> None:
+    with psycopg.connect(jf_test.url) as conn:
+        send.using(conn=conn).enqueue("ada")
+        conn.rollback()
+    jf_test.refute_enqueued(send)
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_drain_runs_what_jobs_enqueue_in_turn(jf_test: Kit, acme: UUID) -> None:
+    fan_out.enqueue(["ada", "bob"])
+    enqueue_one.using(correlation_id="c-1").enqueue("eve")
+    drained = jf_test.drain()
+    assert drained.succeeded == len(drained.jobs) == 5
+    assert sorted(to for to, _ in seen) == ["ada", "bob", "eve"]
+    jf_test.assert_enqueued(send, tenant=acme, count=3)
+    (job,) = jf_test.assert_enqueued(send, to="eve")
+    assert job.correlation_id == "c-1"
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_sync_handler_runs_in_the_thread_of_the_test(jf_test: Kit) -> None:
+    send.enqueue("ada")
+    jf_test.drain()
+    assert seen == [("ada", threading.get_ident())]
+
+
+@pytest.mark.anyio
+async def test_the_kit_works_in_async_tests(jf_test: Kit, acme: UUID) -> None:
+    await fan_out.using(tenant=acme).aenqueue(["ada"])
+    jf_test.assert_enqueued(fan_out)
+    assert jf_test.drain().succeeded == 2
+    assert jf_test.run(send, "ada") == "hello ada"
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_drain_sees_retries_through_to_the_end(jf_test: Kit) -> None:
+    flaky.enqueue("boom")
+    before = jf_test.now()
+    drained = jf_test.drain()
+    assert (drained.failed, drained.dead, drained.succeeded) == (2, 1, 0)
+    assert [str(ran.exception) for ran in drained.jobs] == ["boom"] * 3
+    assert [ran.job.attempt for ran in drained.jobs] == [1, 2, 3]
+    assert jf_test.now() - before >= timedelta(seconds=60 + 120)
+
+
+@pytest.mark.usefixtures("ambient")
+def test_what_is_scheduled_runs_in_the_order_of_its_time(jf_test: Kit) -> None:
+    send.using(delay=timedelta(days=2)).enqueue("late")
+    send.using(delay=3600).enqueue("soon")
+    assert jf_test.drain(with_scheduled=False).jobs == []
+    assert jf_test.drain().succeeded == 2
+    assert [to for to, _ in seen] == ["soon", "late"]
+
+
+@pytest.mark.usefixtures("ambient")
+def test_travelling_makes_a_job_due(jf_test: Kit) -> None:
+    send.using(delay=3600).enqueue("ada")
+    jf_test.travel(minutes=59)
+    assert jf_test.drain(with_scheduled=False).succeeded == 0
+    jf_test.travel(60)
+    assert jf_test.drain(with_scheduled=False).succeeded == 1
+    with pytest.raises(ValueError, match="never back"):
+        jf_test.travel(-1)
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_drain_stops_at_its_limit(jf_test: Kit) -> None:
+    send.enqueue_many([send.args(str(number)) for number in range(3)])
+    assert jf_test.drain(limit=2).succeeded == 2
+    assert jf_test.drain().succeeded == 1
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_drain_that_does_not_end_fails_and_names_the_job(
+    jf_test: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drain, "MOST_ATTEMPTS", 5)
+    decide.enqueue("snooze")
+    with pytest.raises(AssertionError, match="of late these ran: decide"):
+        jf_test.drain()
+
+
+@pytest.mark.usefixtures("ambient")
+def test_errors_of_handlers_are_raised_on_demand(jf_test: Kit) -> None:
+    decide.enqueue("dead")
+    flaky.enqueue("boom")
+    with pytest.raises(OSError, match="boom"):
+        jf_test.drain(raise_errors=True)
+    (job,) = jf_test.assert_enqueued(flaky)
+    assert job.state is State.SCHEDULED  # the attempt was recorded before
+
+
+@pytest.mark.usefixtures("ambient")
+def test_each_attempt_is_counted_once_by_what_became_of_its_job(jf_test: Kit) -> None:
+    for how in ("cancel", "dead", "snooze"):
+        decide.enqueue(how)
+    send.enqueue("ada")
+    drained = jf_test.drain(with_scheduled=False)
+    assert (drained.canceled, drained.dead, drained.snoozed, drained.succeeded) == (1, 1, 1, 1)
+    assert drained.failed == 0
+    assert {ran.outcome for ran in drained.jobs} == {
+        *(Outcome.CANCELED, Outcome.FAILED, Outcome.SNOOZED, Outcome.SUCCEEDED)
+    }
+    (result,) = [ran.result for ran in drained.jobs if ran.job.definition == "send"]
+    assert result == "hello ada"
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_rate_limit_delays_but_does_not_stop_a_drain(jf_test: Kit) -> None:
+    own = JobForge()
+
+    @own.job(rate=Rate(2, period_s=60))
+    def rare() -> None: ...
+
+    jf_test.use(own)
+    rare.enqueue_many([rare.args() for _ in range(5)])
+    before = jf_test.now()
+    assert jf_test.drain().succeeded == 5
+    assert jf_test.now() - before >= timedelta(seconds=90)
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_drain_runs_the_commands_that_are_allowed(
+    jf_test: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = JobForge()
+    shell = own.command("shell", argv=["sh", "-c", "exit $1", "sh", "{code}"])
+    missing = own.command("missing", argv=["no-such-program"])
+    jf_test.use(own)
+    for code in ("0", "3"):
+        shell.using(max_attempts=1).enqueue(code=code)
+    missing.enqueue()
+    assert jf_test.drain().jobs == []
+    monkeypatch.setenv("JOBFORGE_ALLOWED_COMMANDS", "shell,missing")
+    drained = jf_test.drain()
+    assert (drained.succeeded, drained.dead) == (1, 2)
+    with pytest.raises(Invalid, match="no handler"):
+        jf_test.run(shell, code="0")
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_result_that_json_cannot_hold_is_an_error_of_the_handler(jf_test: Kit) -> None:
+    own = JobForge()
+
+    @own.job
+    def strange() -> Any:
+        return object()
+
+    jf_test.use(own)
+    strange.enqueue()
+    with pytest.raises(Invalid, match="result"):
+        jf_test.drain(raise_errors=True)
+    (job,) = jf_test.assert_enqueued(strange)
+    assert job.state is State.DEAD
+
+
+@pytest.mark.usefixtures("ambient")
+def test_a_job_enqueues_for_its_own_tenant_only(jf_test: Kit) -> None:
+    own = JobForge()
+
+    @own.job
+    def stray(tenant: str) -> None:
+        send.using(tenant=tenant).enqueue("ada")
+
+    jf_test.use(own)
+    stray.enqueue(str(jf_test.tenant("globex")))
+    with pytest.raises(Denied, match="own tenant"):
+        jf_test.drain(raise_errors=True)
+    jf_test.refute_enqueued(send)
+
+
+@pytest.mark.usefixtures("ambient")
+def test_the_next_attempts_fail_when_the_test_wants_it(jf_test: Kit) -> None:
+    jf_test.fail_next(send, OSError("planned"), times=2)
+    send.enqueue("ada")
+    drained = jf_test.drain()
+    assert (drained.failed, drained.succeeded) == (2, 1)
+    assert len(seen) == 1
+    jf_test.fail_next(send)
+    with pytest.raises(RuntimeError, match="the test wanted"):
+        jf_test.run(send, "ada")
+    assert jf_test.run(send, "ada") == "hello ada"
+
+
+@pytest.mark.usefixtures("acme")
+def test_a_run_answers_the_result_and_keeps_what_was_said(jf_test: Kit) -> None:
+    jf_test.secrets["place"] = "under the tree"
+    assert jf_test.run(confide) == "under the tree"
+    assert jf_test.notes.logs == [{"level": "info", "message": "here", "depth": 1}]
+    assert jf_test.notes.events == [{"name": "found", "data": {"what": "gold"}}]
+    jf_test.run(fan_out, to=[])
+    assert jf_test.notes.progress == [{"done": 0, "total": 0}]
+    assert jf_test.enqueued() == []
+
+
+@pytest.mark.usefixtures("acme")
+def test_a_run_checks_arguments_as_enqueuing_does(jf_test: Kit) -> None:
+    with pytest.raises(InvalidPayload, match="to"):
+        jf_test.run(send, to=3)  # type: ignore[arg-type]
+    assert jf_test.run(ship, Order(number=3)) == 3
+
+
+@pytest.mark.usefixtures("acme")
+def test_a_secret_that_nobody_gave_is_not_found(jf_test: Kit) -> None:
+    with pytest.raises(NotFound, match="place"):
+        jf_test.run(confide)
+
+
+@pytest.mark.usefixtures("ambient")
+def test_what_a_drained_job_said_is_recorded_with_it(jf_test: Kit) -> None:
+    jf_test.secrets["place"] = "under the tree"
+    handle = confide.enqueue()
+    assert jf_test.drain().succeeded == 1
+    assert handle.result(0) == "under the tree"
+    assert jf_test.notes.events == [{"name": "found", "data": {"what": "gold"}}]
+
+
+@pytest.mark.usefixtures("acme")
+def test_row_security_holds_for_the_app(jf_test: Kit) -> None:
+    send.using(tenant="acme").enqueue("ada")
+    with psycopg.connect(jf_test.url) as conn:
+        assert conn.execute("select from jobforge.jobs").rowcount == 0
+        conn.execute("create table users (name text)")
+
+
+def test_an_app_gets_its_own_connections_back(server: Server) -> None:
+    postgres = Postgres(server.url(), is_durable=False)
+    app = JobForge()
+
+    @app.job
+    def job() -> None: ...
+
+    with opened(postgres) as outer:
+        outer.use(app)
+        tenant = outer.tenant("acme")
+        with opened(postgres) as inner:
+            inner.use(app)
+            job.using(tenant=inner.tenant("acme")).enqueue()
+            inner.assert_enqueued(job)
+        outer.refute_enqueued(job)
+        job.using(tenant=tenant).enqueue()
+        outer.assert_enqueued(job)
+
+
+def test_draining_without_an_app_says_how_to_name_one(jf_test: Kit) -> None:
+    with pytest.raises(ConfigError) as failure:
+        jf_test.drain()
+    assert "jobforge_app" in str(failure.value.hint)

@@ -1,0 +1,291 @@
+"""The worker against a real database: what it claims, how it runs, what it records."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from cluster import Connect, Connection, Database
+from integration.seam import TENANT_A
+from integration.workshop import Workshop, eventually
+
+from jobforge import Cancel, Context, Dead, Retry, Snooze, calls, db
+from jobforge.errors import ConfigError
+from jobforge.job import JobRequest, Outcome, State
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def shop(database: Database, conn: Connection) -> Workshop:
+    return Workshop(database, conn)
+
+
+async def test_a_job_succeeds_and_its_result_is_kept(shop: Workshop) -> None:
+    @shop.app.job(isolation="inline")
+    async def double(number: int) -> int:
+        return number * 2
+
+    shop.register()
+    job_id = shop.enqueue("double", {"number": 21})
+    async with shop.working():
+        history = await shop.ended(job_id)
+    assert history.job.result == 42
+    assert [attempt.outcome for attempt in history.attempts] == [Outcome.SUCCEEDED]
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "outcome", "attempt"),
+    [
+        (ValueError("bad"), State.SCHEDULED, Outcome.FAILED, 1),
+        (Retry(after=3600), State.SCHEDULED, Outcome.FAILED, 1),
+        (Snooze(timedelta(hours=1)), State.SCHEDULED, Outcome.SNOOZED, 0),
+        (Dead("hopeless"), State.DEAD, Outcome.FAILED, 1),
+        (Cancel("enough"), State.CANCELED, Outcome.CANCELED, 1),
+    ],
+)
+async def test_what_a_handler_raises_is_recorded(
+    shop: Workshop, error: Exception, state: State, outcome: Outcome, attempt: int
+) -> None:
+    @shop.app.job(isolation="inline", retry=Retry(base=3600))
+    async def fail() -> None:
+        raise error
+
+    shop.register()
+    job_id = shop.enqueue("fail")
+    async with shop.working():
+        history = await shop.ended(job_id, state)
+    assert [each.outcome for each in history.attempts] == [outcome]
+    assert history.job.attempt == attempt
+
+
+async def test_a_job_is_dead_when_its_attempts_are_used_up(shop: Workshop) -> None:
+    @shop.app.job(isolation="inline", retry=Retry(max_attempts=3))
+    async def fail() -> None:
+        raise Retry(after=0)
+
+    shop.register()
+    job_id = shop.enqueue("fail")
+    async with shop.working(poll_s=0.05):
+        await shop.ended(job_id, State.DEAD)
+    assert shop.outcomes(job_id) == [Outcome.FAILED] * 3
+
+
+async def test_an_invalid_payload_is_dead_without_a_retry(shop: Workshop) -> None:
+    @shop.app.job(isolation="inline")
+    async def double(number: int) -> int:
+        return number * 2
+
+    shop.register()
+    job_id = shop.enqueue("double", {"number": "many"})
+    async with shop.working():
+        history = await shop.ended(job_id, State.DEAD)
+    assert [attempt.outcome for attempt in history.attempts] == [Outcome.FAILED]
+    assert history.job.error is not None
+    assert history.job.error["type"] == "InvalidPayload"
+
+
+async def test_a_result_that_json_cannot_hold_is_dead_without_a_retry(shop: Workshop) -> None:
+    @shop.app.job(isolation="inline")
+    async def answer() -> Any:
+        return object()
+
+    shop.register()
+    job_id = shop.enqueue("answer")
+    async with shop.working():
+        history = await shop.ended(job_id, State.DEAD)
+    assert history.job.error is not None
+    assert history.job.error["type"] == "InvalidResult"
+
+
+async def test_a_job_that_takes_longer_than_its_timeout_is_stopped(shop: Workshop) -> None:
+    @shop.app.job(isolation="inline", timeout=1, retry=1)
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    shop.register()
+    job_id = shop.enqueue("wait")
+    async with shop.working():
+        await shop.ended(job_id, State.DEAD)
+    assert shop.outcomes(job_id) == [Outcome.TIMED_OUT]
+
+
+async def test_no_more_jobs_run_than_there_are_slots(shop: Workshop, conn: Connection) -> None:
+    may_end = asyncio.Event()
+    running, most = 0, 0
+
+    @shop.app.job(isolation="inline")
+    async def wait() -> None:
+        nonlocal running, most
+        running += 1
+        most = max(most, running)
+        await may_end.wait()
+        running -= 1
+
+    shop.register()
+    jobs = [shop.enqueue("wait", queue=queue) for queue in ("default", "other") for _ in range(6)]
+
+    def claimed() -> dict[str, int]:
+        rows = conn.execute(
+            "select queue, count(*) as n from jobforge.jobs where state = 'running' group by queue"
+        )
+        return {row["queue"]: row["n"] for row in rows}
+
+    async with shop.working(queues={"default": 2, "other": 3}, poll_s=0.01):
+        await eventually(lambda: running == 5)
+        assert claimed() == {"default": 2, "other": 3}
+        may_end.set()
+        for job_id in jobs:
+            await shop.ended(job_id)
+    assert most == 5
+
+
+async def test_what_ends_during_a_settle_goes_together_in_the_next(
+    shop: Workshop, conn: Connection, connect: Connect
+) -> None:
+    gates = {"first": asyncio.Event(), "others": asyncio.Event()}
+    finished = 0
+
+    @shop.app.job(isolation="inline")
+    async def wait(gate: str) -> None:
+        nonlocal finished
+        await gates[gate].wait()
+        finished += 1
+
+    shop.register()
+    first = shop.enqueue("wait", {"gate": "first"})
+    others = [shop.enqueue("wait", {"gate": "others"}) for _ in range(5)]
+    holder = connect(autocommit=False)
+    async with shop.working(heartbeat_s=30, lease_s=60):
+        await eventually(lambda: all(shop.state(job) is State.RUNNING for job in [first, *others]))
+        # The settle of the first has to wait for this lock.
+        holder.execute("select from jobforge.jobs where id = %s for update", [first])
+        gates["first"].set()
+        await eventually(lambda: _is_waiting(conn))
+        gates["others"].set()
+        await eventually(lambda: finished == 6)
+        holder.rollback()
+        for job_id in [first, *others]:
+            await shop.ended(job_id)
+    rows = conn.execute("select txid, array_agg(job_id) as jobs from jobforge.attempts group by 1")
+    assert sorted(len(row["jobs"]) for row in rows) == [1, 5]
+
+
+def _is_waiting(conn: Connection) -> bool:
+    waiting = conn.execute(
+        """
+        select from pg_stat_activity
+         where datname = current_database() and wait_event_type = 'Lock'
+        """
+    )
+    return waiting.rowcount > 0
+
+
+async def test_what_a_job_said_is_recorded_in_order_before_its_end(shop: Workshop) -> None:
+    @shop.app.job(isolation="inline")
+    async def talk(ctx: Context) -> None:
+        for number in range(3):
+            await ctx.progress(number, 3)
+        ctx.log.info("hello")
+        await ctx.emit("sent", {"number": 1})
+
+    shop.register()
+    job_id = shop.enqueue("talk")
+    async with shop.working():
+        await shop.ended(job_id)
+    notes = db.run(shop.conn, calls.list_notes(job_id, tenant_id=TENANT_A))
+    # Of the progress of one batch only the latest is kept.
+    assert [note.kind for note in notes] == ["progress", "log", "event"]
+    assert notes[0].data["done"] == 2
+
+
+async def test_a_job_enqueued_for_a_running_one_is_of_its_tenant_and_correlation(
+    shop: Workshop,
+) -> None:
+    @shop.app.job(isolation="inline")
+    async def work() -> None:
+        return None
+
+    shop.register()
+    parent = shop.enqueue("work", correlation_id="order-1", traceparent="00-ab-cd-01")
+    async with shop.working(queues={"nobody": 1}, login="admin_login") as worker:
+        claim = calls.claim_jobs(worker.worker_id, {"default": 1})
+        [claimed] = db.run(shop.conn, claim)
+        assert claimed.job_id == parent
+        [enqueued] = await worker.enqueue(claimed, [JobRequest("work")])
+    child = shop.history(enqueued.job_id).job
+    assert (child.tenant_id, child.correlation_id) == (TENANT_A, "order-1")
+    assert child.traceparent == "00-ab-cd-01"
+
+
+async def test_a_definition_without_a_runner_is_not_served(shop: Workshop) -> None:
+    @shop.app.job
+    def isolated() -> None:
+        return None
+
+    with pytest.raises(ConfigError):
+        async with shop.working():
+            pass
+
+    @shop.app.job(isolation="inline")
+    async def inline() -> None:
+        return None
+
+    shop.register()
+    left, done = shop.enqueue("isolated"), shop.enqueue("inline")
+    async with shop.working():
+        await shop.ended(done)
+    assert shop.state(left) in {State.QUEUED, State.SCHEDULED}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"queues": {}},
+        {"queues": {"default": 0}},
+        {"lease_s": 10, "heartbeat_s": 6},
+    ],
+)
+async def test_settings_that_cannot_work_are_refused(
+    shop: Workshop, options: dict[str, Any]
+) -> None:
+    @shop.app.job(isolation="inline")
+    async def work() -> None:
+        return None
+
+    with pytest.raises(ConfigError):
+        async with shop.working(**options):
+            pass
+
+
+async def test_a_debug_log_shows_what_jobs_say_and_how_they_end(
+    shop: Workshop, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG", logger="jobforge")
+
+    @shop.app.job(isolation="inline")
+    async def talk(ctx: Context) -> None:
+        ctx.log.info("hello", level="mine", event="mine", job_id="mine")
+
+    shop.register()
+    job_id = shop.enqueue("talk")
+    async with shop.working():
+        await shop.ended(job_id)
+        await eventually(lambda: "job.finished" in caplog.text)
+    assert "job.started" in caplog.text
+    assert "job.log" in caplog.text
+    assert str(job_id) in caplog.text
+
+
+async def test_a_worker_that_was_stopped_before_it_ran_does_nothing(
+    shop: Workshop, conn: Connection
+) -> None:
+    @shop.app.job(isolation="inline")
+    async def work() -> None:
+        return None
+
+    async with db.Database(shop.database.url_as("worker_login")) as pool:
+        worker = shop.worker(pool)
+        worker.stop()
+        await worker.run()
+    assert conn.execute("select from jobforge.workers").rowcount == 0

@@ -1,0 +1,131 @@
+"""Leases: kept while a job runs, given up in time, and never acted upon when they are gone."""
+
+from uuid import UUID, uuid4
+
+import pytest
+from cluster import Clock, Connect, Connection, Database
+from integration.seam import TENANT_A
+from integration.workshop import Waiters, Workshop, cut, eventually, set_open
+
+from jobforge import calls, db
+from jobforge.job import Outcome, State
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def shop(database: Database, conn: Connection) -> Workshop:
+    return Workshop(database, conn)
+
+
+async def test_a_lease_is_extended_while_its_job_runs(shop: Workshop, conn: Connection) -> None:
+    waiters = Waiters(shop)
+    job_id = shop.enqueue("wait")
+
+    def expiry() -> object:
+        row = conn.execute("select lease_expires_at as it from jobforge.jobs").fetchone()
+        return row and row["it"]
+
+    seen: list[object] = []
+    async with shop.working(heartbeat_s=0.1):
+        await eventually(lambda: waiters.running == 1)
+        for _ in range(2):
+            seen.append(expiry())
+            await eventually(lambda: expiry() != seen[-1])
+        waiters.may_end.set()
+        await shop.ended(job_id)
+    assert shop.outcomes(job_id) == [Outcome.SUCCEEDED]
+
+
+@pytest.mark.parametrize("listens", [True, False])
+async def test_a_cancel_reaches_a_running_job(shop: Workshop, *, listens: bool) -> None:
+    waiters = Waiters(shop)
+    job_id = shop.enqueue("wait")
+    # Without notifications the next heartbeat brings it; with them it must not have to.
+    heartbeat_s = 30.0 if listens else 0.1
+    async with shop.working(listens=listens, heartbeat_s=heartbeat_s, lease_s=90):
+        await eventually(lambda: waiters.running == 1)
+        db.run(shop.conn, calls.cancel_job(job_id, tenant_id=TENANT_A))
+        await shop.ended(job_id, State.CANCELED)
+    assert shop.outcomes(job_id) == [Outcome.CANCELED]
+
+
+async def test_a_late_completion_is_refused(
+    shop: Workshop, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    waiters = Waiters(shop)
+    job_id = shop.enqueue("wait")
+    async with shop.working(heartbeat_s=30, lease_s=60):
+        await eventually(lambda: waiters.running == 1)
+        _expire(shop, clock, job_id)
+        waiters.may_end.set()
+        await eventually(lambda: "job.lost" in caplog.text)
+    assert shop.outcomes(job_id) == [Outcome.LEASE_LOST]
+    assert shop.state(job_id) is State.SCHEDULED
+
+
+async def test_a_job_whose_lease_was_lost_is_stopped_at_the_next_heartbeat(
+    shop: Workshop, clock: Clock
+) -> None:
+    waiters = Waiters(shop)
+    job_id = shop.enqueue("wait")
+    async with shop.working(heartbeat_s=0.1):
+        await eventually(lambda: waiters.running == 1)
+        _expire(shop, clock, job_id)
+        await eventually(lambda: waiters.cancelled == 1)
+    assert shop.outcomes(job_id)[0] is Outcome.LEASE_LOST
+
+
+def _expire(shop: Workshop, clock: Clock, job_id: UUID) -> None:
+    """The lease runs out, and somebody else's reaper ends it."""
+    clock.travel(hours=1)
+    reaped = db.run(shop.conn, calls.reap_jobs())
+    assert job_id in {each.job_id for each in reaped}
+
+
+async def test_a_job_whose_lease_cannot_be_extended_is_stopped_by_the_workers_own_clock(
+    shop: Workshop, conn: Connection
+) -> None:
+    waiters = Waiters(shop)
+    shop.enqueue("wait")
+    async with shop.working(lease_s=1, heartbeat_s=0.1):
+        await eventually(lambda: waiters.running == 1)
+        set_open(conn, is_open=False)
+        cut(conn)
+        await eventually(lambda: waiters.cancelled == 1)
+        set_open(conn, is_open=True)
+
+
+async def test_a_heartbeat_that_hangs_does_not_keep_a_job_beyond_its_lease(
+    shop: Workshop, connect: Connect
+) -> None:
+    waiters = Waiters(shop)
+    shop.enqueue("wait")
+    holder = connect(autocommit=False)
+    async with shop.working(lease_s=1, heartbeat_s=0.1, timeouts=db.Timeouts(lock_s=0)):
+        await eventually(lambda: waiters.running == 1)
+        holder.execute("select from jobforge.workers for update")
+        await eventually(lambda: waiters.cancelled == 1)
+        holder.rollback()
+
+
+async def test_a_worker_that_the_database_has_forgotten_registers_again(
+    shop: Workshop, conn: Connection
+) -> None:
+    Waiters(shop)
+    async with shop.working(heartbeat_s=0.1):
+        conn.execute("delete from jobforge.workers")
+        await eventually(lambda: conn.execute("select from jobforge.workers").rowcount == 1)
+
+
+async def test_the_jobs_of_a_dead_worker_run_again(shop: Workshop) -> None:
+    @shop.app.job(isolation="inline")
+    async def work() -> None:
+        return None
+
+    shop.register()
+    job_id = shop.enqueue("work")
+    db.run(shop.conn, calls.claim_jobs(uuid4(), {"default": 1}, lease_s=1))
+    async with shop.working(lease_s=1, heartbeat_s=0.2, poll_s=0.1):
+        await shop.ended(job_id)
+    assert shop.outcomes(job_id) == [Outcome.LEASE_LOST, Outcome.SUCCEEDED]

@@ -1,0 +1,98 @@
+"""Outcomes that cannot be sent as they are, and those that have to wait."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cluster import Connect, Connection, Database
+from integration.workshop import Waiters, Workshop, eventually
+
+from jobforge import db
+from jobforge.definition import Definition
+from jobforge.job import ClaimedJob, Outcome, State
+from jobforge.runner import Host, OnEnd, Report
+from jobforge.verdict import returned
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def shop(database: Database, conn: Connection) -> Workshop:
+    made = Workshop(database, conn)
+
+    @made.app.job(isolation="inline")
+    async def work(exit_code: int) -> None:
+        del exit_code
+
+    made.register()
+    return made
+
+
+class Teller:
+    """A runner whose jobs have succeeded at once, with the exit code that their payload names."""
+
+    async def open(self) -> None:
+        """Nothing to prepare."""
+
+    async def close(self) -> None:
+        """Nothing to end."""
+
+    def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> None:
+        del definition
+        on_end(job, Report(returned(None), exit_code=job.payload["exit_code"]))
+
+
+class Breaker(Teller):
+    """A runner that cannot start some."""
+
+    def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> None:
+        if job.payload["exit_code"]:
+            raise OSError("too many open files")
+        super().start(job, definition, on_end)
+
+
+def _by(runner: Callable[[], Teller]) -> Any:
+    def make(_: Host) -> Teller:
+        return runner()
+
+    return {"inline": make}
+
+
+async def test_an_outcome_that_the_engine_cannot_read_takes_no_other_with_it(
+    shop: Workshop, caplog: pytest.LogCaptureFixture
+) -> None:
+    codes = [0, 1, 2**40, 2, 3, 2**41, 4]
+    jobs = {code: shop.enqueue("work", {"exit_code": code}) for code in codes}
+    async with shop.working(runners=_by(Teller)):
+        for code, job_id in jobs.items():
+            await shop.ended(job_id, State.SUCCEEDED if code < 100 else State.DEAD)
+    assert caplog.text.count("outcome.refused") == 2
+    error = shop.history(jobs[2**40]).job.error
+    assert error is not None
+    assert error["type"] == "InvalidOutcome"
+
+
+async def test_a_job_that_cannot_be_started_has_failed_and_the_others_run(shop: Workshop) -> None:
+    bad, good = (shop.enqueue("work", {"exit_code": code}) for code in (1, 0))
+    async with shop.working(runners=_by(Breaker)):
+        await shop.ended(good)
+        await eventually(lambda: shop.outcomes(bad)[:1] == [Outcome.FAILED])
+
+
+async def test_a_job_that_somebody_has_locked_does_not_keep_others_from_being_settled(
+    shop: Workshop, connect: Connect
+) -> None:
+    waiters = Waiters(shop)
+    locked, *others = [shop.enqueue("wait") for _ in range(5)]
+    holder = connect(autocommit=False)
+    timeouts = db.Timeouts(lock_s=0.05)
+    async with shop.working(timeouts=timeouts, lease_s=60, heartbeat_s=30):
+        await eventually(lambda: waiters.running == 5)
+        holder.execute("select from jobforge.jobs where id = %s for update", [locked])
+        waiters.may_end.set()
+        for job_id in others:
+            await shop.ended(job_id)
+        assert shop.state(locked) is State.RUNNING
+        holder.rollback()
+        await shop.ended(locked)
+    assert shop.outcomes(locked) == [Outcome.SUCCEEDED]

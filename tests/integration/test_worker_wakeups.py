@@ -1,0 +1,87 @@
+"""Being woken, and finding work without it."""
+
+import pytest
+from cluster import Connection, Database
+from integration.workshop import Workshop, eventually, set_open
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def shop(database: Database, conn: Connection) -> Workshop:
+    made = Workshop(database, conn)
+
+    @made.app.job(isolation="inline")
+    async def work() -> None:
+        return None
+
+    made.register()
+    return made
+
+
+async def test_a_notification_wakes_a_worker_that_would_not_look_for_long(
+    shop: Workshop, conn: Connection
+) -> None:
+    async with shop.working(poll_s=3600):
+        for _ in range(3):
+            await eventually(lambda: _is_resting(conn))
+            await shop.ended(shop.enqueue("work"))
+
+
+async def test_a_worker_that_cannot_listen_finds_jobs_by_polling(
+    shop: Workshop, conn: Connection
+) -> None:
+    async with shop.working(listens=False, poll_s=0.5):
+        await eventually(lambda: _is_resting(conn))
+        await shop.ended(shop.enqueue("work"))
+
+
+async def test_a_worker_listens_again_after_its_connection_was_cut(
+    shop: Workshop, conn: Connection
+) -> None:
+    async with shop.working(poll_s=3600):
+        await eventually(lambda: _listeners(conn) != set())
+        before = _listeners(conn)
+        _cut(conn, before)
+        await eventually(lambda: bool(_listeners(conn) - before))
+        await eventually(lambda: _is_resting(conn))
+        await shop.ended(shop.enqueue("work"))
+
+
+async def test_a_job_that_was_enqueued_while_nobody_listened_is_not_left_to_the_poll(
+    shop: Workshop, conn: Connection
+) -> None:
+    async with shop.working(poll_s=3600):
+        await eventually(lambda: _listeners(conn) != set() and _is_resting(conn))
+        set_open(conn, is_open=False)
+        _cut(conn, _listeners(conn))
+        await eventually(lambda: _listeners(conn) == set())
+        job_id = shop.enqueue("work")
+        set_open(conn, is_open=True)
+        await shop.ended(job_id)
+
+
+def _is_resting(conn: Connection) -> bool:
+    """Its last claim was longer ago than any pause but that of a poll."""
+    row = conn.execute(
+        """
+        select count(*) as n from pg_stat_activity
+         where datname = current_database() and query like '%claim_jobs%' and state = 'idle'
+           and pid <> pg_backend_pid() and state_change < clock_timestamp() - interval '0.3 s'
+        """
+    ).fetchone()
+    return bool(row and row["n"])
+
+
+def _cut(conn: Connection, backends: set[int]) -> None:
+    conn.execute("select pg_terminate_backend(pid) from unnest(%s) as pid", [list(backends)])
+
+
+def _listeners(conn: Connection) -> set[int]:
+    rows = conn.execute(
+        """
+        select pid from pg_stat_activity
+         where datname = current_database() and query ilike 'listen%'
+        """
+    )
+    return {row["pid"] for row in rows}

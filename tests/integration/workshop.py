@@ -1,0 +1,123 @@
+"""A worker in the test's own loop, the jobs it is given, and what became of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+from cluster import Connection, Database
+from integration.seam import TENANT_A
+
+from jobforge import Retry, calls, db
+from jobforge.app import JobForge
+from jobforge.job import Attempt, JobHistory, JobRequest, Outcome, State
+from jobforge.worker import Worker
+
+# Short, so that what takes several of them is over soon; long against a busy machine's pauses.
+LEASE_S = 4.0
+HEARTBEAT_S = 0.5
+
+
+class Workshop:
+    """An app, its database, and workers for it. `conn` is the migrating superuser's."""
+
+    def __init__(self, database: Database, conn: Connection) -> None:
+        self.app = JobForge(database.url)
+        self.database = database
+        self.conn = conn
+
+    def worker(self, pool: db.Database, **options: Any) -> Worker:
+        given = {"queues": {"default": 10}, "lease_s": LEASE_S, "heartbeat_s": HEARTBEAT_S}
+        return Worker(self.app, pool, **{**given, **options})
+
+    @asynccontextmanager
+    async def working(
+        self,
+        *,
+        login: str = "worker_login",
+        listens: bool = True,
+        timeouts: db.Timeouts = db.DEFAULT_TIMEOUTS,
+        **options: Any,
+    ) -> AsyncIterator[Worker]:
+        """A worker that runs until the end of the block, and is then killed if need be."""
+        url = self.database.url_as(login)
+        async with db.Database(url, size=2, behind_pooler=not listens, timeouts=timeouts) as pool:
+            worker = self.worker(pool, **options)
+            running = asyncio.create_task(worker.run())
+            try:
+                await eventually(lambda: running.done() or worker.is_running)
+                yield worker
+            finally:
+                worker.stop()
+                worker.stop()
+                await running
+
+    def register(self) -> None:
+        for call in self.app.registrations():
+            db.run(self.conn, call)
+
+    def enqueue(self, definition: str, payload: dict[str, Any] | None = None, **more: Any) -> UUID:
+        request = JobRequest(definition, payload or {}, **more)
+        return db.run(self.conn, calls.enqueue_job(request, tenant_id=TENANT_A)).job_id
+
+    def history(self, job_id: UUID) -> JobHistory:
+        return db.run(self.conn, calls.get_job(job_id, tenant_id=TENANT_A))
+
+    def state(self, job_id: UUID) -> State:
+        return self.history(job_id).job.state
+
+    def attempts(self, job_id: UUID) -> list[Attempt]:
+        return self.history(job_id).attempts
+
+    def outcomes(self, job_id: UUID) -> list[Outcome | None]:
+        return [attempt.outcome for attempt in self.attempts(job_id)]
+
+    async def ended(self, job_id: UUID, state: State = State.SUCCEEDED) -> JobHistory:
+        """The job once it is in that state."""
+        await eventually(lambda: self.state(job_id) is state)
+        return self.history(job_id)
+
+
+class Waiters:
+    """A definition, `wait`, whose jobs wait until they may end, and are not retried soon."""
+
+    def __init__(self, shop: Workshop) -> None:
+        self.may_end = asyncio.Event()
+        self.running = 0
+        self.cancelled = 0
+
+        @shop.app.job(isolation="inline", retry=Retry(base=3600))
+        async def wait() -> None:
+            self.running += 1
+            try:
+                await self.may_end.wait()
+            except asyncio.CancelledError:
+                self.cancelled += 1
+                raise
+
+        shop.register()
+
+
+async def eventually(condition: Callable[[], bool]) -> None:
+    """As cluster.wait_until, while the loop goes on."""
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110 - nobody tells when a condition of the database changes
+            await asyncio.sleep(0.005)
+
+
+def set_open(conn: Connection, *, is_open: bool) -> None:
+    """Whether anybody can connect to the test's database."""
+    conn.execute(
+        "update pg_database set datallowconn = %s where datname = current_database()", [is_open]
+    )
+
+
+def cut(conn: Connection) -> None:
+    """Ends every connection to the test's database but this one."""
+    conn.execute(
+        """
+        select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid()
+        """
+    )

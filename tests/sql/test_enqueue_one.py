@@ -1,0 +1,79 @@
+"""enqueue_job goes its own way for plain jobs; what it makes is what enqueue_jobs makes."""
+
+import psycopg
+import pytest
+from cluster import Connection
+from psycopg.types.json import Jsonb
+from sql.engine import TENANT_A, Json, Row, call, definition
+
+SAME = [
+    {},
+    {"priority": 7},
+    {"queue": "other"},
+    {"version": 1},
+    {"max_attempts": 2, "timeout_s": 9},
+    {"tags": ["a", "b"]},
+    {"tags": []},
+    {"limit_key": "k"},
+    {"correlation_id": "c", "traceparent": "00-ab", "created_by": "me", "artifact_ref": "x"},
+    {"delay_s": 5},
+    {"key": "k"},
+]
+WRONG = [
+    {"priority": 40_000},
+    {"priority": "high"},
+    {"queue": "no such name!"},
+    {"version": 0},
+    {"version": 99},
+    {"max_attempts": 0},
+    {"tags": "a"},
+    {"limit_key": ""},
+    {"created_by": "x" * 300},
+    {"state": "running"},
+    {"source": "system"},
+    {"run_at": "infinity"},
+]
+DIFFERS = {"id", "created_at", "run_at", "queued_at", "expires_at"}
+
+
+@pytest.mark.parametrize("options", SAME, ids=str)
+@pytest.mark.parametrize("settings", [{}, {"max_running": 1}, {"max_running_per_key": 1}], ids=str)
+def test_one_job_is_as_if_enqueued_among_many(
+    conn: Connection, settings: Json, options: Json
+) -> None:
+    definition(conn, **settings)
+    many = [{"definition": "test", "payload": {"n": 1}, **options}]
+    call(conn, "enqueue_jobs", jobs=many, tenant_id=TENANT_A)
+    expected = taken(conn)
+    enqueue_job(conn, {"n": 1}, options)
+    assert taken(conn) == expected
+
+
+@pytest.mark.parametrize("options", WRONG, ids=str)
+def test_one_job_is_refused_as_among_many(conn: Connection, options: Json) -> None:
+    definition(conn)
+    many = [{"definition": "test", "payload": {}, **options}]
+    with pytest.raises(psycopg.Error) as among_many:
+        call(conn, "enqueue_jobs", jobs=many, tenant_id=TENANT_A)
+    with pytest.raises(psycopg.Error) as alone:
+        enqueue_job(conn, {}, options)
+    assert alone.value.sqlstate == among_many.value.sqlstate
+    assert alone.value.diag.message_detail == among_many.value.diag.message_detail
+
+
+def enqueue_job(conn: Connection, payload: Json, options: Json) -> None:
+    call(
+        conn,
+        "enqueue_job",
+        definition="test",
+        payload=Jsonb(payload),
+        options=Jsonb(options),
+        tenant_id=TENANT_A,
+    )
+
+
+def taken(conn: Connection) -> Row:
+    """The one job of the table, which is empty after it."""
+    conn.execute("delete from jobforge.idempotency_keys")
+    [row] = conn.execute("delete from jobforge.jobs returning *").fetchall()
+    return {name: value for name, value in row.items() if name not in DIFFERS}

@@ -1,0 +1,471 @@
+"""A job of a definition with hooks is followed by one job of `<key>:hooks`, however it ends."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+from cluster import Clock, Connect, Connection
+from psycopg.types.json import Jsonb
+from sql.claiming import claim
+from sql.engine import (
+    TENANT_A,
+    TENANT_B,
+    Json,
+    call,
+    complete,
+    definition,
+    enqueue,
+    enqueue_one,
+    job_of,
+    new_worker,
+    reap,
+    release,
+    state_of,
+    token,
+)
+from sql.following import (
+    check_a_discarded_job_is_not_followed_again,
+    check_a_retry_is_not_followed,
+    followers,
+    run_once,
+    with_hooks,
+)
+from sql.interleave import Interleaver, Script, interleavings
+from sql.settling import notes_of
+from sql.subject import ACTIONS, act, prepare
+
+FINAL = ("succeeded", "canceled", "dead")
+STARTS = ["scheduled", "failed", "blocked", "queued", "running", "last", "canceling", *FINAL]
+ERROR = {"type": "ValueError", "message": "no such user", "of": None}
+
+
+@pytest.fixture
+def hooked(conn: Connection) -> Connection:
+    with_hooks(conn)
+    return conn
+
+
+def cancel(conn: Connection, job: UUID, reason: str | None = None) -> None:
+    call(conn, "cancel_job", job_id=job, reason=reason, tenant_id=TENANT_A)
+
+
+# Every way to the end.
+
+
+@pytest.fixture(scope="module")
+def shared_hooked(shared_conn: Connection) -> Connection:
+    with_hooks(shared_conn)
+    return shared_conn
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_whatever_ends_a_job_is_followed_once_and_nothing_else_is(
+    shared_hooked: Connection, shared_clock: Clock, action: str
+) -> None:
+    for start in STARTS:
+        subject = prepare(shared_hooked, shared_clock, start)
+        had_ended = subject.state() in FINAL
+        before = followers(subject.conn, subject.tenant)
+        assert len(before) == had_ended, start
+
+        act(action, subject)
+
+        expected = [] if had_ended or subject.state() not in FINAL else [subject.state()]
+        added = followers(subject.conn, subject.tenant)[len(before) :]
+        assert [follower["payload"]["state"] for follower in added] == expected, start
+        assert {follower["source_ref"] for follower in added} <= {str(subject.job)}
+
+
+End = Callable[[Connection, Clock, UUID], object]
+
+
+def _settled(outcome: str, **fields: Json) -> End:
+    return lambda conn, _, __: run_once(conn, outcome, **fields)
+
+
+def _asked_to_stop(outcome: str, **fields: Json) -> End:
+    def end(conn: Connection, _: Clock, job: UUID) -> None:
+        worker = new_worker()
+        held = claim(conn, worker)
+        cancel(conn, job, "enough")
+        complete(conn, worker, held, outcome, **fields)
+
+    return end
+
+
+def _asked_to_stop_and_released(conn: Connection, _: Clock, job: UUID) -> None:
+    worker = new_worker()
+    held = claim(conn, worker)
+    cancel(conn, job, "enough")
+    release(conn, worker, held)
+
+
+def _completed_alone(conn: Connection, _: Clock, job: UUID) -> None:
+    worker = new_worker()
+    [held] = claim(conn, worker)
+    names = {"tenant_id": TENANT_A, "job_id": job, "worker_id": worker, "lease": held["lease"]}
+    call(conn, "complete_job", **names, outcome={"outcome": "succeeded", "result": 5})
+
+
+def _exhausted(conn: Connection, clock: Clock, _: UUID) -> None:
+    run_once(conn, "failed", error={"type": "First"})
+    clock.travel(minutes=5)
+    run_once(conn, "failed", error=ERROR)
+
+
+def _reaped_to_death(conn: Connection, clock: Clock, _: UUID) -> None:
+    for _attempt in range(2):
+        claim(conn, new_worker())
+        clock.travel(minutes=5)
+        reap(conn)
+        clock.travel(minutes=5)
+
+
+def _canceled_by_filter(conn: Connection, _: Clock, __: UUID) -> None:
+    call(conn, "cancel_jobs", filter={}, reason="enough", tenant_id=TENANT_A)
+
+
+def _canceled_while_it_waits_for_its_backoff(conn: Connection, _: Clock, job: UUID) -> None:
+    run_once(conn, "failed", error=ERROR)
+    cancel(conn, job, "enough")
+
+
+def _expired_for_the_reaper(conn: Connection, clock: Clock, _: UUID) -> None:
+    clock.travel(hours=2)
+    reap(conn)
+
+
+def _expired_for_a_claim(conn: Connection, clock: Clock, _: UUID) -> None:
+    clock.travel(hours=2)
+    claim(conn, new_worker())
+
+
+LOST = {"type": "LeaseLost", "message": "the worker stopped renewing its lease"}
+INVALID = {"type": "InvalidOutcome", "message": "InvalidOutcome"}
+
+ENDS: dict[str, tuple[End, Json]] = {
+    "success": (
+        _settled("succeeded", result={"rows": [1, None]}),
+        {"state": "succeeded", "attempt": 1, "result": {"rows": [1, None]}},
+    ),
+    "success by the single form": (
+        _completed_alone,
+        {"state": "succeeded", "attempt": 1, "result": 5},
+    ),
+    "success after it was asked to stop": (
+        _asked_to_stop("succeeded", result="done"),
+        {"state": "succeeded", "attempt": 1, "result": "done"},
+    ),
+    "cancel by its worker": (
+        _settled("canceled", reason="not needed"),
+        {"state": "canceled", "attempt": 1, "reason": "not needed"},
+    ),
+    "failure after it was asked to stop": (
+        _asked_to_stop("failed", error=ERROR),
+        {"state": "canceled", "attempt": 1, "error": ERROR, "reason": "enough"},
+    ),
+    "release after it was asked to stop": (
+        _asked_to_stop_and_released,
+        {"state": "canceled", "attempt": 0, "reason": "enough"},
+    ),
+    "cancel of a waiting job": (
+        lambda conn, _, job: cancel(conn, job, "enough"),
+        {"state": "canceled", "attempt": 0, "reason": "enough"},
+    ),
+    "cancel without a reason": (
+        lambda conn, _, job: cancel(conn, job),
+        {"state": "canceled", "attempt": 0},
+    ),
+    "cancel between two attempts": (
+        _canceled_while_it_waits_for_its_backoff,
+        {"state": "canceled", "attempt": 1, "error": ERROR, "reason": "enough"},
+    ),
+    "cancel by filter": (
+        _canceled_by_filter,
+        {"state": "canceled", "attempt": 0, "reason": "enough"},
+    ),
+    "expiry seen by the reaper": (
+        _expired_for_the_reaper,
+        {"state": "canceled", "attempt": 0, "reason": "expired"},
+    ),
+    "expiry seen by a claim": (
+        _expired_for_a_claim,
+        {"state": "canceled", "attempt": 0, "reason": "expired"},
+    ),
+    "lost worker": (_reaped_to_death, {"state": "dead", "attempt": 2, "error": LOST}),
+    "final failure": (
+        _settled("failed", error=ERROR, final=True),
+        {"state": "dead", "attempt": 1, "error": ERROR},
+    ),
+    "last failure": (_exhausted, {"state": "dead", "attempt": 2, "error": ERROR}),
+    "outcome that cannot be stored": (
+        _settled("finished"),
+        {"state": "dead", "attempt": 1, "error": INVALID},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+def test_the_hooks_are_told_how_the_job_ended(hooked: Connection, clock: Clock, name: str) -> None:
+    end, expected = ENDS[name]
+    trace: dict[str, Json] = {"correlation_id": "order-7", "traceparent": "00-ab-cd-01"}
+    job = enqueue_one(hooked, payload={"to": None}, priority=7, expires_in_s=3600, **trace)
+
+    end(hooked, clock, job)
+
+    [follower] = followers(hooked)
+    told = {"result": None, "error": None, "reason": None} | expected
+    told |= {"job_id": str(job), "definition": "test", "version": 1, "payload": {"to": None}}
+    assert follower["payload"] == told
+    assert (follower["definition"], follower["version"]) == ("test:hooks", 1)
+    assert (follower["state"], follower["queue"], follower["priority"]) == ("queued", "hooks", 7)
+    assert (follower["source"], follower["source_ref"]) == ("system", str(job))
+    assert {field: follower[field] for field in trace} == trace
+    ended = job_of(hooked, TENANT_A, job)
+    assert {"state": ended["state"], "attempt": ended["attempt"]} == {
+        field: told[field] for field in ("state", "attempt")
+    }
+
+
+def test_hooks_get_payloads_and_results_as_large_as_jobs_may_have_them(hooked: Connection) -> None:
+    enqueue_one(hooked, payload={"text": "x" * 250_000})
+    run_once(hooked, "succeeded", result="y" * 1_000_000)
+    [follower] = followers(hooked)
+    assert len(follower["payload"]["payload"]["text"]) == 250_000
+    assert len(follower["payload"]["result"]) == 1_000_000
+
+
+def test_a_job_that_was_enqueued_alone_has_hooks_too(hooked: Connection) -> None:
+    [row] = call(hooked, "enqueue_job", definition="test", tenant_id=TENANT_A)
+    run_once(hooked, "succeeded")
+    assert [follower["source_ref"] for follower in followers(hooked)] == [str(row["job_id"])]
+
+
+def test_the_jobs_of_a_batch_are_followed_each_in_its_own_tenant(hooked: Connection) -> None:
+    jobs = {tenant: enqueue(hooked, tenant, 3) for tenant in (TENANT_A, TENANT_B)}
+    worker = new_worker()
+    held = claim(hooked, worker, limit=6)
+    ways = ["succeeded", "failed", "canceled"] * 2
+    outcomes = [
+        token(job) | {"outcome": way, "final": True} for job, way in zip(held, ways, strict=True)
+    ]
+    call(hooked, "complete_jobs", worker_id=worker, outcomes=Jsonb(outcomes))
+    for tenant, ids in jobs.items():
+        told = [follower["source_ref"] for follower in followers(hooked, tenant)]
+        assert sorted(told) == sorted(map(str, ids))
+
+
+def test_hooks_of_different_jobs_have_different_ids(hooked: Connection) -> None:
+    enqueue(hooked, n=50)
+    worker = new_worker()
+    complete(hooked, worker, claim(hooked, worker, limit=50))
+    assert len({follower["id"] for follower in followers(hooked)}) == 50
+
+
+# What is not followed.
+
+
+def test_a_failure_that_is_retried_is_not_followed(hooked: Connection) -> None:
+    check_a_retry_is_not_followed(hooked)
+
+
+def test_a_dead_job_that_is_discarded_is_not_followed_again(hooked: Connection) -> None:
+    check_a_discarded_job_is_not_followed_again(hooked)
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "canceled", "failed"])
+def test_a_completion_that_is_repeated_is_not_followed_again(
+    hooked: Connection, outcome: str
+) -> None:
+    enqueue_one(hooked)
+    worker = new_worker()
+    held = claim(hooked, worker)
+    for jobs in [held * 2, held]:
+        answers = complete(hooked, worker, jobs, outcome, final=True)
+        assert {answer["status"] for answer in answers} == {"ok"}
+    assert len(followers(hooked)) == 1
+
+
+def test_a_completion_that_comes_too_late_is_not_followed(hooked: Connection, clock: Clock) -> None:
+    enqueue_one(hooked)
+    worker = new_worker()
+    held = claim(hooked, worker)
+    clock.travel(minutes=1)
+    reap(hooked)
+    assert complete(hooked, worker, held)[0]["status"] == "lost"
+    assert followers(hooked) == []
+
+
+def test_a_completion_that_is_rolled_back_is_not_followed(
+    hooked: Connection, connect: Connect
+) -> None:
+    enqueue_one(hooked)
+    worker = new_worker()
+    held = claim(hooked, worker)
+    session = connect(autocommit=False)
+    complete(session, worker, held)
+    assert len(followers(session)) == 1
+    session.rollback()
+    assert followers(hooked) == []
+
+
+@pytest.fixture
+def interleaver(connect: Connect) -> Iterator[Interleaver]:
+    made = Interleaver(connect(), [connect(autocommit=False) for _ in range(2)])
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("outcome", ["succeeded", "failed"])
+def test_a_completion_and_a_cancel_at_once_are_followed_once(
+    hooked: Connection, interleaver: Interleaver, outcome: str
+) -> None:
+    for schedule in interleavings(2, 2):
+        hooked.execute("truncate jobforge.jobs")
+        job, worker = enqueue_one(hooked), new_worker()
+        held = claim(hooked, worker)
+
+        def settle(conn: Connection, worker: UUID = worker, held: Any = held) -> None:
+            complete(conn, worker, held, outcome, final=True)
+
+        def stop(conn: Connection, job: UUID = job) -> None:
+            cancel(conn, job)
+
+        scripts = [Script("settle", (settle,)), Script("cancel", (stop,))]
+        interleaver.run(scripts, schedule, lambda: None)
+        assert state_of(hooked, TENANT_A, job) in FINAL
+        assert len(followers(hooked)) == 1, schedule
+
+
+def test_a_job_without_hooks_is_not_followed(conn: Connection) -> None:
+    definition(conn)
+    definition(conn, "test:hooks")
+    job, waiting = enqueue_one(conn), enqueue_one(conn, delay_s=60)
+    run_once(conn, "succeeded")
+    cancel(conn, waiting)
+    assert followers(conn) == []
+    assert [note["kind"] for note in notes_of(conn, TENANT_A, job)] == []
+
+
+def test_a_hooks_job_is_not_followed_itself(hooked: Connection) -> None:
+    enqueue_one(hooked)
+    run_once(hooked, "succeeded")
+    worker = new_worker()
+    complete(hooked, worker, claim(hooked, worker, "hooks"))
+    [follower] = followers(hooked)
+    assert follower["state"] == "succeeded"
+
+
+# Lives that end more than once, and those that begin before the hooks.
+
+
+def test_a_dead_job_that_is_revived_is_followed_again_at_its_next_end(hooked: Connection) -> None:
+    job = enqueue_one(hooked)
+    run_once(hooked, "failed", final=True)
+    call(hooked, "retry_job", job_id=job, tenant_id=TENANT_A)
+    assert len(followers(hooked)) == 1
+    run_once(hooked, "succeeded")
+    told = [(f["payload"]["state"], f["payload"]["attempt"]) for f in followers(hooked)]
+    assert told == [("dead", 1), ("succeeded", 2)]
+
+
+def test_the_retry_of_a_finished_job_has_hooks_of_its_own(hooked: Connection) -> None:
+    job = enqueue_one(hooked)
+    run_once(hooked, "succeeded")
+    [row] = call(hooked, "retry_job", job_id=job, tenant_id=TENANT_A)
+    run_once(hooked, "succeeded")
+    told = [follower["source_ref"] for follower in followers(hooked)]
+    assert told == [str(job), str(row["retry_job"])]
+
+
+def test_a_job_has_the_hooks_that_its_definition_had_when_it_was_enqueued(
+    conn: Connection,
+) -> None:
+    definition(conn)
+    before = enqueue_one(conn)
+    with_hooks(conn)
+    run_once(conn, "succeeded")
+    assert state_of(conn, TENANT_A, before) == "succeeded"
+    assert followers(conn) == []
+    enqueue_one(conn)
+    definition(conn)
+    run_once(conn, "succeeded")
+    assert len(followers(conn)) == 1
+
+
+@pytest.mark.parametrize("hooks_come_last", [True, False])
+def test_a_job_that_is_replaced_has_the_hooks_of_its_new_version(
+    conn: Connection, *, hooks_come_last: bool
+) -> None:
+    for version, hooks in ((1, not hooks_come_last), (2, hooks_come_last)):
+        definition(conn, version=version, hooks=hooks)
+        definition(conn, "test:hooks", version, queue="hooks")
+    enqueue_one(conn, definition="test@1", key="k", delay_s=60)
+    enqueue_one(conn, definition="test@2", key="k", on_conflict="replace")
+    run_once(conn, "succeeded")
+    assert [follower["version"] for follower in followers(conn)] == [2] * hooks_come_last
+
+
+def test_hooks_have_the_version_of_their_job(hooked: Connection) -> None:
+    definition(hooked, version=2, hooks=True)
+    definition(hooked, "test:hooks", 2, queue="hooks")
+    for version in (1, 2):
+        enqueue_one(hooked, definition=f"test@{version}")
+        run_once(hooked, "succeeded")
+    assert [follower["version"] for follower in followers(hooked)] == [1, 2]
+
+
+# What must not stop a job from ending.
+
+
+@pytest.mark.parametrize("way", ["succeeded", "dead", "canceled"])
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [(None, "unknown_definition"), ({"is_active": False}, "definition_inactive")],
+)
+def test_hooks_that_cannot_be_enqueued_leave_a_note_and_the_end_stands(
+    conn: Connection, settings: Json, reason: str, way: str
+) -> None:
+    definition(conn, hooks=True)
+    if settings is not None:
+        definition(conn, "test:hooks", **settings)
+    job, plain = enqueue_one(conn), enqueue_one(conn, delay_s=60)
+    if way == "canceled":
+        cancel(conn, job)
+    else:
+        run_once(conn, "failed" if way == "dead" else way, final=True)
+    assert state_of(conn, TENANT_A, job) == way
+    assert state_of(conn, TENANT_A, plain) == "scheduled"
+    assert followers(conn) == []
+    [shown] = call(conn, "get_job", job_id=job, tenant_id=TENANT_A)
+    [skipped] = [event for event in shown["events"] if event["kind"] == "hooks_skipped"]
+    assert skipped["data"] == {"definition": "test:hooks", "version": 1, "reason": reason}
+
+
+def test_hooks_of_another_version_do_not_stand_in(hooked: Connection) -> None:
+    definition(hooked, version=2, hooks=True)
+    job = enqueue_one(hooked, definition="test@2")
+    run_once(hooked, "succeeded")
+    assert followers(hooked) == []
+    assert [note["kind"] for note in notes_of(hooked, TENANT_A, job)] == ["hooks_skipped"]
+
+
+def test_the_limit_of_pending_jobs_does_not_stop_hooks(hooked: Connection) -> None:
+    jobs = enqueue(hooked, n=3)
+    call(hooked, "put_tenant", tenant_id=TENANT_A, settings={"max_pending": 1})
+    run_once(hooked, "succeeded")
+    run_once(hooked, "failed", final=True)
+    cancel(hooked, jobs[2])
+    assert [follower["source_ref"] for follower in followers(hooked)] == list(map(str, jobs))
+
+
+def test_hooks_wait_while_their_tenant_is_paused(hooked: Connection) -> None:
+    enqueue_one(hooked)
+    worker = new_worker()
+    held = claim(hooked, worker)
+    call(hooked, "pause_tenant", tenant_id=TENANT_A)
+    complete(hooked, worker, held)
+    assert claim(hooked, worker, "hooks") == []
+    call(hooked, "resume_tenant", tenant_id=TENANT_A)
+    assert len(claim(hooked, worker, "hooks")) == 1

@@ -1,0 +1,105 @@
+"""What a session remembers when walks are slow: a hint about where ready jobs begin.
+
+Slowness is not waited for: the tests write the memory as take_turns would after two slow walks.
+"""
+
+import json
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+from cluster import Connection
+from sql.engine import TENANT_A, TENANT_B, claim, definition, enqueue, new_worker
+
+QUEUE = "default"
+LATER = timedelta(hours=1)
+
+
+def remember(conn: Connection, *, walk_again: bool = False, walked_ago: float = 0) -> None:
+    """The places of all ready jobs now, to be walked again by the next claim or much later."""
+    now = datetime.now(UTC)
+    cursor = {
+        "tenant": str(TENANT_A),
+        "served": 1,
+        "complete": True,
+        "gated": False,
+        "walked": (now - timedelta(seconds=walked_ago)).isoformat(),
+        "until": (now + LATER).isoformat(),
+        "again": (now - LATER if walk_again else now + LATER).isoformat(),
+    }
+    conn.execute(
+        """
+        select jobforge.keep_places(n.name, %(queue)s, jobforge.places_of(f.turns))
+          from jobforge.find_turns(%(queue)s, 100, %(tenant)s) as f,
+               (values ('walked'), ('places')) as n(name)
+        """,
+        {"queue": QUEUE, "tenant": TENANT_A},
+    )
+    conn.execute("select set_config('jobforge.cursors', %s, false)", [json.dumps({QUEUE: cursor})])
+
+
+def claimed(conn: Connection, limit: int = 10) -> set[UUID]:
+    return {row["job_id"] for row in claim(conn, new_worker(), QUEUE, limit)}
+
+
+def test_claims_from_remembered_places_take_every_job_once(conn: Connection) -> None:
+    definition(conn)
+    jobs = [*enqueue(conn, TENANT_A, 5), *enqueue(conn, TENANT_B, 5)]
+    remember(conn)
+    taken = [job for _ in range(6) for job in claimed(conn, 2)]
+    assert sorted(taken) == sorted(jobs)
+
+
+def test_tenants_share_claims_from_remembered_places(conn: Connection) -> None:
+    definition(conn)
+    enqueue(conn, TENANT_A, 10)
+    enqueue(conn, TENANT_B, 10)
+    remember(conn)
+    rows = [row for _ in range(5) for row in claim(conn, new_worker(), QUEUE, 2)]
+    assert [row["tenant_id"] for row in rows].count(TENANT_A) == 5
+
+
+def test_jobs_that_follow_are_found_without_a_walk(conn: Connection) -> None:
+    definition(conn)
+    enqueue(conn, TENANT_A, 2)
+    remember(conn)
+    claimed(conn)
+    later = enqueue(conn, TENANT_A, 2)
+    assert claimed(conn) == set(later)
+
+
+def test_a_job_of_a_higher_priority_is_found_when_the_walk_is_repeated(conn: Connection) -> None:
+    definition(conn)
+    enqueue(conn, TENANT_A, 2)
+    remember(conn, walk_again=True)
+    [urgent] = enqueue(conn, TENANT_A, priority=5)
+    assert claimed(conn, 1) == {urgent}
+
+
+def test_a_tenant_that_had_no_job_is_found_when_the_walk_is_repeated(conn: Connection) -> None:
+    definition(conn)
+    enqueue(conn, TENANT_A, 2)
+    remember(conn, walk_again=True)
+    [job] = enqueue(conn, TENANT_B)
+    assert job in claimed(conn)
+
+
+def test_an_idle_session_walks_in_full_after_a_second(conn: Connection) -> None:
+    definition(conn)
+    enqueue(conn, TENANT_A, 2)
+    remember(conn, walked_ago=1.1)
+    claimed(conn)
+    [hidden] = enqueue(conn, TENANT_A)
+    conn.execute("update jobforge.jobs set run_at = run_at - interval '1 day'")
+    assert claimed(conn) == {hidden}
+
+
+def test_a_place_survives_being_written_down(conn: Connection) -> None:
+    definition(conn)
+    enqueue(conn, TENANT_A, 3)
+    exact = conn.execute(
+        """
+        select bool_and(to_timestamp(date_part('epoch', j.run_at)) = j.run_at) as is_exact
+          from jobforge.jobs as j
+        """
+    ).fetchone()
+    assert exact == {"is_exact": True}

@@ -1,0 +1,203 @@
+"""Commands: from a payload to an argument list, and what is refused on the way."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from jobforge import JobForge
+from jobforge.argv import read_template
+from jobforge.command import Command, add_commands, servable
+from jobforge.errors import ConfigError, Invalid, InvalidPayload
+from jobforge.job import Outcome
+from jobforge.verdict import Exit
+
+TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+
+
+class Thumbnail(BaseModel):
+    source: str
+    size: int = 64
+
+
+def _command(*argv: str, parameters: Any = None, **settings: Any) -> Command:
+    return JobForge().command("thumbnail", argv=argv, parameters=parameters, **settings)
+
+
+def _argv(command: Command, **payload: Any) -> list[str]:
+    return command.render(command.arguments(1, payload))
+
+
+@given(TEXTS, TEXTS)
+def test_every_element_is_one_argument_whatever_the_values_hold(first: str, second: str) -> None:
+    template = read_template(["echo", "--", "{first}", "<{first}|{second}>"])
+    values = {"first": first, "second": second}
+    assert template.render(values) == ["echo", "--", first, f"<{first}|{second}>"]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(5, "5"), (-0.5, "-0.5"), (True, "true"), (10**30, "1" + "0" * 30), ("", "")],
+)
+def test_texts_numbers_and_booleans_are_written_as_json_has_them(value: Any, text: str) -> None:
+    assert read_template(["p", "--", "{v}"]).render({"v": value}) == ["p", "--", text]
+
+
+@pytest.mark.parametrize("value", [None, [1], {"a": 1}, "a\0b", "\ud800", "x" * 200_000])
+def test_what_cannot_be_an_argument_is_refused_with_its_name(value: Any) -> None:
+    with pytest.raises(InvalidPayload) as refused:
+        read_template(["p", "--", "{v}"]).render({"v": value})
+    assert refused.value.field == "v"
+
+
+@pytest.mark.parametrize(
+    ("argv", "value", "is_refused"),
+    [
+        (["p", "{v}"], "-rf", True),
+        (["p", "{v}"], -5, True),
+        (["p", "{v}{v}"], "-", True),
+        (["p", "{v}"], "plain", False),
+        (["p", "--", "{v}"], "-rf", False),
+        (["p", "--size={v}"], "-rf", False),
+        (["p", "{v}", "--"], "-rf", True),
+    ],
+)
+def test_a_value_cannot_become_an_option(argv: list[str], value: Any, is_refused: bool) -> None:  # noqa: FBT001 - a column of the table
+    template = read_template(argv)
+    if not is_refused:
+        assert template.render({"v": value})
+        return
+    with pytest.raises(InvalidPayload):
+        template.render({"v": value})
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        "echo hello",
+        ["echo", 5],
+        ["{program}"],
+        [""],
+        ["./relative"],
+        ["echo", "{0}"],
+        ["echo", "{}"],
+        ["echo", "{a.b}"],
+        ["echo", "{a!r}"],
+        ["echo", "{a:>10}"],
+        ["echo", "{a"],
+        ["echo", "a\0b"],
+    ],
+)
+def test_what_is_no_template_is_refused(argv: Any) -> None:
+    with pytest.raises(Invalid):
+        read_template(argv)
+
+
+def test_braces_are_written_twice() -> None:
+    assert read_template(["p", "{{{v}}}"]).render({"v": "x"}) == ["p", "{x}"]
+
+
+def test_without_parameters_every_value_is_a_required_text() -> None:
+    command = _command("convert", "--", "{source}", "{target}")
+    assert _argv(command, source="a b", target="c") == ["convert", "--", "a b", "c"]
+    for payload in ({"source": "a"}, {"source": "a", "target": 1}, {"source": "a", "x": "b"}):
+        with pytest.raises(InvalidPayload):
+            command.arguments(1, payload)
+
+
+def test_a_schema_checks_the_payload_and_gives_defaults() -> None:
+    schema = {
+        "properties": {"size": {"type": "integer", "maximum": 100, "default": 7}},
+    }
+    command = _command("convert", "{size}", parameters=schema)
+    assert _argv(command) == ["convert", "7"]
+    assert _argv(command, size=9) == ["convert", "9"]
+    with pytest.raises(InvalidPayload) as refused:
+        command.arguments(1, {"size": 101})
+    assert refused.value.field == "size"
+    assert "101" not in str(refused.value)
+
+
+def test_a_model_checks_the_payload_and_gives_defaults() -> None:
+    command = _command("convert", "{source}", "{size}", parameters=Thumbnail)
+    assert _argv(command, source="a") == ["convert", "a", "64"]
+    with pytest.raises(InvalidPayload):
+        command.arguments(1, {"source": "a", "size": "many"})
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"properties": {}},
+        {"properties": {"v": {"type": "string"}}},
+        {"properties": {"v": {"type": "strange"}}, "required": ["v"]},
+        {"properties": {"v": {"$ref": "file:///etc/hostname"}}, "required": ["v"]},
+    ],
+    ids=["no such parameter", "may be missing", "no schema", "elsewhere"],
+)
+def test_parameters_that_cannot_serve_are_refused(schema: dict[str, Any]) -> None:
+    with pytest.raises(Invalid):
+        _command("echo", "{v}", parameters=schema)
+
+
+def test_a_pattern_takes_no_time() -> None:
+    schema = {"properties": {"v": {"type": "string", "pattern": "^(a+)+$"}}, "required": ["v"]}
+    with pytest.raises(InvalidPayload):
+        _command("echo", "{v}", parameters=schema).arguments(1, {"v": "a" * 5000 + "b"})
+
+
+def test_what_is_enqueued_is_checked_too() -> None:
+    command = _command("convert", "{source}")
+    assert command.parameters.payload((), {"source": "a"}) == {"source": "a"}
+    with pytest.raises(InvalidPayload):
+        command.parameters.payload((), {"source": 1})
+
+
+def test_its_schema_is_registered() -> None:
+    registered = _command("convert", "{source}").registration()
+    assert registered["parameters"]["required"] == ["source"]
+
+
+def test_an_exit_says_how_it_went() -> None:
+    command = _command("/usr/bin/convert")
+    done, failed = command.ended(Exit(code=0)), command.ended(Exit(code=3))
+    assert done is not None
+    assert (done.outcome, done.result) == (Outcome.SUCCEEDED, {"exit_code": 0})
+    assert failed is not None
+    assert failed.outcome is Outcome.FAILED
+    assert failed.error == {
+        "type": "CommandFailed",
+        "message": "convert ended with exit code 3",
+        "exit_code": 3,
+    }
+    assert command.ended(Exit(signal=9)) is None
+
+
+def test_commands_of_the_configuration_are_added() -> None:
+    app = JobForge()
+    add_commands(app.command, {"shrink": {"argv": ["convert", "{source}"], "timeout": 30}})
+    assert app.definitions["shrink"].settings.timeout_s == 30
+
+
+@pytest.mark.parametrize(
+    "table",
+    [{}, {"argv": ["x"], "shell": True}, {"argv": ["x"], "memory": "much"}, {"argv": "x y"}],
+)
+def test_a_table_that_is_not_right_is_refused_by_name(table: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError) as refused:
+        add_commands(JobForge().command, {"shrink": table})
+    assert "shrink" in str(refused.value)
+
+
+def test_only_commands_that_are_allowed_are_served() -> None:
+    app = JobForge()
+    allowed = app.command("allowed", argv=["true"])
+    app.command("forbidden", argv=["true"])
+
+    @app.job
+    def plain() -> None: ...
+
+    assert servable(app.definitions.values(), ["allowed"]) == [allowed, plain]

@@ -1,0 +1,63 @@
+"""What running jobs say, until it is sent."""
+
+from types import SimpleNamespace
+from typing import Any
+from uuid import uuid4
+
+from jobforge.job import Token
+from jobforge.redact import MARKER
+from jobforge.worker.notes import Notes
+
+
+def _job() -> Any:
+    token = Token(uuid4(), uuid4(), 1)
+    return SimpleNamespace(token=token, job_id=token.job_id, lease=token.lease)
+
+
+def _said(notes: Notes) -> list[tuple[str, Any]]:
+    return [(note.kind, note.data.get("n")) for note in notes.take()]
+
+
+def test_notes_come_in_the_order_in_which_they_were_said() -> None:
+    notes, job = Notes(), _job()
+    for number, kind in enumerate(["log", "progress", "event", "log"]):
+        notes.add(job, kind, {"n": number})
+    assert _said(notes) == [("log", 0), ("progress", 1), ("event", 2), ("log", 3)]
+    assert _said(notes) == []
+
+
+def test_of_a_jobs_progress_only_the_latest_is_kept() -> None:
+    notes, job, other = Notes(), _job(), _job()
+    for number in range(3):
+        notes.add(job, "progress", {"n": number})
+    notes.add(other, "progress", {"n": 10})
+    assert _said(notes) == [("progress", 2), ("progress", 10)]
+
+
+def test_progress_after_a_batch_does_not_touch_what_was_sent() -> None:
+    notes, job = Notes(), _job()
+    notes.add(job, "progress", {"n": 1})
+    assert _said(notes) == [("progress", 1)]
+    notes.add(job, "progress", {"n": 2})
+    assert _said(notes) == [("progress", 2)]
+
+
+def test_when_there_is_no_room_the_oldest_log_line_goes_first() -> None:
+    notes, job = Notes(room=3), _job()
+    notes.add(job, "event", {"n": 0})
+    for number in range(1, 4):
+        notes.add(job, "log", {"n": number})
+    assert _said(notes) == [("event", 0), ("log", 2), ("log", 3)]
+
+
+def test_without_log_lines_the_oldest_note_makes_room() -> None:
+    notes, job = Notes(room=2), _job()
+    for number in range(3):
+        notes.add(job, "event", {"n": number})
+    assert _said(notes) == [("event", 1), ("event", 2)]
+
+
+def test_secrets_in_a_note_are_hidden() -> None:
+    notes = Notes()
+    notes.add(_job(), "log", {"password": "canary"})
+    assert notes.take()[0].data == {"password": MARKER}

@@ -1,0 +1,222 @@
+"""Arguments become a payload, and a payload becomes arguments again."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import StrEnum
+from typing import Annotated, Any
+from uuid import UUID
+
+import pytest
+from pydantic import BaseModel, ConfigDict, Field, computed_field
+
+from jobforge import jsonb
+from jobforge.errors import Invalid, InvalidPayload
+from jobforge.parameters import Shape, read_parameters, read_result, refused
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Line(BaseModel):
+    amount: Decimal
+    count: int = Field(default=1, gt=0)
+
+    @computed_field
+    def double(self) -> int:
+        return self.count * 2
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", populate_by_name=True)
+
+    id: UUID
+    due: date = Field(alias="dueDate")
+
+
+def everything(
+    when: datetime,
+    wait: timedelta,
+    who: UUID,
+    colour: Colour,
+    point: Point,
+    lines: list[Line],
+    raw: bytes,
+    by_number: dict[int, str],
+    unique: set[int],
+    either: int | None,
+    strict: Strict,
+    free: Any,
+) -> None: ...
+
+
+EVERYTHING: dict[str, Any] = {
+    "when": datetime(2030, 1, 1, 12, 30, 15, 123456, tzinfo=UTC),
+    "wait": timedelta(days=1, milliseconds=5),
+    "who": UUID(int=7),
+    "colour": Colour.RED,
+    "point": Point(1, 2),
+    "lines": [Line(amount=Decimal("12.30"), count=3)],
+    "raw": "é".encode(),
+    "by_number": {1: "one"},
+    "unique": {1, 2},
+    "either": None,
+    "strict": Strict(id=UUID(int=1), dueDate=date(2030, 1, 2)),
+    "free": {"any": [1, 2.5, "x", None, True]},
+}
+
+
+def test_every_kind_of_argument_survives_the_way_through_json() -> None:
+    parameters = read_parameters(everything)
+    payload = parameters.payload((), EVERYTHING)
+    stored = jsonb.decode(jsonb.encode(payload, "payload"))
+    assert parameters.arguments(stored) == EVERYTHING
+
+
+def simple(to: str, copies: int = 1, *, urgent: bool = False) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "payload"),
+    [
+        (("ada",), {}, {"to": "ada"}),
+        (("ada", 2), {"urgent": True}, {"to": "ada", "copies": 2, "urgent": True}),
+        ((), {"copies": "2", "to": "ada"}, {"copies": 2, "to": "ada"}),
+    ],
+)
+def test_the_payload_has_what_was_given(
+    args: tuple[Any, ...], kwargs: dict[str, Any], payload: dict[str, Any]
+) -> None:
+    assert read_parameters(simple).payload(args, kwargs) == payload
+
+
+BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], str | None]] = {
+    "a missing one": ((), {}, "to"),
+    "an unknown one": (("ada",), {"cc": "bob"}, "cc"),
+    "one too many": (("ada", 1, True, 4), {}, None),
+    "one given twice": (("ada",), {"to": "bob"}, "to"),
+    "a wrong type": ((1,), {}, "to"),
+    "a text that is no number": (("ada",), {"copies": "many"}, "copies"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_arguments_are_refused_with_their_field(case: str) -> None:
+    args, kwargs, field = BAD[case]
+    with pytest.raises(InvalidPayload) as refusal:
+        read_parameters(simple).payload(args, kwargs)
+    assert refusal.value.field == field
+
+
+def test_the_field_is_the_path_to_what_is_wrong() -> None:
+    def nested(lines: list[Line]) -> None: ...
+
+    with pytest.raises(InvalidPayload) as refusal:
+        read_parameters(nested).payload(
+            (), {"lines": [{"amount": "1"}, {"amount": "1", "count": 0}]}
+        )
+    assert refusal.value.field == "lines.1.count"
+    assert refusal.value.detail["errors"][0]["type"] == "greater_than"
+
+
+def test_a_single_model_is_the_whole_payload() -> None:
+    def ship(line: Line) -> None: ...
+
+    parameters = read_parameters(ship)
+    payload = parameters.payload((Line(amount=Decimal("1.5")),), {})
+    assert payload == {"amount": "1.5", "count": 1}
+    assert parameters.arguments(payload) == {"line": Line(amount=Decimal("1.5"))}
+    for kwargs, field in (({}, "line"), ({"line": payload, "more": 1}, "more")):
+        with pytest.raises(InvalidPayload) as refusal:
+            parameters.payload((), kwargs)
+        assert refusal.value.field == field
+
+
+def test_the_schema_has_defaults_and_refuses_what_is_unknown() -> None:
+    schema = read_parameters(simple).schema()
+    assert schema["required"] == ["to"]
+    assert schema["properties"]["copies"] == {"default": 1, "title": "Copies", "type": "integer"}
+    assert schema["additionalProperties"] is False
+
+
+def test_names_that_pydantic_uses_itself_are_free() -> None:
+    def odd(json: str, copy: int, model_config: str, schema: str = "s") -> None: ...
+
+    given = {"json": "j", "copy": 1, "model_config": "m"}
+    assert read_parameters(odd).payload((), given) == given
+
+
+def test_constraints_of_annotations_hold() -> None:
+    def limited(count: Annotated[int, Field(gt=0)] = 1) -> None: ...
+
+    with pytest.raises(InvalidPayload):
+        read_parameters(limited).payload((0,), {})
+
+
+class Opaque:
+    pass
+
+
+def _opaque(thing: Opaque) -> None: ...
+def _callback(then: Callable[[], None], *rest: int) -> None: ...
+def _rest(**more: int) -> None: ...
+
+
+@pytest.mark.parametrize("function", [_opaque, _callback, _rest])
+def test_what_cannot_be_json_is_refused_when_it_is_declared(
+    function: Callable[..., None],
+) -> None:
+    with pytest.raises(Invalid):
+        read_parameters(function)
+
+
+CYCLE: list[Any] = []
+CYCLE.append(CYCLE)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [object(), float("nan"), {"x": [float("inf")]}, "a\0b", "\ud800", 2**70, CYCLE, Opaque],
+    ids=["object", "nan", "inf", "nul", "surrogate", "huge", "cycle", "class"],
+)
+def test_a_value_that_jsonb_cannot_keep_is_refused_with_its_field(value: Any) -> None:
+    def free(fine: Any, odd: Any) -> None: ...
+
+    parameters = read_parameters(free)
+    with pytest.raises(InvalidPayload) as refusal:
+        _sent(parameters.payload((1, value), {}))
+    assert refusal.value.field == "odd"
+
+
+def _sent(payload: dict[str, Any]) -> None:
+    try:
+        jsonb.encode(payload, "payload")
+    except Invalid as error:
+        raise refused(error, payload) from error
+
+
+def test_a_result_is_read_back_as_its_type() -> None:
+    def result() -> list[Line]:
+        return []
+
+    shape = read_result(result)
+    lines = [Line(amount=Decimal("0.10"))]
+    assert shape.read(shape.write(lines)) == lines
+
+
+def test_a_result_without_a_type_is_any_json() -> None:
+    shape = Shape(Any)
+    assert shape.write({"at": date(2030, 1, 2), "who": UUID(int=1)}) == {
+        "at": "2030-01-02",
+        "who": str(UUID(int=1)),
+    }
+    with pytest.raises(Invalid):
+        shape.write(object())

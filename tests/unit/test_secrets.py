@@ -1,0 +1,110 @@
+"""Where a secret is found, and what is never given."""
+
+from pathlib import Path
+
+import pytest
+
+from jobforge import redact
+from jobforge.errors import Invalid, NotFound
+from jobforge.secrets import LARGEST, Secrets
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "secrets"
+    made.mkdir()
+    return made
+
+
+def test_a_secret_is_a_file_of_the_folder(folder: Path) -> None:
+    (folder / "smtp.password").write_text("from the file\n")
+    assert Secrets(folder, {}).lookup("smtp.password") == "from the file"
+
+
+@pytest.mark.parametrize(
+    ("content", "value"),
+    [(b"a b\n", "a b"), (b"a b\r\n", "a b"), (b"a\n\n", "a\n"), (b" a ", " a "), (b"", "")],
+)
+def test_one_line_end_is_not_part_of_it(folder: Path, content: bytes, value: str) -> None:
+    (folder / "key").write_bytes(content)
+    assert Secrets(folder, {}).lookup("key") == value
+
+
+@pytest.mark.parametrize("name", ["smtp_password", "smtp-password", "SMTP.password"])
+def test_a_secret_may_be_a_variable(folder: Path, name: str) -> None:
+    secrets = Secrets(folder, {"JOBFORGE_SECRET_SMTP_PASSWORD": "from the variable"})
+    assert secrets.lookup(name) == "from the variable"
+
+
+def test_the_folder_wins_over_the_variable(folder: Path) -> None:
+    (folder / "key").write_text("from the file")
+    assert Secrets(folder, {"JOBFORGE_SECRET_KEY": "variable"}).lookup("key") == "from the file"
+
+
+def test_the_variables_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOBFORGE_SECRET_KEY", "from the process")
+    assert Secrets().lookup("key") == "from the process"
+
+
+def test_a_secret_that_is_not_there_tells_where_it_was_looked_for(folder: Path) -> None:
+    (folder / "other").write_text("hunter2")
+    with pytest.raises(NotFound) as caught:
+        Secrets(folder, {"JOBFORGE_SECRET_OTHER": "hunter2"}).lookup("key")
+    assert str(folder / "key") in (caught.value.hint or "")
+    assert "JOBFORGE_SECRET_KEY" in (caught.value.hint or "")
+    assert "hunter2" not in f"{caught.value} {caught.value.hint}"
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../key", "a/b", "/etc/passwd", "a\0b", "a\nb", "ä", "x" * 101, "..data"]
+)
+def test_a_name_that_could_lead_elsewhere_is_refused(folder: Path, name: str) -> None:
+    with pytest.raises(Invalid):
+        Secrets(folder, {}).lookup(name)
+
+
+def test_a_link_out_of_the_folder_is_not_followed(folder: Path) -> None:
+    outside = folder.parent / "outside"
+    outside.write_text("hunter2")
+    (folder / "key").symlink_to(outside)
+    with pytest.raises(NotFound):
+        Secrets(folder, {}).lookup("key")
+
+
+def test_a_folder_as_kubernetes_mounts_it_is_read(folder: Path) -> None:
+    (folder / "..2026_11_15").mkdir()
+    (folder / "..2026_11_15" / "key").write_text("mounted")
+    (folder / "..data").symlink_to("..2026_11_15")
+    (folder / "key").symlink_to("..data/key")
+    assert Secrets(folder, {}).lookup("key") == "mounted"
+
+
+def test_a_folder_that_is_itself_a_link_is_read(folder: Path) -> None:
+    (folder / "key").write_text("linked")
+    link = folder.parent / "link"
+    link.symlink_to(folder)
+    assert Secrets(link, {}).lookup("key") == "linked"
+
+
+def test_a_folder_is_no_secret(folder: Path) -> None:
+    (folder / "key").mkdir()
+    with pytest.raises(NotFound):
+        Secrets(folder, {}).lookup("key")
+
+
+@pytest.mark.parametrize("content", [b"x" * (LARGEST + 1), b"hunter2\xff"])
+def test_what_cannot_be_a_secret_is_refused_without_being_shown(
+    folder: Path, content: bytes
+) -> None:
+    (folder / "key").write_bytes(content)
+    with pytest.raises(Invalid) as caught:
+        Secrets(folder, {}).lookup("key")
+    assert "hunter2" not in repr(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_what_was_looked_up_is_hidden_from_then_on(folder: Path) -> None:
+    (folder / "key").write_text("first-of-its-kind")
+    assert redact.redact_text("first-of-its-kind") == "first-of-its-kind"
+    Secrets(folder, {}).lookup("key")
+    assert redact.redact_text("first-of-its-kind") == redact.MARKER

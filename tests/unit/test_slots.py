@@ -1,0 +1,48 @@
+"""How many more jobs of each queue may be started."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from jobforge.worker.slots import Slots
+
+
+def _jobs(*queues: str) -> Any:
+    return [SimpleNamespace(queue=queue) for queue in queues]
+
+
+def test_a_claim_asks_for_free_slots_only() -> None:
+    slots = Slots({"mail": 2, "default": 1})
+    slots.take(slots.limits(), _jobs("mail", "default"))
+    assert slots.limits() == {"mail": 1}
+    slots.take(slots.limits(), _jobs("mail"))
+    assert slots.limits() == {}
+    slots.give("default")
+    assert slots.limits() == {"default": 1}
+
+
+def test_a_queue_with_more_slots_than_one_claim_may_fill_does_not_starve_another() -> None:
+    slots = Slots({"mail": 100_000, "default": 10})
+    limits = slots.limits()
+    assert sum(limits.values()) <= 2_000
+    assert limits["default"] == 10
+
+
+def test_a_freed_slot_matters_when_the_last_claim_was_answered_in_full() -> None:
+    slots = Slots({"mail": 2})
+    slots.take({"mail": 2}, _jobs("mail", "mail"))
+    assert slots.give("mail")
+    slots.take({"mail": 1}, _jobs())
+    assert not slots.give("mail")
+
+
+def test_a_freed_slot_matters_when_the_queue_has_been_announced() -> None:
+    slots = Slots({"mail": 2})
+    slots.take({"mail": 2}, _jobs("mail"))
+    slots.expect("mail")
+    assert slots.give("mail")
+
+
+def test_an_announcement_of_a_queue_of_others_is_nothing() -> None:
+    slots = Slots({"mail": 1})
+    slots.expect("other")
+    assert slots.limits() == {"mail": 1}

@@ -1,0 +1,193 @@
+"""What the end of a run means."""
+
+import asyncio
+import signal
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from jobforge.errors import Invalid, InvalidPayload
+from jobforge.job import Outcome
+from jobforge.redact import register_secret
+from jobforge.settings import Settings
+from jobforge.signals import Cancel, Cancelled, Dead, Retry, Snooze
+from jobforge.verdict import Exit, Stop, Verdict, exited, raised, returned, unusable
+
+SETTINGS = Settings("mail", give_up_on=(LookupError,))
+MOMENT = datetime(2027, 1, 1, tzinfo=UTC)
+
+
+def _facts(verdict: Verdict) -> dict[str, Any]:
+    """The verdict without the words of its error."""
+    facts = verdict.to_json()
+    facts.pop("error", None)
+    return facts
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ValueError("bad"), {"outcome": "failed"}),
+        (KeyError("in give_up_on"), {"outcome": "failed", "final": True}),
+        (InvalidPayload("no"), {"outcome": "failed", "final": True}),
+        (Invalid("of a call that the handler made"), {"outcome": "failed"}),
+        (Retry(), {"outcome": "failed"}),
+        (Retry(after=30), {"outcome": "failed", "retry_in_s": 30}),
+        (Retry(after=0), {"outcome": "failed", "retry_in_s": 0}),
+        (Snooze(60), {"outcome": "snoozed", "retry_in_s": 60}),
+        (Snooze(MOMENT), {"outcome": "snoozed", "run_at": MOMENT}),
+        (Cancel("enough"), {"outcome": "canceled", "reason": "enough"}),
+        (Dead("hopeless"), {"outcome": "failed", "final": True}),
+        (MemoryError(), {"outcome": "crashed"}),
+        (Cancelled(), {"outcome": "failed"}),
+        (asyncio.CancelledError(), {"outcome": "failed"}),
+        (SystemExit(3), {"outcome": "failed"}),
+    ],
+)
+def test_what_a_handler_raises_decides_how_its_attempt_ended(
+    error: BaseException, expected: dict[str, Any]
+) -> None:
+    assert _facts(raised(error, SETTINGS)) == expected
+
+
+@pytest.mark.parametrize(
+    ("stopped", "expected"),
+    [
+        (Stop.CANCEL, Outcome.CANCELED),
+        (Stop.TIMEOUT, Outcome.TIMED_OUT),
+        (Stop.SHUTDOWN, Outcome.RELEASED),
+        (Stop.LOST, Outcome.RELEASED),
+    ],
+)
+@pytest.mark.parametrize("error", [Cancelled(), asyncio.CancelledError(), OSError(), MemoryError()])
+def test_an_error_after_a_stop_is_the_stop(
+    stopped: Stop, expected: Outcome, error: BaseException
+) -> None:
+    assert raised(error, SETTINGS, stopped).outcome is expected
+
+
+@pytest.mark.parametrize("stopped", [None, *Stop])
+@pytest.mark.parametrize(
+    "error", [Snooze(60), Cancel(), Dead(), Retry(after=5), InvalidPayload(), KeyError()]
+)
+def test_what_a_handler_chose_counts_also_after_a_stop(
+    error: Exception, stopped: Stop | None
+) -> None:
+    assert _facts(raised(error, SETTINGS, stopped)) == _facts(raised(error, SETTINGS))
+
+
+@pytest.mark.parametrize(
+    ("how", "message", "reason"),
+    [
+        (Exit(code=3), "ended with exit code 3 and no outcome", None),
+        (Exit(code=0), "ended with exit code 0 and no outcome", None),
+        (Exit(signal=signal.SIGSEGV), "killed by SIGSEGV", None),
+        (Exit(signal=250), "killed by signal 250", None),
+        (Exit(signal=signal.SIGKILL, reason="memory"), "went over its memory limit", "memory"),
+        (Exit(signal=signal.SIGXCPU, reason="cpu"), "went over its cpu limit", "cpu"),
+        (Exit(code=1, reason="file_size"), "went over its file size limit", "file_size"),
+    ],
+)
+def test_a_process_that_said_nothing_has_crashed(
+    how: Exit, message: str, reason: str | None
+) -> None:
+    verdict = exited(how, None, None)
+    assert verdict is not None
+    assert verdict.outcome is Outcome.CRASHED
+    assert verdict.error is not None
+    assert (verdict.error["message"], verdict.error.get("reason")) == (message, reason)
+
+
+@pytest.mark.parametrize(
+    ("stopped", "expected"),
+    [
+        (Stop.CANCEL, Outcome.CANCELED),
+        (Stop.TIMEOUT, Outcome.TIMED_OUT),
+        (Stop.SHUTDOWN, Outcome.RELEASED),
+    ],
+)
+@pytest.mark.parametrize("said", [None, Verdict(Outcome.FAILED, error={"type": "Cancelled"})])
+def test_a_process_that_was_stopped_ended_by_that(
+    stopped: Stop, expected: Outcome, said: Verdict | None
+) -> None:
+    verdict = exited(Exit(signal=signal.SIGKILL), stopped, said)
+    assert verdict is not None
+    assert verdict.outcome is expected
+
+
+@pytest.mark.parametrize("stopped", [None, Stop.CANCEL, Stop.TIMEOUT, Stop.SHUTDOWN])
+def test_a_process_that_succeeded_before_it_was_stopped_has_succeeded(stopped: Stop | None) -> None:
+    said = returned({"rows": 3})
+    assert exited(Exit(signal=signal.SIGKILL), stopped, said) == said
+
+
+@pytest.mark.parametrize("said", [None, returned(1)])
+def test_there_is_nothing_to_report_of_a_lost_lease(said: Verdict | None) -> None:
+    assert exited(Exit(signal=signal.SIGKILL), Stop.LOST, said) is None
+
+
+def test_an_error_names_its_type_and_shows_only_the_users_part_of_the_traceback() -> None:
+    def handler() -> None:
+        raise ValueError("bad input")
+
+    with pytest.raises(ValueError, match="bad input") as caught:
+        handler()
+    described = raised(caught.value, SETTINGS).error
+    assert described is not None
+    assert (described["type"], described["message"]) == ("ValueError", "bad input")
+    assert "in handler" in described["traceback"]
+
+
+def test_an_error_of_a_library_is_named_with_its_module() -> None:
+    described = raised(asyncio.QueueFull(), SETTINGS).error
+    assert described is not None
+    assert described["type"] == "asyncio.queues.QueueFull"
+
+
+def test_a_secret_is_hidden_also_where_the_text_is_cut() -> None:
+    secret = "canary-5d41402abc4b2a76"
+    register_secret(secret)
+    for position in range(7_980, 8_010):
+        described = raised(ValueError("x" * position + secret), SETTINGS).error
+        assert described is not None
+        assert "canary" not in described["message"]
+        assert "canary" not in described["traceback"]
+
+
+def test_an_error_whose_message_cannot_be_made_is_described_all_the_same() -> None:
+    class BrokenError(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    described = raised(BrokenError(), SETTINGS).error
+    assert described is not None
+    assert "RuntimeError" in described["message"]
+
+
+def test_a_result_that_cannot_be_kept_is_a_final_failure() -> None:
+    verdict = unusable(Invalid("holds a socket"))
+    assert (verdict.outcome, verdict.final) == (Outcome.FAILED, True)
+    assert verdict.error is not None
+    assert verdict.error["type"] == "InvalidResult"
+
+
+@pytest.mark.parametrize(
+    "verdict",
+    [
+        returned({"rows": [1, 2]}),
+        returned(None),
+        raised(ValueError("bad"), SETTINGS),
+        raised(Retry(after=0), SETTINGS),
+        raised(Cancel("enough"), SETTINGS),
+        raised(Dead(), SETTINGS),
+    ],
+)
+def test_a_verdict_survives_being_written_and_read(verdict: Verdict) -> None:
+    assert Verdict.from_json(verdict.to_json()) == verdict
+
+
+def test_a_moment_is_read_back_from_its_text() -> None:
+    verdict = raised(Snooze(MOMENT), SETTINGS)
+    written = {**verdict.to_json(), "run_at": MOMENT.isoformat()}
+    assert Verdict.from_json(written) == verdict

@@ -1,7 +1,7 @@
 -- Makes due jobs ready; called by every claim, so no process has to do it. One index probe when
 -- nothing is due. Rows that another claim is promoting are skipped. When the probe was slow (see
--- take_turns: dead entries that cannot be cleaned), this session starts the next ones where it
--- stopped, for twenty times as long as the probe took, a second at most.
+-- take_turns: dead entries that cannot be cleaned), this session starts the next ones a second
+-- back from where it was, for eighty times as long as the probe took, eight seconds at most.
 create or replace function jobforge.promote_jobs(p_limit integer default 1000) returns integer
 language plpgsql
 as $$
@@ -9,7 +9,8 @@ declare
     v_start timestamptz := clock_timestamp();
     v_now timestamptz := jobforge.now();
     v_kept timestamptz[] := nullif(current_setting('jobforge.promoted', true), '')::timestamptz[];
-    v_floor timestamptz := case when v_kept[2] > v_start then v_kept[1] else '-infinity' end;
+    v_until timestamptz := case when v_kept[2] > v_start then v_kept[2] end;
+    v_floor timestamptz := case when v_until is null then '-infinity' else v_kept[1] end;
     v_cost double precision;
     v_due tid[];
 begin
@@ -22,9 +23,11 @@ begin
            for update skip locked);
     v_cost := extract(epoch from clock_timestamp() - v_start);
     if v_floor = '-infinity' and v_cost > 0.001 and cardinality(v_due) < p_limit then
+        v_until := v_start + make_interval(secs => v_cost + least(8, 80 * v_cost));
+    end if;
+    if v_until > v_start then
         perform set_config('jobforge.promoted',
-            array[v_now, v_start + make_interval(secs => v_cost + least(1, 20 * v_cost))]::text,
-            false);
+            array[v_now - interval '1 second', v_until]::text, false);
     end if;
     if v_due <> '{}' then
         update jobforge.jobs as j

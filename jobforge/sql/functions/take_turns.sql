@@ -7,11 +7,11 @@
 -- stopped and how much of its turn is used, so that shares hold for claims of any size; and
 -- whether `places` are remembered. Somebody's open transaction keeps dead index entries from
 -- being cleaned, and a walk to the first jobs then passes all of them. When that took more than
--- 5 ms twice in a row, the places of up to 2,000 tenants are remembered for forty times as long
--- as the walk took, five seconds at most. Claims start there; and once a second the walk is
+-- 5 ms twice in a row, the places of up to 2,000 tenants are remembered for eighty times as long
+-- as the walk took, eight seconds at most. Claims start there; and every two seconds the walk is
 -- repeated from where it found them (walk_again), past few dead entries. So a ready job may be
--- missed for a second, and one that walk_again cannot find for up to five while others keep the
--- claims busy.
+-- missed for two seconds, and one that walk_again cannot find for up to eight while others keep
+-- the claims busy.
 create or replace function jobforge.take_turns(
     p_queue text,
     p_limit integer,
@@ -20,6 +20,7 @@ create or replace function jobforge.take_turns(
     inout cursor jsonb,
     out turns jobforge.turn[],
     out places jobforge.places,
+    out is_walked boolean,
     out complete boolean,
     out gated boolean
 )
@@ -48,8 +49,9 @@ begin
         complete := (cursor -> 'complete')::boolean;
         gated := (cursor -> 'gated')::boolean;
         if complete and (cursor ->> 'again')::timestamptz < v_start then
+            is_walked := true;
             places := jobforge.walk_again(p_queue);
-            cursor := cursor || jsonb_build_object('again', v_start + interval '1 second');
+            cursor := cursor || jsonb_build_object('again', v_start + interval '2 seconds');
         else
             places := jobforge.recall_places('places', p_queue);
         end if;
@@ -64,12 +66,13 @@ begin
         v_is_slow := v_cost > 0.005 and v_cost / (cardinality(turns) + 2) > 0.000015;
         cursor := cursor - 'until' || jsonb_build_object('slow', v_is_slow, 'complete', complete);
         if v_is_slow and v_was_slow then
+            is_walked := true;
             places := jobforge.places_of(turns);
             perform jobforge.keep_places('walked', p_queue, places);
             cursor := cursor || jsonb_build_object(
-                'walked', v_start,
-                'until', v_start + make_interval(secs => v_cost + least(5, 40 * v_cost)),
-                'again', v_start + interval '1 second');
+                'idle_until', v_start + make_interval(secs => greatest(1, 20 * v_cost)),
+                'until', v_start + make_interval(secs => v_cost + least(8, 80 * v_cost)),
+                'again', v_start + interval '2 seconds');
         end if;
         turns := turns[1 : p_limit + 1];
     end if;

@@ -74,7 +74,12 @@ class JobRequest(NamedTuple):
     far_future: bool | None = None
 
     def to_json(self) -> dict[str, Json]:
+        if self[2:] == _NO_OPTIONS:
+            return {"definition": self.definition, "payload": self.payload or {}}
         return _given(self._fields, self)
+
+
+_NO_OPTIONS = JobRequest("")[2:]
 
 
 class Enqueued(NamedTuple):

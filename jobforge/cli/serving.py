@@ -1,6 +1,7 @@
 """A worker process put together: app, database, runners, signals."""
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -85,6 +86,9 @@ async def serve(app: JobForge, target: str, config: Config, *, until_stdin_close
         if until_stdin_closes:
             _on_end_of_stdin(stop)
         # What inline handlers print is theirs to say and ours to redact.
+        # All that was imported stays; looking at it again and again would cost a tenth of the time.
+        gc.collect()
+        gc.freeze()
         with telemetry.captured_output():
             await worker.run()
     finally:

@@ -77,3 +77,27 @@ def taken(conn: Connection) -> Row:
     conn.execute("delete from jobforge.idempotency_keys")
     [row] = conn.execute("delete from jobforge.jobs returning *").fetchall()
     return {name: value for name, value in row.items() if name not in DIFFERS}
+
+
+def test_plans_made_on_an_empty_table_do_not_read_the_backlog_later(conn: Connection) -> None:
+    definition(conn)
+    for _ in range(10):  # by then a session keeps its plans
+        enqueue_job(conn, {}, {})
+        call(conn, "enqueue_jobs", jobs=[{"definition": "test"}], tenant_id=TENANT_A)
+    call(conn, "enqueue_jobs", jobs=[{"definition": "test"}] * 2_000, tenant_id=TENANT_A)
+    with conn.transaction():
+        before = rows_read(conn)
+        enqueue_job(conn, {}, {})
+        call(conn, "enqueue_jobs", jobs=[{"definition": "test"}], tenant_id=TENANT_A)
+        assert rows_read(conn) - before < 10
+
+
+def rows_read(conn: Connection) -> int:
+    """Of jobs, in this transaction."""
+    [row] = conn.execute(
+        """
+        select seq_tup_read + coalesce(idx_tup_fetch, 0) as read
+          from pg_stat_xact_user_tables where relid = 'jobforge.jobs'::regclass
+        """
+    ).fetchall()
+    return int(row["read"])

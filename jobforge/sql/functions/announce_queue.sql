@@ -12,10 +12,14 @@ as $$
 begin
     if not exists (
            select from jobforge.jobs as j
-            where j.queue = p_queue and j.tenant_id = p_tenant_id
-              and j.state = 'queued' and j.gate is null
-              and - j.priority::integer = - p_priority::integer
-              and j.run_at > p_now - interval '250 milliseconds')
+            where j.state = 'queued' and j.gate is null
+              -- Rows and not columns: a plan made while the table was small would take a condition
+              -- on tenant_id to the primary key, and read all jobs of the tenant later on.
+              and (j.queue, j.tenant_id, - j.priority::integer, j.run_at)
+                  > (p_queue, p_tenant_id, - p_priority::integer,
+                     p_now - interval '250 milliseconds')
+              and (j.queue, j.tenant_id, - j.priority::integer)
+                  <= (p_queue, p_tenant_id, - p_priority::integer))
     then
         perform pg_notify('jobforge:' || p_queue, '');
     end if;

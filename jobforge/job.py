@@ -74,12 +74,17 @@ class JobRequest(NamedTuple):
     far_future: bool | None = None
 
     def to_json(self) -> dict[str, Json]:
-        if self[2:] == _NO_OPTIONS:
-            return {"definition": self.definition, "payload": self.payload or {}}
+        if self.version is not None and self.payload is not None and self[3:] == _NO_OPTIONS:
+            return {
+                "definition": self.definition,
+                "payload": self.payload,
+                "version": self.version,
+            }
         return _given(self._fields, self)
 
 
-_NO_OPTIONS = JobRequest("")[2:]
+# What the jobs of enqueue_many mostly look like: they come by the thousand.
+_NO_OPTIONS = JobRequest("")[3:]
 
 
 class Enqueued(NamedTuple):

@@ -52,5 +52,7 @@ def test_a_commit_whose_reply_is_lost_counts_once(trial: Trial, figures: dict[st
         "outcomes": trial.outcomes(),
     }
     assert producer.existing >= CUTS
-    # A worker that did not hear what it was given cannot give it back: those leases run out.
-    assert trial.outcomes().get("lease_lost", 0) <= proxy.count("claim_jobs") * crew.slots
+    # A worker that did not hear what it was given cannot give it back, and an outcome that was cut
+    # off several times in a row may come after its lease: no other lease runs out.
+    cuts = proxy.count("claim_jobs") + proxy.count("complete_jobs")
+    assert trial.outcomes().get("lease_lost", 0) <= cuts * crew.slots

@@ -52,7 +52,7 @@ lock: $(INSTALLED) ## choose new versions of everything we depend on
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --upgrade pyproject.toml --extra dev --group test -o requirements/dev.txt
 
-system-deps: ## Postgres 15 and PgBouncer for the tests that want them, where we may install
+system-deps: ## Postgres 15, PgBouncer and libfaketime for the tests that want them, where we may install
 	@scripts/system_deps.sh
 
 clean: ## remove what make made; the data of `make dev` stay

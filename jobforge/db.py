@@ -2,7 +2,7 @@
 
 Which functions there are, calls.py knows. Nothing here relies on the state of a session, so all of
 it works through PgBouncer in transaction mode; only LISTEN needs a session, and has a connection of
-its own. Every error of the driver becomes one of errors.py here.
+its own. Every error of the driver becomes one of errors.py (driver.py) here.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
@@ -14,24 +14,19 @@ from uuid import UUID
 
 import psycopg
 from psycopg import sql
-from psycopg.adapt import AdaptersMap
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
-from psycopg.types.json import set_json_loads
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from jobforge import jsonb
 from jobforge.calls import Call
-from jobforge.config import masked
-from jobforge.errors import (
-    ConfigError,
-    Conflict,
-    Invalid,
-    JobForgeError,
-    Unavailable,
-    from_sqlstate,
+from jobforge.driver import (
+    DEFAULT_TIMEOUTS,
+    FAILED_BEFORE,
+    Explained,
+    Timeouts,
+    settings,
 )
+from jobforge.errors import ConfigError, Conflict
 from jobforge.inspection import Inspection, inspect
 
 T = TypeVar("T")
@@ -40,43 +35,7 @@ T = TypeVar("T")
 Connection = psycopg.Connection[Any]
 AsyncConnection = psycopg.AsyncConnection[Any]
 
-# A peer that has vanished is noticed within 15 s or so, rather than after hours.
-_NETWORK = {
-    "application_name": "jobforge",
-    "connect_timeout": 10,
-    "keepalives": 1,
-    "keepalives_idle": 5,
-    "keepalives_interval": 5,
-    "keepalives_count": 2,
-    "tcp_user_timeout": 15_000,
-}
-_FAILED_BEFORE = "nothing was done: an earlier call of this transaction has failed"
-_AFTER_A_FAILURE = (psycopg.errors.PipelineAborted, psycopg.errors.InFailedSqlTransaction)
 _SET_LOCAL = "select set_config(%s, %s, true)"
-
-
-@dataclass(frozen=True, slots=True)
-class Timeouts:
-    """What our sessions may take, in seconds; 0 is no limit.
-
-    They are asked for when a session starts. A pooler refuses such parameters, so behind one they
-    are settings of the login: `alter role worker set lock_timeout = '2s'`.
-    """
-
-    statement_s: float = 30
-    lock_s: float = 2
-    idle_in_transaction_s: float = 10
-
-    def options(self) -> str:
-        settings = {
-            "statement_timeout": self.statement_s,
-            "lock_timeout": self.lock_s,
-            "idle_in_transaction_session_timeout": self.idle_in_transaction_s,
-        }
-        return " ".join(f"-c {name}={int(value * 1000)}" for name, value in settings.items())
-
-
-DEFAULT_TIMEOUTS = Timeouts()
 
 
 class Database:
@@ -95,11 +54,11 @@ class Database:
         listen_url: str | None = None,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> None:
-        self._settings = _settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
+        self._settings = settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
         self._behind_pooler = behind_pooler
         self._listen_settings = self._settings
         if listen_url:
-            self._listen_settings = _settings(listen_url, behind_pooler=False, timeouts=timeouts)
+            self._listen_settings = settings(listen_url, behind_pooler=False, timeouts=timeouts)
         self.can_listen = bool(listen_url) or not behind_pooler
         self._pool = AsyncConnectionPool(
             connection_class=psycopg.AsyncConnection[Any],
@@ -113,7 +72,7 @@ class Database:
 
     async def open(self) -> None:
         """Raises Unavailable at once, and says why, when the database cannot be reached."""
-        with _Explained():
+        with Explained():
             # The pool would try again in silence until its time is up.
             await (await psycopg.AsyncConnection.connect(**self._settings)).close()
             await self._pool.open(wait=True)
@@ -137,7 +96,7 @@ class Database:
     async def tenant(self, tenant_id: UUID) -> AsyncIterator["Scope"]:
         """A transaction in the name of a tenant: commits at the end, rolls back on an error."""
         async with self.connection() as conn:
-            with _Explained() as explained:
+            with Explained() as explained:
                 try:
                     # What opens the transaction travels with the first call.
                     async with conn.pipeline():
@@ -154,7 +113,7 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection]:
         """A connection of the pool, in autocommit, for a transaction of the caller's own."""
-        with _Explained():
+        with Explained():
             conn = await self._pool.getconn()
         try:
             yield conn
@@ -173,10 +132,10 @@ class Database:
                 "LISTEN does not work through a pooler",
                 hint="give a URL that leads to Postgres itself, or rely on polling",
             )
-        with _Explained():
+        with Explained():
             conn = await psycopg.AsyncConnection.connect(**self._listen_settings)
         async with conn:
-            with _Explained():
+            with Explained():
                 for channel in channels:
                     await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
             async with aclosing(_notified(conn)) as names:
@@ -217,7 +176,7 @@ class Link:
 
     async def run(self, call: Call[T]) -> T:
         if self._conn is None or self._conn.closed:
-            with _Explained():
+            with Explained():
                 self._conn = await psycopg.AsyncConnection.connect(**self._settings)
         if self._is_relaxed_by_call:
             call = call.under("synchronous_commit", "off")
@@ -245,7 +204,7 @@ class Pool:
         behind_pooler: bool = False,
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> None:
-        self._settings = _settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
+        self._settings = settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
         self._pool = ConnectionPool(
             connection_class=psycopg.Connection[Any],
             kwargs=self._settings,
@@ -258,7 +217,7 @@ class Pool:
 
     def open(self) -> None:
         """Raises Unavailable at once, and says why, when the database cannot be reached."""
-        with _Explained():
+        with Explained():
             psycopg.connect(**self._settings).close()
             self._pool.open(wait=True)
 
@@ -273,7 +232,7 @@ class Pool:
     @contextmanager
     def connection(self) -> Iterator[Connection]:
         """A connection of the pool, in autocommit, for a transaction of the caller's own."""
-        with _Explained():
+        with Explained():
             conn = self._pool.getconn()
         try:
             yield conn
@@ -290,9 +249,9 @@ def connect(
     url: str, *, behind_pooler: bool = False, timeouts: Timeouts = DEFAULT_TIMEOUTS
 ) -> Iterator[Connection]:
     """A connection for code that is not async, in autocommit; closed at the end."""
-    settings = _settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
-    with _Explained():
-        conn: Connection = psycopg.connect(**settings)
+    given = settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
+    with Explained():
+        conn: Connection = psycopg.connect(**given)
     with conn:
         yield conn
 
@@ -300,7 +259,7 @@ def connect(
 @contextmanager
 def tenant(conn: Connection, tenant_id: UUID) -> Iterator[None]:
     """A transaction in the name of a tenant, on a connection of `connect`."""
-    with _Explained() as explained:
+    with Explained() as explained:
         try:
             with conn.pipeline():
                 conn.execute("begin")
@@ -317,12 +276,12 @@ def tenant(conn: Connection, tenant_id: UUID) -> Iterator[None]:
 @contextmanager
 def transaction(conn: Connection, tenant_id: UUID) -> Iterator[None]:
     """As `tenant`, for statements of the caller's own: each is sent, and may fail, by itself."""
-    with _Explained(), conn.pipeline():
+    with Explained(), conn.pipeline():
         conn.execute("begin")
         conn.execute(_SET_LOCAL, ("app.tenant_id", str(tenant_id)))
     try:
         yield
-        with _Explained():
+        with Explained():
             _check_committed(conn.execute("commit").statusmessage)
     finally:
         if not conn.closed:
@@ -332,13 +291,13 @@ def transaction(conn: Connection, tenant_id: UUID) -> Iterator[None]:
 @asynccontextmanager
 async def atransaction(conn: AsyncConnection, tenant_id: UUID) -> AsyncIterator[None]:
     """As `transaction`, for async connections."""
-    with _Explained():
+    with Explained():
         async with conn.pipeline():
             await conn.execute("begin")
             await conn.execute(_SET_LOCAL, ("app.tenant_id", str(tenant_id)))
     try:
         yield
-        with _Explained():
+        with Explained():
             _check_committed((await conn.execute("commit")).statusmessage)
     finally:
         if not conn.closed:
@@ -348,7 +307,7 @@ async def atransaction(conn: AsyncConnection, tenant_id: UUID) -> AsyncIterator[
 def run(conn: Connection, call: Call[T]) -> T:
     """The call on any connection: within its transaction, or in one of its own."""
     cursor = psycopg.Cursor(conn, row_factory=tuple_row)
-    with _Explained():
+    with Explained():
         if not call.settings:
             cursor.execute(call.sql, call.parameters, binary=True)
             return call.decode(cursor.fetchall())
@@ -362,7 +321,7 @@ def run(conn: Connection, call: Call[T]) -> T:
 async def arun(conn: AsyncConnection, call: Call[T]) -> T:
     """As `run`, for async connections."""
     cursor = psycopg.AsyncCursor(conn, row_factory=tuple_row)
-    with _Explained():
+    with Explained():
         if not call.settings:
             await cursor.execute(call.sql, call.parameters, binary=True)
             return call.decode(await cursor.fetchall())
@@ -376,7 +335,7 @@ async def arun(conn: AsyncConnection, call: Call[T]) -> T:
 def _check_committed(answer: str | None) -> None:
     # Where a statement has failed, and the caller passed over it, Postgres answers "ROLLBACK".
     if answer != "COMMIT":
-        raise Conflict(_FAILED_BEFORE)
+        raise Conflict(FAILED_BEFORE)
 
 
 def _check(conn: Connection) -> None:
@@ -398,79 +357,6 @@ def _has_news(conn: Connection | AsyncConnection) -> bool:
 
 
 async def _notified(conn: AsyncConnection) -> AsyncGenerator[str, None]:
-    with _Explained():
+    with Explained():
         async for notice in conn.notifies():
             yield notice.channel
-
-
-def _settings(url: str, *, behind_pooler: bool, timeouts: Timeouts) -> dict[str, Any]:
-    """What psycopg.connect is given. What the URL itself says goes before our own wishes."""
-    try:
-        given = conninfo_to_dict(url)
-    except psycopg.ProgrammingError as error:
-        raise ConfigError(f"the database URL is wrong: {masked(str(error)).strip()}") from error
-    settings = {**_NETWORK, **given, "autocommit": True, "context": _ADAPTERS}
-    if behind_pooler:
-        return {**settings, "prepare_threshold": None}
-    options = f"{timeouts.options()} {given.get('options') or ''}"
-    return {**settings, "options": options.strip()}
-
-
-def _adapters() -> AdaptersMap:
-    adapters = AdaptersMap(psycopg.adapters)
-    set_json_loads(jsonb.decode, adapters)
-    return adapters
-
-
-_ADAPTERS = _adapters()
-
-
-class _Explained:
-    """Within it, errors of the driver are raised as ours."""
-
-    __slots__ = ("_from_body",)
-
-    def __init__(self) -> None:
-        self._from_body: BaseException | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if error is None or error is self._from_body:
-            return
-        explained = explanation(error)
-        if explained is not None:
-            raise explained from error
-
-    @contextmanager
-    def except_from_body(self) -> Iterator[None]:
-        """What the caller's own code raises may be an error of another database's driver."""
-        try:
-            yield
-        except BaseException as error:
-            self._from_body = error
-            raise
-
-
-def explanation(error: BaseException) -> JobForgeError | None:
-    """Our error for one of the driver's; None when it is a fault of the calling code."""
-    if isinstance(error, UnicodeEncodeError):
-        return Invalid(f"a text cannot be sent: {error}")
-    if isinstance(error, _AFTER_A_FAILURE):
-        return Conflict(_FAILED_BEFORE)
-    if isinstance(error, psycopg.Error):
-        return _explanation_of_driver(error)
-    return None
-
-
-def _explanation_of_driver(error: psycopg.Error) -> JobForgeError | None:
-    diagnosis = error.diag
-    message = diagnosis.message_primary or " ".join(str(error).split())
-    if isinstance(error, psycopg.DataError):
-        return Invalid(message)
-    if diagnosis.sqlstate is not None:
-        return from_sqlstate(diagnosis.sqlstate, message, diagnosis.message_detail)
-    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return Unavailable(masked(message))
-    return None  # a fault of the calling code, such as a wrong number of parameters

@@ -7,14 +7,16 @@ How jobs of it are sent, enqueuer.py has; what its arguments look like as JSON, 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from uuid import UUID, uuid4
 
 from jobforge.client import Client
 from jobforge.enqueuer import Enqueuer, Target
 from jobforge.errors import Invalid, InvalidPayload, Json
 from jobforge.hooks import Ended, Hook, Hooks, run_hooks, run_start_hooks
-from jobforge.job import State
+from jobforge.job import ClaimedJob, State
 from jobforge.options import Options
 from jobforge.parameters import (
     Arguments,
@@ -89,6 +91,37 @@ class Definition(Enqueuer[P, R], Target):
         if version != self.settings.version:
             payload = self._upgraded(version, payload)
         return self.parameters.arguments(payload)
+
+    def imagined(self, payload: dict[str, Json], tenant_id: UUID) -> ClaimedJob:
+        """A job of it that nobody enqueued, for running the function outside a worker."""
+        settings, now = self.settings, datetime.now(UTC)
+        return ClaimedJob(
+            tenant_id=tenant_id,
+            job_id=uuid4(),
+            lease=1,
+            lease_expires_at=now + timedelta(seconds=settings.timeout_s),
+            definition=settings.key,
+            version=settings.version,
+            queue=settings.queue,
+            priority=0,
+            attempt=1,
+            max_attempts=settings.max_attempts,
+            timeout_s=settings.timeout_s,
+            created_at=now,
+            run_at=now,
+            queued_at=now,
+            started_at=now,
+            source="manual",
+            source_ref=None,
+            correlation_id=None,
+            traceparent=None,
+            idempotency_key=None,
+            limit_key=None,
+            tags=None,
+            artifact_ref=None,
+            flags=0,
+            payload=payload,
+        )
 
     def invoke(self, ctx: "Context", arguments: Mapping[str, Any]) -> R | Awaitable[R]:
         """Calls the function."""

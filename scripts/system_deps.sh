@@ -1,8 +1,9 @@
 #!/bin/sh
-# Installs Debian's Postgres 15 and PgBouncer for the tests that want them, where that is possible.
+# Installs Debian's Postgres 15, PgBouncer and libfaketime for the tests that want them, where that is possible.
 # Those tests skip when the programs are missing, so nothing here fails the build.
 
-if [ -x /usr/lib/postgresql/15/bin/pg_ctl ] && [ -x /usr/sbin/pgbouncer ]; then
+if [ -x /usr/lib/postgresql/15/bin/pg_ctl ] && [ -x /usr/sbin/pgbouncer ] &&
+    ls /usr/lib/*/faketime/libfaketimeMT.so.1 > /dev/null 2>&1; then
     exit 0
 fi
 if [ "$(id -u)" != 0 ] || ! command -v apt-get > /dev/null; then
@@ -25,11 +26,11 @@ fi
 export DEBIAN_FRONTEND=noninteractive
 install() {
     timeout 300 apt-get install -y -q --no-install-recommends \
-        -o Dpkg::Options::=--force-confold postgresql-15 pgbouncer
+        -o Dpkg::Options::=--force-confold postgresql-15 pgbouncer libfaketime
 }
 if (install || { timeout 120 apt-get update -q && install; }) > /dev/null 2>&1; then
-    echo "installed Postgres 15 and PgBouncer for the tests"
+    echo "installed Postgres 15, PgBouncer and libfaketime for the tests"
 else
-    echo "Postgres 15 and PgBouncer could not be installed; the tests that want them are skipped"
+    echo "Postgres 15, PgBouncer and libfaketime could not be installed; the tests that want them are skipped"
 fi
 exit 0

@@ -25,6 +25,7 @@ from psycopg.rows import DictRow, dict_row
 from jobforge.binaries import find_binaries
 from jobforge.embedded import Embedded, Server
 from jobforge.migrate import migrate
+from jobforge.testing.cluster import SETTINGS
 
 TEMPLATE = "jobforge_template"
 
@@ -32,21 +33,6 @@ TEMPLATE = "jobforge_template"
 BINARIES = (
     Path(os.environ["JOBFORGE_TEST_PG_BIN"]) if "JOBFORGE_TEST_PG_BIN" in os.environ else None
 )
-
-# Nothing here outlives the run, so nothing needs to be durable. Autovacuum is off so that plans
-# and statistics are those the test made.
-SETTINGS = {
-    "autovacuum": "off",
-    "fsync": "off",
-    "full_page_writes": "off",
-    "max_connections": "200",
-    "max_locks_per_transaction": "256",
-    "max_wal_senders": "0",
-    "shared_buffers": "128MB",
-    "synchronous_commit": "off",
-    "timezone": "UTC",
-    "wal_level": "minimal",
-}
 
 # A login for each kind of caller, and the group roles that it is in.
 LOGINS = {
@@ -190,12 +176,18 @@ def run_program(program: str, *arguments: str) -> str:
     return result.stdout
 
 
-def wait_until(condition: Callable[[], bool]) -> None:
-    """Returns as soon as the condition holds; fails when it does not within half a minute."""
-    deadline = time.monotonic() + 30
+def wait_until(
+    condition: Callable[[], bool],
+    *,
+    within_s: float = 30,
+    poll_s: float = 0.005,
+    why: Callable[[], str] = lambda: "the condition did not come true",
+) -> None:
+    """Returns as soon as the condition holds; fails when it does not in time."""
+    deadline = time.monotonic() + within_s
     while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true"
-        time.sleep(0.005)
+        assert time.monotonic() < deadline, why()
+        time.sleep(poll_s)
 
 
 def _make_template(server: Server) -> None:

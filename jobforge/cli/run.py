@@ -6,7 +6,7 @@ No queue, no other process, no limits, no retries. The database is used only if 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import typer
 
@@ -39,7 +39,7 @@ def run(
     from jobforge.loading import load as load_app
 
     found = _find(load_app(find_target(app)).definitions, definition)
-    job = _job(found, parse_payload(payload or []), _tenant(tenant))
+    job = found.imagined(parse_payload(payload or []), _tenant(tenant))
     output.print_json(_invoke(found, job))
 
 
@@ -79,41 +79,6 @@ def _tenant(flag: str | None) -> UUID:
     except ValueError:
         with connected(None) as conn:
             return find_tenant(conn, flag)
-
-
-def _job(
-    definition: "Definition[..., Any]", payload: dict[str, Json], tenant_id: UUID
-) -> "ClaimedJob":
-    from jobforge.job import ClaimedJob
-
-    settings, now = definition.settings, datetime.now(UTC)
-    return ClaimedJob(
-        tenant_id=tenant_id,
-        job_id=uuid4(),
-        lease=1,
-        lease_expires_at=now,
-        definition=settings.key,
-        version=settings.version,
-        queue=settings.queue,
-        priority=0,
-        attempt=1,
-        max_attempts=settings.max_attempts,
-        timeout_s=settings.timeout_s,
-        created_at=now,
-        run_at=now,
-        queued_at=now,
-        started_at=now,
-        source="manual",
-        source_ref=None,
-        correlation_id=None,
-        traceparent=None,
-        idempotency_key=None,
-        limit_key=None,
-        tags=None,
-        artifact_ref=None,
-        flags=0,
-        payload=payload,
-    )
 
 
 def _invoke(definition: "Definition[..., Any]", job: "ClaimedJob") -> Json:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 from django.db import DatabaseError, connections  # type: ignore[import-untyped] # it has no types
 from django.db.transaction import TransactionManagementError  # type: ignore[import-untyped]
 
-from jobforge import db, jsonb
+from jobforge import driver, jsonb
 from jobforge.calls import Call
 from jobforge.errors import Conflict, Invalid, JobForgeError, from_sqlstate
 
@@ -46,4 +46,4 @@ def _explanation(error: DatabaseError) -> JobForgeError | None:
         diagnosis = getattr(driven, "diag", None)
         message = getattr(diagnosis, "message_primary", None) or str(driven)
         return from_sqlstate(state, message, getattr(diagnosis, "message_detail", None))
-    return db.explanation(driven)
+    return driver.explanation(driven)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Dialect
 from sqlalchemy.exc import DBAPIError, InvalidRequestError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from jobforge import db
+from jobforge import driver
 from jobforge.calls import Call
 from jobforge.errors import Conflict, Invalid, JobForgeError
 from jobforge.integrations.positional import positional
@@ -53,4 +53,4 @@ def _explanation(error: SQLAlchemyError) -> JobForgeError | None:
         from jobforge.integrations import asyncpg  # noqa: PLC0415 - only where it is installed
 
         return asyncpg.explanation(driven)
-    return db.explanation(error.orig)
+    return driver.explanation(error.orig)

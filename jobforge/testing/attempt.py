@@ -9,10 +9,9 @@ from collections import defaultdict, deque
 from collections.abc import Awaitable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from inspect import isawaitable
 from typing import Any, TypeVar
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from jobforge import calls, db
 from jobforge.client import set_door
@@ -136,7 +135,7 @@ class Stage:
         if isinstance(definition, Command):
             raise Invalid("a command has no handler to call: enqueue it, and drain")
         payload = definition.parameters.payload(args, kwargs)
-        job = _imagined(definition.settings, tenant_id, payload)
+        job = definition.imagined(payload, tenant_id)
         desk = Desk(job, self._conn, self._props)
         result = self._call(definition, Context(job, desk), desk)
         definition.dump(result)
@@ -185,34 +184,3 @@ def _inside_job(settings: Settings, desk: Desk) -> Iterator[None]:
 
 async def _wait_for(answer: Awaitable[T]) -> T:
     return await answer
-
-
-def _imagined(settings: Settings, tenant_id: UUID, payload: dict[str, Json]) -> ClaimedJob:
-    now = datetime.now(UTC)
-    return ClaimedJob(
-        tenant_id=tenant_id,
-        job_id=uuid4(),
-        lease=1,
-        lease_expires_at=now + timedelta(seconds=settings.timeout_s),
-        definition=settings.key,
-        version=settings.version,
-        queue=settings.queue,
-        priority=0,
-        attempt=1,
-        max_attempts=settings.max_attempts,
-        timeout_s=settings.timeout_s,
-        created_at=now,
-        run_at=now,
-        queued_at=now,
-        started_at=now,
-        source="manual",
-        source_ref=None,
-        correlation_id=None,
-        traceparent=None,
-        idempotency_key=None,
-        limit_key=None,
-        tags=None,
-        artifact_ref=None,
-        flags=0,
-        payload=payload,
-    )

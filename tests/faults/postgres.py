@@ -4,11 +4,12 @@ import os
 import signal
 
 import psycopg
-from cluster import BINARIES, SETTINGS, TEMPLATE, Cluster, Database, run_program, wait_until
+from cluster import BINARIES, TEMPLATE, Cluster, Database, run_program, wait_until
 from faults.oracle import is_process_of, now
 from faults.trial import IS_LONG
 
 from jobforge.embedded import SUPERUSER, Embedded
+from jobforge.testing.cluster import SETTINGS
 
 NAME = "faults"
 

@@ -2,7 +2,6 @@
 
 import os
 import random
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -192,10 +191,7 @@ def spread_of(seconds: Iterable[float]) -> dict[str, float]:
 
 def wait_within(seconds: float, condition: Callable[[], bool], why: Callable[[], str]) -> None:
     """As wait_until, with a time of its own, for ends that take a while to come."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, why()
-        time.sleep(0.02)
+    wait_until(condition, within_s=seconds, poll_s=0.02, why=why)
 
 
 def _alive(worker: Worker) -> bool:

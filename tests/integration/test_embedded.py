@@ -10,12 +10,12 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from cluster import SETTINGS
 
 from jobforge import binaries, embedded
 from jobforge.binaries import find_binaries
 from jobforge.embedded import Embedded
 from jobforge.errors import EmbeddedError
+from jobforge.testing.cluster import SETTINGS
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root has to run it as another user")
 

@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextvars import ContextVar
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -47,7 +46,7 @@ class Desk:
 
     def start(self, definition: Definition[..., Any], **payload: Json) -> InlineRun | UUID:
         """The run, or the id of a job that has ended already."""
-        job = a_job(definition.settings.key, payload)
+        job = definition.imagined(payload, uuid4())
         return self.runner.start(job, definition, self._keep) or job.job_id
 
     def begin(self, definition: Definition[..., Any], **payload: Json) -> InlineRun:
@@ -76,37 +75,6 @@ async def desk() -> AsyncIterator[Desk]:
     await made.runner.open()
     yield made
     await made.runner.close()
-
-
-def a_job(definition: str, payload: dict[str, Json]) -> ClaimedJob:
-    moment = datetime.now(UTC)
-    return ClaimedJob(
-        tenant_id=uuid4(),
-        job_id=uuid4(),
-        lease=1,
-        lease_expires_at=moment,
-        definition=definition,
-        version=1,
-        queue="default",
-        priority=0,
-        attempt=1,
-        max_attempts=5,
-        timeout_s=60,
-        created_at=moment,
-        run_at=moment,
-        queued_at=moment,
-        started_at=moment,
-        source="manual",
-        source_ref=None,
-        correlation_id=None,
-        traceparent=None,
-        idempotency_key=None,
-        limit_key=None,
-        tags=None,
-        artifact_ref=None,
-        flags=0,
-        payload=payload,
-    )
 
 
 def _outcome(report: Report) -> Outcome:

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from cluster import BINARIES, SETTINGS, Connection, Database, connect_to, fresh_database
+from cluster import BINARIES, Connection, Database, connect_to, fresh_database
 
 from jobforge.binaries import OLDEST_MAJOR
 from jobforge.embedded import Embedded, Server
 from jobforge.errors import MigrationError
 from jobforge.migrate import check, migrate
 from jobforge.schema import render_sql, write_supabase
+from jobforge.testing.cluster import SETTINGS
 
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
 

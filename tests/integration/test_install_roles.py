@@ -12,13 +12,14 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from cluster import BINARIES, SETTINGS, Connection, connect_to, run_program
+from cluster import BINARIES, Connection, connect_to, run_program
 from psycopg.types.json import Jsonb
 
 from jobforge.embedded import Embedded, Server
 from jobforge.errors import MigrationError
 from jobforge.migrate import check, migrate
 from jobforge.schema import SQL
+from jobforge.testing.cluster import SETTINGS
 
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
 

@@ -12,13 +12,14 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from cluster import SETTINGS, Clock, Connection, connect_to
+from cluster import Clock, Connection, connect_to
 from psycopg.types.json import Jsonb
 from sql.engine import TENANT_A, call, refused, token
 
 from jobforge.binaries import OLDEST_MAJOR
 from jobforge.embedded import Embedded
 from jobforge.migrate import check, migrate
+from jobforge.testing.cluster import SETTINGS
 
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
 

@@ -9,7 +9,7 @@ import pytest
 from cluster import Connect, Connection, Database
 from integration.seam import A_JOB, TENANT_A, TENANT_B, WORKER, count_jobs
 
-from jobforge import calls, db, errors
+from jobforge import calls, db, driver, errors
 from jobforge.calls import Call
 from jobforge.errors import ConfigError, Denied, Invalid, JobForgeError, Unavailable
 from jobforge.job import JobRequest, Outcome, OutcomeReport, State, Token
@@ -231,7 +231,7 @@ async def test_a_wait_for_a_lock_is_bounded(database: Database, connect: Connect
     other = connect(autocommit=False)
     key = '{"key": "k"}'
     other.execute("select jobforge.enqueue_job('mail', '{}', %s::jsonb, %s)", [key, TENANT_A])
-    brief = db.Timeouts(lock_s=0.02)
+    brief = driver.Timeouts(lock_s=0.02)
     url = database.url_as("client_login")
     with db.connect(url, timeouts=brief) as mine, pytest.raises(JobForgeError) as refused:
         db.run(mine, calls.enqueue_job(A_JOB._replace(key="k")).for_tenant(TENANT_A))

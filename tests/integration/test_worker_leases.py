@@ -7,7 +7,7 @@ from cluster import Clock, Connect, Connection, Database
 from integration.seam import TENANT_A
 from integration.workshop import Waiters, Workshop, cut, eventually, set_open
 
-from jobforge import calls, db
+from jobforge import calls, db, driver
 from jobforge.job import Outcome, State
 
 pytestmark = pytest.mark.anyio
@@ -102,7 +102,7 @@ async def test_a_heartbeat_that_hangs_does_not_keep_a_job_beyond_its_lease(
     waiters = Waiters(shop)
     shop.enqueue("wait")
     holder = connect(autocommit=False)
-    async with shop.working(lease_s=1, heartbeat_s=0.1, timeouts=db.Timeouts(lock_s=0)):
+    async with shop.working(lease_s=1, heartbeat_s=0.1, timeouts=driver.Timeouts(lock_s=0)):
         await eventually(lambda: waiters.running == 1)
         holder.execute("select from jobforge.workers for update")
         await eventually(lambda: waiters.cancelled == 1)

@@ -7,7 +7,7 @@ import pytest
 from cluster import Connect, Connection, Database
 from integration.workshop import Waiters, Workshop, eventually
 
-from jobforge import db
+from jobforge import driver
 from jobforge.definition import Definition
 from jobforge.job import ClaimedJob, Outcome, State
 from jobforge.runner import Host, OnEnd, Report
@@ -85,7 +85,7 @@ async def test_a_job_that_somebody_has_locked_does_not_keep_others_from_being_se
     waiters = Waiters(shop)
     locked, *others = [shop.enqueue("wait") for _ in range(5)]
     holder = connect(autocommit=False)
-    timeouts = db.Timeouts(lock_s=0.05)
+    timeouts = driver.Timeouts(lock_s=0.05)
     async with shop.working(timeouts=timeouts, lease_s=60, heartbeat_s=30):
         await eventually(lambda: waiters.running == 5)
         holder.execute("select from jobforge.jobs where id = %s for update", [locked])

@@ -9,7 +9,7 @@ from uuid import UUID
 from cluster import Connection, Database
 from integration.seam import TENANT_A
 
-from jobforge import Retry, calls, db
+from jobforge import Retry, calls, db, driver
 from jobforge.app import JobForge
 from jobforge.job import Attempt, JobHistory, JobRequest, Outcome, State
 from jobforge.worker import Worker
@@ -37,7 +37,7 @@ class Workshop:
         *,
         login: str = "worker_login",
         listens: bool = True,
-        timeouts: db.Timeouts = db.DEFAULT_TIMEOUTS,
+        timeouts: driver.Timeouts = driver.DEFAULT_TIMEOUTS,
         **options: Any,
     ) -> AsyncIterator[Worker]:
         """A worker that runs until the end of the block, and is then killed if need be."""

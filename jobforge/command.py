@@ -19,6 +19,7 @@ from jobforge.definition import Definition
 from jobforge.errors import ConfigError, Invalid, InvalidPayload, Json
 from jobforge.hooks import Hooks
 from jobforge.job import Outcome
+from jobforge.jsonb import decode
 from jobforge.parameters import Arguments, Parameters, Shape, explained
 from jobforge.settings import Settings
 from jobforge.verdict import Exit, Verdict
@@ -97,6 +98,9 @@ class CommandParameters(Parameters):
             path = ".".join(map(str, fault.instance_path))
             raise InvalidPayload(f"{path or 'the payload'}: {_rule(fault)}", field=path or None)
         return {**_defaults(self.document), **payload}
+
+    def read(self, payload_json: str) -> Arguments:
+        return self.arguments(decode(payload_json))
 
     def schema(self) -> Schema:
         return self.document

@@ -204,6 +204,10 @@ class Context:
         return self._completed
 
     @property
+    def payload_json(self) -> str:
+        return self._job.payload_json
+
+    @property
     def is_asked(self) -> bool:
         """As `cancelled`, without the handler having seen it."""
         return self._asked

@@ -7,7 +7,7 @@ How jobs of it are sent, enqueuer.py has; what its arguments look like as JSON, 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from uuid import UUID, uuid4
@@ -16,7 +16,8 @@ from jobforge.client import Client
 from jobforge.enqueuer import Enqueuer, Target
 from jobforge.errors import Invalid, InvalidPayload, Json
 from jobforge.hooks import Ended, Hook, Hooks, run_hooks, run_start_hooks
-from jobforge.job import ClaimedJob, State
+from jobforge.job import ClaimedJob, State, sent
+from jobforge.jsonb import decode, encode
 from jobforge.options import Options
 from jobforge.parameters import (
     Arguments,
@@ -92,6 +93,12 @@ class Definition(Enqueuer[P, R], Target):
             payload = self._upgraded(version, payload)
         return self.parameters.arguments(payload)
 
+    def arguments_of(self, version: int, payload_json: str) -> Arguments:
+        """As `arguments`, from a payload as it is stored."""
+        if version != self.settings.version:
+            return self.arguments(version, decode(payload_json))
+        return self.parameters.read(payload_json)
+
     def imagined(self, payload: dict[str, Json], tenant_id: UUID) -> ClaimedJob:
         """A job of it that nobody enqueued, for running the function outside a worker."""
         settings, now = self.settings, datetime.now(UTC)
@@ -99,28 +106,19 @@ class Definition(Enqueuer[P, R], Target):
             tenant_id=tenant_id,
             job_id=uuid4(),
             lease=1,
-            lease_expires_at=now + timedelta(seconds=settings.timeout_s),
             definition=settings.key,
             version=settings.version,
             queue=settings.queue,
-            priority=0,
             attempt=1,
             max_attempts=settings.max_attempts,
             timeout_s=settings.timeout_s,
-            created_at=now,
-            run_at=now,
-            queued_at=now,
-            started_at=now,
+            started=sent(now),
             source="manual",
-            source_ref=None,
             correlation_id=None,
             traceparent=None,
             idempotency_key=None,
-            limit_key=None,
             tags=None,
-            artifact_ref=None,
-            flags=0,
-            payload=payload,
+            payload_json=encode(payload, "payload"),
         )
 
     def invoke(self, ctx: "Context", arguments: Mapping[str, Any]) -> R | Awaitable[R]:
@@ -156,6 +154,11 @@ class Definition(Enqueuer[P, R], Target):
             return upgrade
 
         return keep
+
+    @property
+    def needs_context(self) -> bool:
+        """Whether somebody is given the context of a run."""
+        return bool(self._takes_context or self.hooks.start or self._app_hooks.start)
 
     @property
     def start_hooks(self) -> list[Hook]:
@@ -261,8 +264,8 @@ class HooksDefinition(Definition[[Ended], None]):
         key = self.settings.key
         return tuple(f"{key}@{name.rpartition('@')[2]}" for name in self._of.served)
 
-    def arguments(self, version: int, payload: dict[str, Json]) -> Arguments:  # noqa: ARG002 - one form for all versions
-        return self.parameters.arguments(payload)
+    def arguments_of(self, version: int, payload_json: str) -> Arguments:  # noqa: ARG002 - one form for all versions
+        return self.parameters.read(payload_json)
 
     async def _run(self, ctx: "Context", ended: Ended) -> None:
         result = self._of.result.read(ended.result) if ended.state is State.SUCCEEDED else None
@@ -271,7 +274,7 @@ class HooksDefinition(Definition[[Ended], None]):
             definition=ended.definition,
             version=ended.version,
             attempt=ended.attempt,
-            payload=ended.payload,
+            payload_json=encode(ended.payload, "payload"),
         )
         await run_hooks(self._groups, about, ended, result)
 

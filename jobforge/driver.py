@@ -10,11 +10,13 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import psycopg
-from psycopg.adapt import AdaptersMap
+from psycopg.adapt import AdaptersMap, Dumper
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Format
 from psycopg.types.json import set_json_loads
 
 from jobforge import jsonb
+from jobforge.calls.packed import Documents, Ids, Leases, Packed
 from jobforge.config import masked
 from jobforge.errors import (
     ConfigError,
@@ -76,9 +78,20 @@ def settings(url: str, *, behind_pooler: bool, timeouts: Timeouts) -> dict[str, 
     return {**merged, "options": options.strip()}
 
 
+class _PackedDumper(Dumper):
+    """Passes on what is packed already."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: Packed) -> Packed:
+        return obj
+
+
 def _adapters() -> AdaptersMap:
     adapters = AdaptersMap(psycopg.adapters)
     set_json_loads(jsonb.decode, adapters)
+    for kind in (Ids, Leases, Documents):
+        adapters.register_dumper(kind, type(kind.__name__, (_PackedDumper,), {"oid": kind.oid}))
     return adapters
 
 

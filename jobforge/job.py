@@ -7,12 +7,13 @@ frozen dataclasses.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
 from uuid import UUID
 
 from jobforge.errors import Json
+from jobforge.jsonb import decode
 
 
 class State(StrEnum):
@@ -106,32 +107,40 @@ class ClaimedJob(NamedTuple):
     tenant_id: UUID
     job_id: UUID
     lease: int
-    lease_expires_at: datetime
     definition: str
     version: int
     queue: str
-    priority: int
     attempt: int
     max_attempts: int
     timeout_s: int | None
-    created_at: datetime
-    run_at: datetime
-    queued_at: datetime
-    started_at: datetime
+    started: bytes  # a time as Postgres sends it: most runs never look at it
     source: str
-    source_ref: str | None
     correlation_id: str | None
     traceparent: str | None
     idempotency_key: str | None
-    limit_key: str | None
     tags: list[str] | None
-    artifact_ref: str | None
-    flags: int
-    payload: dict[str, Json]
+    payload_json: str
 
     @property
     def token(self) -> Token:
         return Token(self.tenant_id, self.job_id, self.lease)
+
+    @property
+    def started_at(self) -> datetime:
+        return _EPOCH + timedelta(microseconds=int.from_bytes(self.started, "big", signed=True))
+
+    @property
+    def payload(self) -> dict[str, Json]:
+        document: dict[str, Json] = decode(self.payload_json)
+        return document
+
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def sent(at: datetime) -> bytes:
+    """A time as Postgres sends it."""
+    return ((at - _EPOCH) // timedelta(microseconds=1)).to_bytes(8, "big", signed=True)
 
 
 class OutcomeReport(NamedTuple):

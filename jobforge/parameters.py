@@ -5,6 +5,7 @@ has a single parameter that is a BaseModel, and the payload is that model. What 
 in the payload: the function's own default holds when the job runs.
 """
 
+import contextlib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ class Shape:
         adapter = TypeAdapter[Any](kind)
         self._adapter = adapter
         self._validate = adapter.validator.validate_python
+        self._validate_json = adapter.validator.validate_json
         # By default NaN becomes null without a word; so it stays, and is refused when it is sent.
         config = CoreConfig(ser_json_inf_nan="constants")
         self._serialize = SchemaSerializer(adapter.core_schema, config).to_python
@@ -45,6 +47,15 @@ class Shape:
         except ValidationError:
             # A strict type takes a text for a UUID or a date from JSON only.
             return self._adapter.validate_json(jsonb.encode(document, "payload"))
+
+    def read_json(self, text: str) -> Any:  # noqa: ANN401 - of the type
+        try:
+            return self._validate_json(text)
+        except ValidationError:
+            # Numbers of thousands of digits, and texts for types that JSON has itself.
+            with contextlib.suppress(ValidationError):
+                return self._validate(jsonb.decode(text))
+            raise
 
     def write(self, value: Any) -> Json:  # noqa: ANN401 - of the type, or not
         """Invalid when JSON cannot hold it."""
@@ -100,11 +111,21 @@ class Parameters:
             raise explained(error) from error
         except Invalid as error:
             raise InvalidPayload(error.message, field=error.field) from error
-        arguments: Arguments = read if self.model is None else {self.model: read}
-        return arguments
+        return self._named(read)
+
+    def read(self, payload_json: str) -> Arguments:
+        """As `arguments`, from a payload as it is stored."""
+        try:
+            return self._named(self.shape.read_json(payload_json))
+        except ValidationError as error:
+            raise explained(error) from error
 
     def schema(self) -> dict[str, Json]:
         return self.shape.schema()
+
+    def _named(self, read: Any) -> Arguments:  # noqa: ANN401 - of the shape
+        arguments: Arguments = read if self.model is None else {self.model: read}
+        return arguments
 
     def _model(self, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the model, or a dict for it
         (name,) = self.names

@@ -81,6 +81,11 @@ def settled(rows: Rows) -> list[Settled]:
     ]
 
 
+def unsettled(rows: Rows) -> list[tuple[UUID, int]]:
+    """Ids and leases."""
+    return list(rows)
+
+
 def noted(rows: Rows) -> list[Noted]:
     return [Noted(job_id, lease, status == "lost") for job_id, lease, status in rows]
 

@@ -11,10 +11,10 @@ from uuid import UUID
 
 from jobforge.definition import Definition
 from jobforge.errors import Json
-from jobforge.job import ClaimedJob, Enqueued, JobRequest
+from jobforge.job import ClaimedJob, Enqueued, JobRequest, Outcome
 from jobforge.verdict import Stop, Verdict
 
-__all__ = ["Host", "OnEnd", "Report", "Run", "Runner", "Stop"]
+__all__ = ["RELEASED", "SUCCEEDED", "Host", "OnEnd", "Report", "Run", "Runner", "Stop"]
 
 
 class Report(NamedTuple):
@@ -29,8 +29,11 @@ class Report(NamedTuple):
     stderr_tail: str | None = None
 
 
-# Called once for every job that was started, in the loop's thread, maybe before `start` returns.
+# Called once for every job that runs, in the loop's thread.
 OnEnd = Callable[[ClaimedJob, Report], None]
+
+SUCCEEDED = Report(Verdict(Outcome.SUCCEEDED))
+RELEASED = Report(Verdict(Outcome.RELEASED))
 
 
 class Run(Protocol):
@@ -48,8 +51,10 @@ class Runner(Protocol):
 
     async def close(self) -> None: ...
 
-    def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> Run | None:
-        """None: it has ended already, and `on_end` was called."""
+    def start(
+        self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
+    ) -> Run | Report:
+        """A report: it has ended already, and `on_end` will not be called."""
 
 
 class Host(Protocol):

@@ -23,6 +23,7 @@ from uuid import UUID
 import orjson
 
 from jobforge import config
+from jobforge.current import CURRENT
 from jobforge.errors import Json
 from jobforge.job import ClaimedJob
 from jobforge.redact import redact, redact_text
@@ -38,7 +39,6 @@ _LEVELS: Mapping[str, int] = {
     "critical": logging.CRITICAL,
 }
 _host = logging.getLogger("jobforge")
-_job: ContextVar[ClaimedJob | None] = ContextVar("jobforge_job", default=None)
 _bound: ContextVar[Mapping[str, Json]] = ContextVar("jobforge_bound", default={})  # noqa: B039 - never changed, only replaced
 
 
@@ -124,11 +124,6 @@ def captured_output() -> Iterator[None]:
         sys.stdout, sys.stderr = before
 
 
-def about(job: ClaimedJob) -> None:
-    """Every line from here on, in this context, is about the job; costs next to nothing."""
-    _job.set(job)
-
-
 def fields_of(job: ClaimedJob) -> dict[str, Json]:
     """What every line about a job carries."""
     return {
@@ -161,7 +156,7 @@ _TRACEPARENT = re.compile(
 
 
 def _surroundings() -> Mapping[str, Json]:
-    job = _job.get()
+    job = CURRENT.get()
     return _bound.get() if job is None else {**fields_of(job), **_bound.get()}
 
 

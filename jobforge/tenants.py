@@ -6,12 +6,13 @@ from contextvars import ContextVar, Token
 from types import TracebackType
 from uuid import UUID
 
+from jobforge.current import CURRENT
 from jobforge.errors import Invalid, TenantRequired
 from jobforge.options import Tenant
 
 _REMEMBERED_S = 60.0
 
-# Set by `with jf.tenant(…)`, and by the worker around a handler in its own loop.
+# Set by `with jf.tenant(…)`.
 AMBIENT: ContextVar[Tenant | None] = ContextVar("jobforge_tenant", default=None)
 
 
@@ -53,15 +54,18 @@ class Slugs:
 
 def choose(named: Tenant | None, default: Callable[[], Tenant | None]) -> Tenant:
     """TenantRequired, with the ways to name one, when none is."""
-    tenant = AMBIENT.get() if named is None else named
-    if tenant is None:
-        tenant = default()
+    tenant = named or AMBIENT.get() or _of_current_job() or default()
     if tenant is not None:
         return _checked(tenant)
     raise TenantRequired(
         "no tenant is named: give one with using(tenant=…), around the call with jf.tenant(…), or"
         " for the app with JobForge(tenant=…) or JOBFORGE_TENANT"
     )
+
+
+def _of_current_job() -> UUID | None:
+    job = CURRENT.get()
+    return None if job is None else job.tenant_id
 
 
 def as_uuid(tenant: Tenant) -> UUID | None:

@@ -56,6 +56,7 @@ from jobforge.calls.work import (
     reap_jobs,
     register_worker,
     release_jobs,
+    succeed_jobs,
     unregister_worker,
 )
 
@@ -101,6 +102,7 @@ __all__ = [
     "retry_job",
     "retry_jobs",
     "stop_worker",
+    "succeed_jobs",
     "summarize",
     "unregister_worker",
 ]

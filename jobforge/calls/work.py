@@ -7,6 +7,7 @@ from uuid import UUID
 from jobforge import rows
 from jobforge.calls.call import Call
 from jobforge.calls.document import encode_notes, encode_report, encode_reports, encode_tokens
+from jobforge.calls.packed import packed_documents, packed_tokens
 from jobforge.errors import Json
 from jobforge.job import (
     BeatStatus,
@@ -69,10 +70,9 @@ def claim_jobs(
     """`limits` has how many jobs to take of each queue."""
     return Call(
         """
-        select tenant_id, job_id, lease, lease_expires_at, definition, version, queue, priority,
-               attempt, max_attempts, timeout_s, created_at, run_at, queued_at, started_at, source,
-               source_ref, correlation_id, traceparent, idempotency_key, limit_key, tags,
-               artifact_ref, flags, payload
+        select tenant_id, job_id, lease, definition, version, queue, attempt, max_attempts,
+               timeout_s, timestamptz_send(started_at) as started, source, correlation_id,
+               traceparent, idempotency_key, tags, payload::text as payload_json
           from jobforge.claim_jobs(%s, %s, %s::integer[], %s, %s::uuid[], %s::float8)
         """,
         (
@@ -117,6 +117,20 @@ def complete_jobs(worker_id: UUID, reports: Sequence[OutcomeReport]) -> Call[lis
         "select job_id, lease, status, state from jobforge.complete_jobs(%s, %s::jsonb)",
         (worker_id, encode_reports(reports)),
         rows.settled,
+    )
+
+
+def succeed_jobs(
+    worker_id: UUID, tokens: Sequence[Token], results: Sequence[Json] | None = None
+) -> Call[list[tuple[UUID, int]]]:
+    """Answers those that were not settled; complete_jobs tells what became of them."""
+    return Call(
+        """
+        select job_id, lease
+          from jobforge.succeed_jobs(%s, %s::uuid[], %s::uuid[], %s::bigint[], %s::jsonb[])
+        """,
+        (worker_id, *packed_tokens(tokens), None if results is None else packed_documents(results)),
+        rows.unsettled,
     )
 
 

@@ -84,7 +84,7 @@ def _tenant(flag: str | None) -> UUID:
 def _invoke(definition: "Definition[..., Any]", job: "ClaimedJob") -> Json:
     from jobforge.context import Context
 
-    arguments = definition.arguments(job.version, job.payload)
+    arguments = definition.arguments_of(job.version, job.payload_json)
     try:
         result = _call(definition, Context(job, Printer()), arguments)
     except Exception as error:

@@ -5,7 +5,6 @@ some. The worker's end is in process.py.
 """
 
 import contextlib
-import json
 import os
 import socket
 import threading
@@ -27,8 +26,6 @@ from jobforge.signals import Cancelled
 EX_SOFTWARE = 70
 
 _READ = 65_536
-_IDS = ("tenant_id", "job_id")
-_TIMES = ("lease_expires_at", "created_at", "run_at", "queued_at", "started_at")
 
 
 class SocketChannel:
@@ -103,12 +100,8 @@ class SocketChannel:
 
 
 def job_frame(job: ClaimedJob, worker_id: UUID | None) -> bytes:
-    document = {"job": list(job), "worker_id": worker_id}
-    try:
-        body = orjson.dumps(document)
-    except TypeError:  # an integer of more than 64 bits, put there by SQL
-        body = json.dumps(document, default=str).encode()
-    return frame(Kind.RUN, body)
+    document = {"job": job._asdict() | {"started": job.started.hex()}, "worker_id": worker_id}
+    return frame(Kind.RUN, orjson.dumps(document))
 
 
 def answer_frame(value: Json) -> bytes:
@@ -133,13 +126,9 @@ def _request(document: dict[str, Json]) -> JobRequest:
     return JobRequest(**document)
 
 
-def _claimed_job(fields: list[Json]) -> ClaimedJob:
-    known = dict(zip(ClaimedJob._fields, fields, strict=True))
-    for name in _IDS:
-        known[name] = UUID(known[name])
-    for name in _TIMES:
-        known[name] = datetime.fromisoformat(known[name])
-    return ClaimedJob(**known)
+def _claimed_job(fields: dict[str, Json]) -> ClaimedJob:
+    ids = {name: UUID(fields[name]) for name in ("tenant_id", "job_id")}
+    return ClaimedJob(**fields | ids | {"started": bytes.fromhex(fields["started"])})
 
 
 def _error(document: dict[str, Json]) -> JobForgeError:

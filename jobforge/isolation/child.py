@@ -96,7 +96,7 @@ def _run(definition: Definition[..., Any], ctx: Context, channel: SocketChannel)
     stopper = Stopper(ctx, channel)
     stopper.install()
     try:
-        arguments = definition.arguments(ctx.version, ctx.payload)
+        arguments = definition.arguments_of(ctx.version, ctx.payload_json)
         result = _invoke(definition, ctx, arguments, stopper)
         stopper.end()
         if ctx.was_completed:
@@ -186,7 +186,7 @@ class Stopper:
 def _become_command(command: Command, ctx: Context, allowed: Limits) -> Verdict:
     """Returns only when the program could not be started."""
     try:
-        argv = command.render(command.arguments(ctx.version, ctx.payload))
+        argv = command.render(command.arguments_of(ctx.version, ctx.payload_json))
         if command.start_hooks:
             asyncio.run(command.run_start_hooks(ctx))
     except Invalid as error:

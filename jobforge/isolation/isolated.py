@@ -68,20 +68,18 @@ class Isolated:
 
     def start(
         self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
-    ) -> Process | None:
+    ) -> Process | Report:
         if (
             isinstance(definition, Command)
             and definition.settings.key not in self._allowed_commands
         ):
-            on_end(job, Report(_refused(definition)))
-            return None
+            return Report(_refused(definition))
         self._last += 1
         process = Process(self._last, job, definition, self._host, on_end, self._send)
         try:
             fds = process.begin()
         except (OSError, Invalid) as error:  # no descriptors left, or a payload of many megabytes
-            on_end(job, Report(crashed(f"could not be started: {error}")))
-            return None
+            return Report(crashed(f"could not be started: {error}"))
         self._processes[process.number] = process
         token = (job.job_id, job.lease)
         self._server.send(Request.fork(process.number, definition.settings.limits, *token), fds)

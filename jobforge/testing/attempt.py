@@ -149,7 +149,7 @@ class Stage:
             return Played(raised(error, command.settings), error, desk.said)
 
     def _call(self, definition: Definition[..., Any], ctx: Context, desk: Desk) -> Any:  # noqa: ANN401 - as above
-        arguments = definition.arguments(ctx.version, ctx.payload)
+        arguments = definition.arguments_of(ctx.version, ctx.payload_json)
         with self._begun(definition, ctx, desk):
             return self._awaited(definition.invoke(ctx, arguments))
 

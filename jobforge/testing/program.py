@@ -11,7 +11,7 @@ from jobforge.verdict import Exit, Stop, Verdict, exited, raised
 
 def run_program(command: Command, ctx: Context) -> Verdict:
     """In a folder of its own, without input; what it prints goes where the test's output goes."""
-    argv = command.render(command.arguments(ctx.version, ctx.payload))
+    argv = command.render(command.arguments_of(ctx.version, ctx.payload_json))
     program = shutil.which(argv[0])
     if program is None:
         return command.not_started(FileNotFoundError(f"there is no program {argv[0]}"))

@@ -17,13 +17,13 @@ from contextvars import Context as Variables
 from contextvars import copy_context
 from typing import Any
 
-from jobforge import telemetry
 from jobforge.context import Context
+from jobforge.current import CURRENT
 from jobforge.definition import Definition
 from jobforge.errors import Conflict, Invalid, Json, NotCommitted
 from jobforge.job import ClaimedJob, Enqueued, JobRequest
-from jobforge.runner import Host, OnEnd, Report, Stop
-from jobforge.tenants import AMBIENT
+from jobforge.parameters import Arguments
+from jobforge.runner import SUCCEEDED, Host, OnEnd, Report, Stop
 from jobforge.verdict import raised, returned, unusable
 
 Steps = Coroutine[Any, Any, Report]
@@ -31,7 +31,6 @@ Steps = Coroutine[Any, Any, Report]
 _CLOSING_S = 1.0
 # What handlers attach to their Task must not pile up on a seat that none of them keeps.
 _MOST_STARTS = 1_000
-_SUCCEEDED = Report(returned(None))
 _NOTHING = object()
 
 
@@ -55,7 +54,7 @@ class Inline:
 
     def start(
         self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
-    ) -> "InlineRun | None":
+    ) -> "InlineRun | Report":
         seat = self._seat()
         run = InlineRun(self._host, job, definition, on_end)
         steps = run.attempt()
@@ -63,8 +62,8 @@ class Inline:
         try:
             waiting = seat.begin(steps, variables)
         except StopIteration as end:
-            on_end(job, end.value)
-            return None
+            report: Report = end.value
+            return report
         self._spare = None
         seat.keep(run, steps, variables, waiting)
         return run
@@ -82,32 +81,29 @@ class Inline:
 class InlineRun:
     """One attempt: what the worker can stop, and the channel of its context."""
 
-    __slots__ = ("_context", "_definition", "_host", "_on_end", "_timer", "job", "stopped", "task")
+    # Most runs are over before anything of this is needed.
+    stopped: Stop | None = None
+    task: Task[None] | None = None
+    _context: Context | None = None
+    _timer: TimerHandle | None = None
 
     def __init__(
         self, host: Host, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd
     ) -> None:
         self.job = job
-        self.stopped: Stop | None = None
-        self.task: Task[None] | None = None
         self._host = host
         self._definition = definition
         self._on_end: OnEnd | None = on_end
-        self._timer: TimerHandle | None = None
-        self._context = Context(job, self, host.worker_id)
 
     async def attempt(self) -> Report:
-        definition = self._definition
-        # In context variables of its own, so nothing has to be put back.
-        AMBIENT.set(self.job.tenant_id)
-        telemetry.about(self.job)
+        definition, job = self._definition, self.job
+        CURRENT.set(job)  # in context variables of its own, so nothing has to be put back
         try:
-            arguments = definition.arguments(self.job.version, self.job.payload)
-            if definition.start_hooks:
-                await definition.run_start_hooks(self._context)
-            result = await definition.invoke(self._context, arguments)
-            if self._context.was_completed:
-                raise NotCommitted  # noqa: TRY301 - a failure like any other
+            arguments = definition.arguments_of(job.version, job.payload_json)
+            if definition.needs_context:
+                result = await self._with_context(arguments)
+            else:
+                result = await definition.function(**arguments)
         except GeneratorExit:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own affair
@@ -115,17 +111,28 @@ class InlineRun:
                 return Report(None)
             return Report(raised(error, definition.settings, self.stopped))
         if result is None:
-            return _SUCCEEDED
+            return SUCCEEDED
         try:
             return Report(returned(definition.dump(result)))
         except Invalid as error:
             return Report(unusable(error))
 
+    async def _with_context(self, arguments: Arguments) -> Any:  # noqa: ANN401 - its result
+        definition = self._definition
+        self._context = Context(self.job, self, self._host.worker_id)
+        if definition.start_hooks:
+            await definition.run_start_hooks(self._context)
+        result = await definition.invoke(self._context, arguments)
+        if self._context.was_completed:
+            raise NotCommitted
+        return result
+
     def stop(self, why: Stop) -> None:
         if self.task is None or self._on_end is None:
             return
         if self.stopped is None:
-            self._context.ask_to_stop()
+            if self._context is not None:
+                self._context.ask_to_stop()
             loop = self.task.get_loop()
             self._timer = loop.call_later(self._definition.settings.grace_s, self._abandon)
         elif self.stopped.is_final or not why.is_final:

@@ -11,11 +11,12 @@ from uuid import UUID
 import orjson
 
 from jobforge import calls, redact, telemetry
-from jobforge.errors import Contended, Denied, Json, NotCommitted, Unavailable
+from jobforge.calls import Call
+from jobforge.errors import Contended, Denied, Invalid, Json, NotCommitted, Unavailable
 from jobforge.job import ClaimedJob, Note, Outcome, OutcomeReport, Settled, State
-from jobforge.runner import Report
+from jobforge.runner import SUCCEEDED, Report
 from jobforge.verdict import Verdict
-from jobforge.worker.leases import Leases
+from jobforge.worker.leases import Key, Leases
 from jobforge.worker.loop import Loop
 from jobforge.worker.notes import Notes
 from jobforge.worker.outage import Line
@@ -28,7 +29,7 @@ _ROOM = 2 * _LARGEST_BATCH
 _FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
 _RELEASED = Verdict(Outcome.RELEASED)
 _UNREADABLE = "InvalidOutcome"
-_NO_FIGURES = Report(None)[1:]
+_DONE = State.SUCCEEDED
 
 Ended = tuple[ClaimedJob, Report, float]  # and for how many seconds it ran
 
@@ -84,12 +85,15 @@ class Outcomes:
         while self._ended and len(taken) < self._most and weight < _HEAVIEST_BATCH:
             ended = self._ended.popleft()
             taken.append(ended)
-            weight += _weight(ended[1])
+            if ended[1] is not SUCCEEDED:
+                weight += _weight(ended[1])
         return taken
 
     async def _settle(self) -> None:
         try:
-            await self._send(self._sending)
+            await self._send_plain()
+            if self._sending:
+                await self._send(self._sending)
         except (Unavailable, Denied):
             raise
         except Contended:
@@ -115,6 +119,30 @@ class Outcomes:
         self._ended.extendleft(reversed(self._sending[self._most :]))
         del self._sending[self._most :]
 
+    async def _send_plain(self) -> None:
+        """Those that succeeded and have no more to tell: most, and the engine has a way for them.
+
+        What it does not settle that way stays, for the way on which it says why.
+        """
+        plain: list[Ended] = []
+        others: list[Ended] = []
+        for ended in self._sending:
+            (plain if _is_plain(ended[1]) else others).append(ended)
+        if not plain:
+            return
+        try:
+            call = _succeed(self._worker_id, plain)
+        except Invalid:  # one of the results cannot be sent
+            return
+        unsettled = set(await self._line.run(call))
+        if unsettled:
+            others += [ended for ended in plain if _key(ended) in unsettled]
+            plain = [ended for ended in plain if _key(ended) not in unsettled]
+        self._sending = others
+        self.settled += len(plain)
+        if telemetry.is_enabled("debug"):
+            self._tell(plain, [Settled(*_key(e), is_lost=False, state=_DONE) for e in plain])
+
     async def _send(self, ended: Sequence[Ended]) -> None:
         reports = [_outcome(job, report) for job, report, _ in ended]
         call = calls.complete_jobs(self._worker_id, reports)
@@ -129,7 +157,7 @@ class Outcomes:
             notable = [answer for answer in answers if answer.state is not State.SUCCEEDED]
         if not notable:
             return
-        by_lease = {(each[0].job_id, each[0].lease): each for each in ended}
+        by_lease = {_key(each): each for each in ended}
         for answer in notable:
             _tell_settled(by_lease[answer.job_id, answer.lease], answer)
 
@@ -148,13 +176,31 @@ class Outcomes:
             self._saying = []
 
 
+def _is_plain(report: Report) -> bool:
+    if report is SUCCEEDED:
+        return True
+    verdict = report.verdict
+    is_success = verdict is not None and verdict.outcome is Outcome.SUCCEEDED
+    return is_success and report[1:] == SUCCEEDED[1:]
+
+
+def _key(ended: Ended) -> Key:
+    job = ended[0]
+    return job.job_id, job.lease
+
+
+def _succeed(worker_id: UUID, ended: Sequence[Ended]) -> Call[list[Key]]:
+    tokens = [job.token for job, _, _ in ended]
+    if all(report is SUCCEEDED for _, report, _ in ended):
+        return calls.succeed_jobs(worker_id, tokens)
+    results = [report.verdict and report.verdict.result for _, report, _ in ended]
+    return calls.succeed_jobs(worker_id, tokens, results)
+
+
 def _outcome(job: ClaimedJob, report: Report) -> OutcomeReport:
-    token = job[:3]
     verdict = report.verdict or _RELEASED
-    if report[1:] == _NO_FIGURES and verdict.outcome is Outcome.SUCCEEDED:
-        return OutcomeReport(*token, verdict.outcome, job.started_at, verdict.result)
     return OutcomeReport(
-        *token,
+        *job.token,
         verdict.outcome,
         job.started_at,
         verdict.result,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from jobforge.job import ClaimedJob
 
 # Few enough to be started within a fraction of a lease, and for one call's answer.
-_LARGEST_CLAIM = 2_000
+_LARGEST_CLAIM = 1000
 
 
 class Slots:
@@ -41,6 +41,13 @@ class Slots:
         """A job has ended. Whether another one may be waiting for its slot."""
         self._free[queue] += 1
         return self._more[queue]
+
+    def give_back(self, queues: Iterable[str]) -> bool:
+        """As `give`, for many."""
+        given = Counter(queues)
+        for queue, count in given.items():
+            self._free[queue] += count
+        return any(self._more[queue] for queue in given)
 
     def expect(self, queue: str) -> None:
         """The queue was said to have a new job."""

@@ -2,26 +2,25 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jobforge import telemetry
 from jobforge.definition import Definition
 from jobforge.errors import ConfigError
-from jobforge.job import ClaimedJob, Outcome
-from jobforge.runner import OnEnd, Report, Runner, Stop
+from jobforge.job import ClaimedJob
+from jobforge.runner import RELEASED, OnEnd, Report, Runner, Stop
 from jobforge.settings import Isolation
-from jobforge.verdict import Verdict, raised
+from jobforge.verdict import raised
 from jobforge.worker.leases import Leases, now
 from jobforge.worker.loop import Loop
-
-RELEASED = Report(Verdict(Outcome.RELEASED))
 
 # For so long jobs are started in one go; then whatever else is due gets its turn.
 _TURN_S = 0.01
 
 # Claimed jobs, each with the end of its lease by our own clock.
 Ready = deque[tuple[ClaimedJob, float]]
+OnEnded = Callable[[Sequence[tuple[ClaimedJob, Report]]], None]
 Served = Mapping[tuple[str, int], tuple[Definition[..., Any], Runner]]
 
 
@@ -43,11 +42,14 @@ def serve(
 
 
 class Starts:
-    def __init__(self, ready: Ready, served: Served, leases: Leases, *, on_end: OnEnd) -> None:
+    def __init__(
+        self, ready: Ready, served: Served, leases: Leases, *, on_end: OnEnd, on_ended: OnEnded
+    ) -> None:
         self._ready = ready
         self._served = served
         self._leases = leases
         self._on_end = on_end
+        self._on_ended = on_ended
         self._is_over = False
 
     def end(self) -> None:
@@ -60,33 +62,36 @@ class Starts:
             return
         turn_ends = now() + _TURN_S
         is_told = telemetry.is_enabled("debug")
+        ended: list[tuple[ClaimedJob, Report]] = []
         while self._ready:
             job, deadline = self._ready.popleft()
             moment = now()
-            if self._is_over or moment >= deadline:
-                self._on_end(job, RELEASED)
-            else:
+            report: Report | None = RELEASED
+            if moment < deadline and not self._is_over:
                 if is_told:
                     telemetry.emit("job.started", level="debug", **telemetry.fields_of(job))
-                self._start(job, deadline)
+                report = self._start(job, deadline)
+            if report is not None:
+                ended.append((job, report))
             if moment >= turn_ends:
                 break
+        self._on_ended(ended)
         await asyncio.sleep(0)
 
-    def _start(self, job: ClaimedJob, deadline: float) -> None:
+    def _start(self, job: ClaimedJob, deadline: float) -> Report | None:
+        """A report if it has ended already."""
         served = self._served.get((job.definition, job.version))
         if served is None:
-            self._on_end(job, RELEASED)
-            return
+            return RELEASED
         definition, runner = served
         try:
             run = runner.start(job, definition, self._on_end)
         except Exception as error:  # noqa: BLE001 - it could not be run: that is how it ended
-            self._on_end(job, Report(raised(error, definition.settings)))
-            return
-        if run is None:
-            return
+            return Report(raised(error, definition.settings))
+        if isinstance(run, Report):
+            return run
         timeout_s = job.timeout_s or definition.settings.timeout_s
         loop = asyncio.get_running_loop()
         timeout = loop.call_later(timeout_s, run.stop, Stop.TIMEOUT)
         self._leases.hold(run, deadline, timeout)
+        return None

@@ -24,7 +24,7 @@ from jobforge.db import Database
 from jobforge.definition import Definition
 from jobforge.errors import ConfigError, JobForgeError, Json
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, WorkerCommand
-from jobforge.runner import Host, Report, Runner, Stop
+from jobforge.runner import RELEASED, Host, Report, Runner, Stop
 from jobforge.secrets import Secrets
 from jobforge.settings import Isolation
 from jobforge.worker.claims import Claims
@@ -35,7 +35,7 @@ from jobforge.worker.notes import Notes
 from jobforge.worker.outage import Line, Outage
 from jobforge.worker.outcomes import Outcomes
 from jobforge.worker.slots import Slots
-from jobforge.worker.starts import RELEASED, Ready, Starts, serve
+from jobforge.worker.starts import Ready, Starts, serve
 from jobforge.worker.upkeep import Upkeep
 from jobforge.worker.wakeups import Wakeups
 
@@ -117,7 +117,13 @@ class Worker:
             on_settled=self._moved.set,
         )
         self._ready: Ready = deque()
-        self._starts = Starts(self._ready, served, self._leases, on_end=self._ended)
+        self._starts = Starts(
+            self._ready,
+            served,
+            self._leases,
+            on_end=self._ended,
+            on_ended=self._ended_at_once,
+        )
         self._starting = Loop("starts", self._starts.step)
         self._claims = Claims(
             self.worker_id,
@@ -249,6 +255,17 @@ class Worker:
         else:
             self._outcomes.add(job, report, duration_s)
             self._settling.ring()
+        self._moved.set()
+
+    def _ended_at_once(self, ended: Sequence[tuple[ClaimedJob, Report]]) -> None:
+        """As `_ended`, for jobs that never held a lease of their own."""
+        if not ended:
+            return
+        if self._slots.give_back(job.queue for job, _ in ended):
+            self._claiming.ring()
+        for job, report in ended:
+            self._outcomes.add(job, report)
+        self._settling.ring()
         self._moved.set()
 
     async def _watch(self, loop: Loop) -> None:

@@ -87,7 +87,7 @@ def _work(module: ModuleType, stop: threading.Event) -> None:
 def _attempt(jf: JobForge, job: ClaimedJob) -> OutcomeReport:
     definition = jf.definitions[job.definition]
     try:
-        arguments = definition.arguments(job.version, job.payload)
+        arguments = definition.arguments_of(job.version, job.payload_json)
         answer = definition.invoke(Context(job, _Silent()), arguments)
         if inspect.isawaitable(answer):
             answer = asyncio.run(_awaited(answer))

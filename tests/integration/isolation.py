@@ -1,6 +1,7 @@
 """Jobs in processes of their own, without a database: a runner, and a host that remembers."""
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -11,8 +12,7 @@ from uuid import UUID, uuid4
 from jobforge.errors import Json, NotFound
 from jobforge.isolation import tree
 from jobforge.isolation.isolated import Isolated
-from jobforge.isolation.process import Process
-from jobforge.job import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, Outcome
+from jobforge.job import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, Outcome, sent
 from jobforge.loading import load
 from jobforge.runner import Report, Stop
 
@@ -65,7 +65,10 @@ class Started:
         self._rig = rig
         self._report: asyncio.Future[Report] = asyncio.get_running_loop().create_future()
         known = rig.app.definitions[definition]
-        self.run: Process | None = rig.runner.start(self.job, known, self._end)
+        started = rig.runner.start(self.job, known, self._end)
+        self.run = None if isinstance(started, Report) else started
+        if isinstance(started, Report):
+            self._end(self.job, started)
 
     def _end(self, job: ClaimedJob, report: Report) -> None:
         assert job is self.job
@@ -155,28 +158,19 @@ def a_job(definition: str, payload: dict[str, Json]) -> ClaimedJob:
         tenant_id=uuid4(),
         job_id=uuid4(),
         lease=1_789_000_000_000_000,
-        lease_expires_at=now,
         definition=definition,
         version=1,
         queue="default",
-        priority=0,
         attempt=1,
         max_attempts=5,
         timeout_s=60,
-        created_at=now,
-        run_at=now,
-        queued_at=now,
-        started_at=now,
+        started=sent(now),
         source="manual",
-        source_ref=None,
         correlation_id=None,
         traceparent=None,
         idempotency_key=None,
-        limit_key=None,
         tags=None,
-        artifact_ref=None,
-        flags=0,
-        payload=payload,
+        payload_json=json.dumps(payload),
     )
 
 

@@ -139,4 +139,4 @@ def test_times_are_aware_of_their_zone(database: Database) -> None:
         before = datetime.now(UTC)
         db.run(mine, calls.enqueue_job(A_JOB).for_tenant(TENANT_A))
         [job] = db.run(mine, calls.claim_jobs(WORKER, {"default": 1}))
-    assert before <= job.created_at <= datetime.now(UTC)
+    assert before <= job.started_at <= datetime.now(UTC)

@@ -14,10 +14,10 @@ from integration.workshop import eventually
 
 from jobforge import Context, JobForge, telemetry
 from jobforge.definition import Definition
-from jobforge.errors import Json, NotFound
+from jobforge.errors import Json, NotFound, TenantRequired
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, Outcome
 from jobforge.runner import Report, Stop
-from jobforge.tenants import AMBIENT
+from jobforge.tenants import choose
 from jobforge.worker.inline import Inline, InlineRun
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +47,11 @@ class Desk:
     def start(self, definition: Definition[..., Any], **payload: Json) -> InlineRun | UUID:
         """The run, or the id of a job that has ended already."""
         job = definition.imagined(payload, uuid4())
-        return self.runner.start(job, definition, self._keep) or job.job_id
+        run = self.runner.start(job, definition, self._keep)
+        if isinstance(run, InlineRun):
+            return run
+        self._keep(job, run)
+        return job.job_id
 
     def begin(self, definition: Definition[..., Any], **payload: Json) -> InlineRun:
         run = self.start(definition, **payload)
@@ -332,13 +336,14 @@ async def test_jobs_that_a_handler_enqueues_are_of_its_own_tenant(desk: Desk) ->
 
     @desk.app.job(isolation="inline")
     async def look(ctx: Context) -> None:
-        seen.append((AMBIENT.get(), ctx.tenant_id))
+        seen.append((choose(None, lambda: None), ctx.tenant_id))
 
     desk.start(look)
     desk.start(look)
     assert all(ambient == own for ambient, own in seen)
     assert len(set(seen)) == 2
-    assert AMBIENT.get() is None
+    with pytest.raises(TenantRequired):
+        choose(None, lambda: None)
 
 
 async def test_what_a_handler_logs_names_its_job(desk: Desk) -> None:

@@ -155,6 +155,10 @@ def _outcomes(engine: Engine) -> None:
     for outcome, state in ends.items():
         assert engine.state(engine.end(outcome, retry_in_s=3600)) == state
     row = engine.run()
+    ids = {"tenants": [TENANT_A], "jobs": [row["job_id"]], "leases": [row["lease"]]}
+    engine.call("succeed_jobs", worker_id=engine.worker, **ids, results=[Jsonb({"n": 1})])
+    assert engine.state(row["job_id"]) == "succeeded"
+    row = engine.run()
     engine.call("release_jobs", worker_id=engine.worker, jobs=Jsonb([token(row)]))
     assert engine.state(row["job_id"]) == "queued"
     assert engine.of("cancel_job", row["job_id"]) == "canceled"

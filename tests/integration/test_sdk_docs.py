@@ -57,5 +57,6 @@ def test_the_guide_names_all_of_handle_and_context() -> None:
 
 # The rest of the context is for runners.
 _NOT_FOR_HANDLERS = {
-    *("about", "ask_to_stop", "has_noticed", "is_asked", "was_completed", "traceparent"),
+    *("about", "ask_to_stop", "has_noticed", "is_asked", "payload_json"),
+    *("traceparent", "was_completed"),
 }

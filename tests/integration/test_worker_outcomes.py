@@ -37,18 +37,18 @@ class Teller:
     async def close(self) -> None:
         """Nothing to end."""
 
-    def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> None:
-        del definition
-        on_end(job, Report(returned(None), exit_code=job.payload["exit_code"]))
+    def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> Report:
+        del definition, on_end
+        return Report(returned(None), exit_code=job.payload["exit_code"])
 
 
 class Breaker(Teller):
     """A runner that cannot start some."""
 
-    def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> None:
+    def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> Report:
         if job.payload["exit_code"]:
             raise OSError("too many open files")
-        super().start(job, definition, on_end)
+        return super().start(job, definition, on_end)
 
 
 def _by(runner: Callable[[], Teller]) -> Any:

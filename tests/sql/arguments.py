@@ -210,6 +210,11 @@ def _tokens(a: Planted, b: Planted) -> list[Json]:
     return [*tokens, *({**token, "tenant_id": str(a.tenant)} for token in tokens)]
 
 
+def _leased(b: Planted) -> list[str]:
+    """States of jobs that were claimed; that of the one whose lease goes on comes first."""
+    return sorted(b.leases, key=lambda state: state != "running")
+
+
 def _outcome(_: Planted, b: Planted) -> Values:
     renamed = {"outcome": "succeeded", **b.token("running")}
     return Values('{"outcome": "failed"}', (json.dumps(renamed),))
@@ -230,6 +235,11 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_options jsonb": _options,
     "p_jobs jsonb": _jobs,
     "p_outcomes jsonb": _outcomes,
+    "p_jobs uuid[]": lambda _, b: Values("{}", tuple(f"{{{b.jobs[s]}}}" for s in _leased(b))),
+    "p_leases bigint[]": lambda _, b: Values(
+        "{1}", tuple(f"{{{b.leases[s]}}}" for s in _leased(b))
+    ),
+    "p_results jsonb[]": _own(None, "{1}"),
     "p_outcome jsonb": _outcome,
     "p_notes jsonb": _notes,
     "p_slug text": lambda a, b: Values(a.word, (b.word,)),

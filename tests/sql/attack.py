@@ -36,6 +36,7 @@ CONFINED = {
     "claim_jobs",
     "complete_job",
     "complete_jobs",
+    "succeed_jobs",
     "find_tenant",
     "heartbeat_job",
     "heartbeat_jobs",

@@ -117,6 +117,21 @@ def complete(
     return call(conn, "complete_jobs", worker_id=worker, outcomes=Jsonb(outcomes))
 
 
+def succeed(
+    conn: Connection, worker: UUID, jobs: Sequence[Row], results: Sequence[Json] | None = None
+) -> list[Row]:
+    """Settles claimed jobs as plain successes; answers those that were not settled."""
+    return call(
+        conn,
+        "succeed_jobs",
+        worker_id=worker,
+        tenants=[job["tenant_id"] for job in jobs],
+        jobs=[job["job_id"] for job in jobs],
+        leases=[job["lease"] for job in jobs],
+        results=None if results is None else [value and Jsonb(value) for value in results],
+    )
+
+
 def release(conn: Connection, worker: UUID, jobs: Sequence[Row]) -> list[Row]:
     return call(conn, "release_jobs", worker_id=worker, jobs=Jsonb([token(job) for job in jobs]))
 

@@ -49,6 +49,7 @@ STEPS: dict[str, tuple[int, dict[str, st.SearchStrategy[Any]]]] = {
             "retry_in_s": st.sampled_from([None, None, 0, 15]),
         },
     ),
+    "succeed": (2, {"picks": _picks, "current": _mostly}),
     "complete_as_another": (
         1,
         {"pick": _pick, "worker": _worker, "outcome": st.sampled_from(OUTCOMES)},

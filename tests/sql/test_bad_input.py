@@ -168,6 +168,13 @@ def test_elements_that_are_no_objects_are_refused(conn: Connection, element: Any
 
 
 WORKER = new_worker()
+SUCCESSES: dict[str, Any] = {
+    "worker_id": WORKER,
+    "tenants": [TENANT_A],
+    "jobs": [WORKER],
+    "leases": [1],
+}
+ARRAYS = ("tenants", "jobs", "leases")
 TOKEN = {"tenant_id": str(TENANT_A), "job_id": str(WORKER), "lease": 1}
 NOTE = TOKEN | {"kind": "log", "data": {}}
 
@@ -197,6 +204,13 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("complete_jobs", {"worker_id": WORKER, "outcomes": Jsonb([TOKEN | {"lease": 10**30}])}),
     ("complete_jobs", {"worker_id": WORKER, "outcomes": Jsonb([TOKEN | {"run_at": "soon"}])}),
     ("complete_jobs", {"worker_id": WORKER, "outcomes": Jsonb([TOKEN] * 5001)}),
+    ("succeed_jobs", SUCCESSES | {"worker_id": None}),
+    ("succeed_jobs", SUCCESSES | {"jobs": None}),
+    ("succeed_jobs", SUCCESSES | {"jobs": []}),
+    ("succeed_jobs", SUCCESSES | {"tenants": []}),
+    ("succeed_jobs", SUCCESSES | {"leases": [1, 2]}),
+    ("succeed_jobs", SUCCESSES | {"results": []}),
+    ("succeed_jobs", {**SUCCESSES, **{name: SUCCESSES[name] * 5001 for name in ARRAYS}}),
     ("release_jobs", {"worker_id": WORKER, "jobs": Jsonb({})}),
     ("release_jobs", {"worker_id": WORKER, "jobs": Jsonb([1])}),
     ("note_jobs", {"worker_id": None, "notes": Jsonb([])}),

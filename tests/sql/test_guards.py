@@ -51,6 +51,16 @@ def test_without_its_lease_guard_a_late_completion_ends_another_attempt(
         check_a_late_settlement(conn, worker, job, "succeeded")
 
 
+def test_without_its_lease_guard_a_late_success_ends_another_attempt(
+    conn: Connection, clock: Clock, worker: UUID
+) -> None:
+    mutate(conn, "succeed_jobs", "and j.lease = g.lease", "")
+    job = reaped(conn, clock, worker)
+    claim(conn, worker)
+    with pytest.raises(AssertionError):
+        check_a_late_settlement(conn, worker, job, "plain")
+
+
 def test_without_its_lease_guard_a_late_failure_ends_another_attempt(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
@@ -64,7 +74,7 @@ def test_without_its_lease_guard_a_late_failure_ends_another_attempt(
 
 @pytest.mark.parametrize(
     ("function", "outcome"),
-    [("settle_jobs", "succeeded"), ("settle_unfinished_jobs", "failed")],
+    [("settle_jobs", "succeeded"), ("settle_unfinished_jobs", "failed"), ("succeed_jobs", "plain")],
 )
 def test_without_its_worker_guard_anybody_ends_an_attempt(
     conn: Connection, worker: UUID, function: str, outcome: str

@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Connect, Connection, Database, connect_to, fresh_database
-from sql.engine import TENANT_A, Row, call, definition, new_worker, release, token
+from sql.engine import TENANT_A, Row, call, definition, new_worker, release, succeed, token
 from sql.interleave import Action, Interleaver, Script
 from sql.mutation import mutate
 from sql.settling import held
@@ -33,6 +33,7 @@ def _settle_all(*outcomes: str) -> Bulk:
 
 BULK: dict[str, Bulk] = {
     "succeed": _settle_all("succeeded", "succeeded", "succeeded"),
+    "succeed plainly": lambda worker, jobs: lambda conn: succeed(conn, worker, jobs[::-1]),
     "fail": _settle_all("failed", "failed", "failed"),
     "fail first": _settle_all("failed", "succeeded", "succeeded"),
     "fail last": _settle_all("succeeded", "succeeded", "failed"),

@@ -23,6 +23,7 @@ from sql.engine import (
     new_worker,
     note,
     reap,
+    succeed,
 )
 from sql.plans import Plan, Recorder, Step, rows_read
 
@@ -127,6 +128,7 @@ ACTS = [
     Act("claim for one tenant", READY, _nothing, _claiming(tenants=[LARGE])),
     Act("claim from an empty queue", READY, _nothing, _claiming("another")),
     Act("complete", TOKEN, _held, _completing("succeeded")),
+    Act("succeed", TOKEN, _held, lambda conn, jobs: succeed(conn, WORKER, jobs)),
     Act("complete twice", TOKEN, _held, _complete_twice),
     Act("fail", TOKEN, _held, _completing("failed", error={"type": "E"})),
     Act("release", TOKEN, _held, _completing("released")),

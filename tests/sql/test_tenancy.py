@@ -114,6 +114,7 @@ FORGOTTEN = [
     Forgotten("require_tenant", "pg_has_role(", "true or pg_has_role(", NOBODYS, "enqueue_job"),
     Forgotten("claimable_tenants", "v_tenant is null", "true", WORKER, through="claim_jobs"),
     Forgotten("settle_jobs", "o.tenant_id = v_tenant", "true", WORKER, through="complete_jobs"),
+    Forgotten("succeed_jobs", "g.tenant_id = v_tenant", "true", WORKER),
     Forgotten("complete_jobs", "h.tenant_id = v_tenant", "true", WORKER),
     Forgotten("expired_rows", "j.tenant_id = v_tenant", "true", WORKER, through="reap_jobs"),
     Forgotten("heartbeat_jobs", "j.tenant_id = v_tenant", "true", WORKER),

@@ -14,7 +14,8 @@ import jobforge
 from jobforge import Context, JobForge, Retry, client
 from jobforge.definition import Definition
 from jobforge.errors import Conflict, Denied, Invalid, InvalidPayload, Json
-from jobforge.job import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
+from jobforge.job import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, sent
+from jobforge.jsonb import encode
 
 if TYPE_CHECKING:
     from jobforge import Context as Later
@@ -45,9 +46,9 @@ def make_context() -> Context:
         "tenant_id": TENANT,
         "job_id": JOB_ID,
         "lease": 1,
-        "started_at": now,
+        "started": sent(now),
         "attempt": 1,
-        "payload": {},
+        "payload_json": "{}",
     }
     return Context(ClaimedJob(**fields), Channel())
 
@@ -221,7 +222,9 @@ def ended(state: str, **more: Json) -> dict[str, Json]:
 
 def run_hooks_of(jf: JobForge, payload: dict[str, Json]) -> None:
     definition = jf.definitions["count:hooks"]
-    running = definition.invoke(make_context(), definition.arguments(1, payload))
+    running = definition.invoke(
+        make_context(), definition.arguments_of(1, encode(payload, "payload"))
+    )
     asyncio.run(cast("Coroutine[Any, Any, None]", running))
 
 
@@ -288,7 +291,7 @@ def test_hooks_make_a_definition_of_their_own(jf: JobForge) -> None:
     hooks = jf.definitions["count:hooks"]
     assert hooks.served == ("count:hooks@2", "count:hooks@1")
     assert (hooks.settings.queue, hooks.settings.hooks) == ("slow", False)
-    assert hooks.arguments(1, ended("dead"))["ended"].job_id == ENDED_ID
+    assert hooks.arguments_of(1, encode(ended("dead"), "payload"))["ended"].job_id == ENDED_ID
 
 
 def test_a_hook_of_the_app_is_for_definitions_before_and_after_it(jf: JobForge) -> None:

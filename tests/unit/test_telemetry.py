@@ -17,6 +17,7 @@ from uuid import UUID
 import pytest
 
 from jobforge import telemetry
+from jobforge.current import CURRENT
 from jobforge.job import ClaimedJob
 from jobforge.redact import MARKER
 
@@ -147,7 +148,7 @@ def test_bound_fields_are_in_every_line_within(output: io.StringIO) -> None:
 
 def test_a_context_that_is_about_a_job_says_so_in_every_line(output: io.StringIO) -> None:
     context = copy_context()
-    context.run(telemetry.about, _claimed(TRACEPARENT))
+    context.run(CURRENT.set, _claimed(TRACEPARENT))
     context.run(telemetry.emit, "a")
     context.run(logging.getLogger("library").info, "b")
     telemetry.emit("c")

@@ -35,6 +35,7 @@ declare
     v_tenants uuid[] := jobforge.claimable_tenants(p_tenants);
     v_cursors jsonb := coalesce(nullif(current_setting('jobforge.cursors', true), '')::jsonb, '{}');
     v_limited jobforge.limited;
+    v_timeout integer;  -- of all definitions, where they have the same, as they mostly do
     v_groups integer := 32;
     v_queue record;
     v_round record;
@@ -47,8 +48,9 @@ begin
     select coalesce(array_agg(d.key) filter (where d.max_running is not null
                         or d.rate_limit is not null or d.paused_at is not null), '{}'),
            coalesce(array_agg(d.key) filter (where d.max_running_per_key is not null
-                        or d.rate_limit_per_key is not null), '{}')
-      into v_limited.definitions, v_limited.definitions_by_key
+                        or d.rate_limit_per_key is not null), '{}'),
+           case when min(d.timeout_s) = max(d.timeout_s) then min(d.timeout_s) end
+      into v_limited.definitions, v_limited.definitions_by_key, v_timeout
       from jobforge.definitions as d;
     v_limited.tenants := exists (
         select from jobforge.tenants as w
@@ -87,7 +89,7 @@ begin
              where j.ctid = any (v_round.picked) and j.state = 'queued'
             returning j.tenant_id, j.id, j.lease, j.lease_expires_at, j.definition, j.version,
                       j.queue, j.priority, j.attempt, j.max_attempts,
-                      coalesce(j.timeout_s, (
+                      coalesce(j.timeout_s, v_timeout, (
                           select d.timeout_s from jobforge.definitions as d
                            where d.key = j.definition and d.version = j.version)),
                       j.created_at, j.run_at, j.queued_at, j.started_at, j.source, j.source_ref,

@@ -1,10 +1,11 @@
 -- Takes jobs that nobody can run out of everybody's way: when more than 100 jobs in front of a
 -- tenant's line are of definitions that no live worker of the queue serves, they become
 -- scheduled, for 5 s and then twice as long each time, 5 min at most. Jobs that this worker does
--- not serve but another does stay where they are. Called by pick_round; answers how many went.
+-- not serve but another does stay where they are. Called by pick_round with the place of the
+-- tenant's first job, so that dead entries before it are not walked again; answers how many went.
 create or replace function jobforge.defer_unserved(
     p_queue text,
-    p_tenant_id uuid,
+    p_first jobforge.turn,
     p_definitions text[]
 ) returns bigint
 language plpgsql
@@ -19,8 +20,10 @@ begin
         v_front := array(
             select j.definition || '@' || j.version
               from jobforge.jobs as j
-             where j.queue = p_queue and j.tenant_id = p_tenant_id
+             where j.queue = p_queue and j.tenant_id = p_first.tenant_id
                and j.state = 'queued' and j.gate is null
+               and (- j.priority::integer, j.run_at, j.id)
+                   >= (p_first.rank, p_first.run_at, p_first.id)
              order by - j.priority::integer, j.run_at, j.id
              limit case v_depth when 1 then 1 else 101 end);
         if v_front && p_definitions then
@@ -45,7 +48,7 @@ begin
      where j.state = 'queued' and j.ctid = any (array(
            select q.ctid
              from jobforge.jobs as q
-            where q.queue = p_queue and q.tenant_id = p_tenant_id
+            where q.queue = p_queue and q.tenant_id = p_first.tenant_id
               and q.state = 'queued' and q.gate is null
               and q.definition || '@' || q.version = any (v_orphans)
             order by - q.priority::integer, q.run_at, q.id

@@ -68,7 +68,7 @@ begin
         mended := mended + v_mended;
     end if;
     if p_definitions is not null and turns <> '{}' then
-        mended := mended + jobforge.defer_unserved(p_queue, turns[1].tenant_id, p_definitions);
+        mended := mended + jobforge.defer_unserved(p_queue, turns[1], p_definitions);
     end if;
     if mended > 0 or picked = '{}'
        and (cursor ->> 'idle_until')::timestamptz < clock_timestamp() then

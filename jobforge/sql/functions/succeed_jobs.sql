@@ -1,0 +1,98 @@
+-- Workers call this with the jobs that plainly succeeded, as most do: what complete_jobs does with
+-- them, from arrays and in two thirds of its time. p_results[i] may be null, as may all of it.
+-- Returns the jobs that were not settled, which is none as a rule: complete_jobs tells why not, and
+-- makes a failure of a result that cannot be stored. Waits as complete_jobs does. Raises JF002.
+create or replace function jobforge.succeed_jobs(
+    p_worker_id uuid,
+    p_tenants uuid[],
+    p_jobs uuid[],
+    p_leases bigint[],
+    p_results jsonb[] default null
+) returns table (job_id uuid, lease bigint)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_sort = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_now timestamptz := jobforge.now();
+    v_tenant uuid := jobforge.tenant();
+    v_settled uuid[];
+begin
+    if p_worker_id is null
+       or coalesce(cardinality(p_jobs), 0) not between 1 and 5000
+       or cardinality(p_tenants) is distinct from cardinality(p_jobs)
+       or cardinality(p_leases) is distinct from cardinality(p_jobs)
+       or cardinality(p_results) <> cardinality(p_jobs) then
+        perform jobforge.refuse('JF002', 'jobs must be 1 to 5000, of one worker, each with its '
+            || 'tenant, its lease and its result', '{"field": "jobs"}');
+    end if;
+    with given as materialized (
+        select g.*, p_worker_id as worker_id
+          from unnest(p_tenants, p_jobs, p_leases, p_results)
+               as g(tenant_id, job_id, lease, result)
+         where (v_tenant is null or g.tenant_id = v_tenant)
+           -- Sixty-five levels take more bytes than that.
+           and (g.result is null or pg_column_size(g.result) <= 500
+                or pg_column_size(g.result) <= 1048576
+                   and not jsonb_path_exists(g.result, 'strict $.**{65 to last}'))
+         order by g.tenant_id, g.job_id
+    ), ended as (
+        delete from jobforge.jobs as j
+         using given as g
+         where j.tenant_id = g.tenant_id and j.id = g.job_id
+           -- Not "state = 'running'", and not the worker as a constant: both would invite the
+           -- planner to look for running jobs first, and for ours among them.
+           and j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
+        returning j.tenant_id, j.id, j.lease, j.created_at, j.run_at, j.queued_at, j.started_at,
+                  j.cancel_requested_at, j.expires_at, j.retry_of, j.version, j.attempt,
+                  j.max_attempts, j.allowance, j.timeout_s, j.priority, j.flags, j.definition,
+                  j.queue, j.source, j.limit_key, j.idempotency_key, j.source_ref,
+                  j.correlation_id, j.traceparent, j.created_by, j.artifact_ref, j.tags, j.payload,
+                  g.result as new_result
+    ), finished as (
+        insert into jobforge.finished_jobs (
+               tenant_id, id, lease, created_at, run_at, queued_at, started_at,
+               cancel_requested_at, expires_at, finished_at, worker_id, retry_of, version, attempt,
+               max_attempts, allowance, timeout_s, priority, flags, state, definition, queue,
+               source, limit_key, idempotency_key, source_ref, correlation_id, traceparent,
+               created_by, artifact_ref, tags, payload, result)
+        select e.tenant_id, e.id, e.lease, e.created_at, e.run_at, e.queued_at, e.started_at,
+               e.cancel_requested_at, e.expires_at, v_now, p_worker_id, e.retry_of, e.version,
+               e.attempt, e.max_attempts, e.allowance, e.timeout_s, e.priority, e.flags,
+               'succeeded', e.definition, e.queue, e.source, e.limit_key, e.idempotency_key,
+               e.source_ref, e.correlation_id, e.traceparent, e.created_by, e.artifact_ref,
+               e.tags, e.payload, e.new_result
+          from ended as e
+    ), logged as (
+        insert into jobforge.attempts (
+               tenant_id, job_id, worker_id, lease, queued_at, started_at, ended_at, version,
+               attempt, outcome, definition, queue)
+        select e.tenant_id, e.id, p_worker_id, e.lease, e.queued_at, e.started_at,
+               greatest(v_now, e.started_at), e.version, e.attempt, 'succeeded', e.definition,
+               e.queue
+          from ended as e
+    )
+    select array_agg(e.id) into v_settled
+      from ended as e
+     where case when e.flags & 1 = 0 then true
+                else jobforge.follow_up(
+                         e.tenant_id, e.priority, e.correlation_id, e.traceparent,
+                         jsonb_build_object(
+                             'job_id', e.id, 'definition', e.definition, 'version', e.version,
+                             'state', 'succeeded', 'attempt', e.attempt, 'payload', e.payload,
+                             'result', e.new_result, 'error', null, 'reason', null))
+           end;
+    if cardinality(v_settled) = cardinality(p_jobs) then
+        return;
+    end if;
+    return query
+    select g.job_id, g.lease
+      from unnest(p_jobs, p_leases) as g(job_id, lease)
+     where v_settled is null or g.job_id <> all (v_settled);
+end $$;

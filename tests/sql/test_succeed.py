@@ -1,0 +1,106 @@
+"""The quick way for plain successes: it does what complete_jobs does with them, or nothing."""
+
+from uuid import UUID
+
+import pytest
+from cluster import Connection
+from sql.engine import (
+    TENANT_A,
+    TENANT_B,
+    Json,
+    Row,
+    claim,
+    complete,
+    definition,
+    enqueue,
+    new_worker,
+    state_of,
+    succeed,
+)
+from sql.settling import record
+
+# These differ between any two jobs.
+OWN = {"id", "job_id", "lease", "created_at", "run_at", "queued_at", "txid"}
+TIMES = {"started_at", "finished_at", "ended_at"}
+
+
+@pytest.fixture
+def worker(conn: Connection) -> UUID:
+    definition(conn)
+    return new_worker()
+
+
+def _held(conn: Connection, worker: UUID, n: int, **options: Json) -> list[Row]:
+    enqueue(conn, n=n, **options)
+    return claim(conn, worker, limit=n)
+
+
+def _rows(conn: Connection, job: Row) -> list[Row]:
+    """The job and its attempts, as any other's."""
+    one, attempts = record(conn, job)
+    return [{k: v for k, v in row.items() if k not in OWN | TIMES} for row in (one, *attempts)]
+
+
+def test_what_it_writes_is_what_complete_jobs_writes(conn: Connection, worker: UUID) -> None:
+    options: Json = {"tags": ["a"], "priority": 3, "limit_key": "k", "correlation_id": "c"}
+    quick, slow = _held(conn, worker, 2, **options)
+    assert succeed(conn, worker, [quick], [{"n": [1, None]}]) == []
+    complete(conn, worker, [slow], result={"n": [1, None]})
+    assert _rows(conn, quick) == _rows(conn, slow)
+    job, [attempt] = record(conn, quick)
+    assert job["started_at"] == attempt["started_at"] <= attempt["ended_at"] == job["finished_at"]
+
+
+def test_each_job_gets_its_own_result(conn: Connection, worker: UUID) -> None:
+    jobs = _held(conn, worker, 3)
+    assert succeed(conn, worker, jobs, [{"n": 0}, None, {"n": 2}]) == []
+    assert [record(conn, job)[0]["result"] for job in jobs] == [{"n": 0}, None, {"n": 2}]
+
+
+def test_it_names_what_it_did_not_settle_and_leaves_that_alone(
+    conn: Connection, worker: UUID
+) -> None:
+    stale, ended, fine = _held(conn, worker, 3)
+    complete(conn, worker, [ended])
+    late = stale | {"lease": stale["lease"] - 1}
+    before = record(conn, stale), record(conn, ended)
+    left = succeed(conn, worker, [late, ended, fine])
+    assert {(row["job_id"], row["lease"]) for row in left} == {
+        (late["job_id"], late["lease"]),
+        (ended["job_id"], ended["lease"]),
+    }
+    assert (record(conn, stale), record(conn, ended)) == before
+    assert state_of(conn, TENANT_A, fine["job_id"]) == "succeeded"
+
+
+@pytest.mark.parametrize("levels", [65, 1000])
+def test_a_result_that_cannot_be_stored_is_left_to_complete_jobs(
+    conn: Connection, worker: UUID, levels: int
+) -> None:
+    result: Json = {}
+    for _ in range(levels):
+        result = {"in": result}
+    deep, fine = _held(conn, worker, 2)
+    [left] = succeed(conn, worker, [deep, fine], [result, {"n": 1}])
+    assert left["job_id"] == deep["job_id"]
+    [answer] = complete(conn, worker, [deep], result=result)
+    assert answer["state"] == "dead"
+
+
+def test_a_job_that_was_asked_to_cancel_and_succeeded_has_succeeded(
+    conn: Connection, worker: UUID
+) -> None:
+    [job] = _held(conn, worker, 1)
+    conn.execute("select jobforge.cancel_job(%s, null, %s)", [job["job_id"], TENANT_A])
+    assert succeed(conn, worker, [job]) == []
+    assert state_of(conn, TENANT_A, job["job_id"]) == "succeeded"
+
+
+def test_under_a_tenant_it_settles_no_other_tenants_jobs(conn: Connection, worker: UUID) -> None:
+    enqueue(conn, TENANT_B)
+    [foreign] = claim(conn, worker)
+    with conn.transaction():
+        conn.execute("select set_config('app.tenant_id', %s, true)", [str(TENANT_A)])
+        [left] = succeed(conn, worker, [foreign])
+    assert left["job_id"] == foreign["job_id"]
+    assert state_of(conn, TENANT_B, foreign["job_id"]) == "running"

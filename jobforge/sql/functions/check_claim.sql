@@ -18,8 +18,10 @@ begin
           or array_position(p_queues, null) is not null then
         perform jobforge.refuse('JF002', 'queues must name 1 to 100 queues', '{"field": "queues"}');
     elsif cardinality(p_limits) is distinct from cardinality(p_queues)
-          or exists (select from unnest(p_limits) as l where l is null or l not between 0 and 5000)
-          or (select sum(l) from unnest(p_limits) as l) not between 1 and 5000 then
+          or array_position(p_limits, null) is not null
+          or 0 > any (p_limits) or 5000 < any (p_limits) or 0 = all (p_limits)
+          or cardinality(p_limits) > 1
+             and (select sum(l) from unnest(p_limits) as l) > 5000 then
         perform jobforge.refuse('JF002',
             'limits must hold one number for each queue, 1 to 5000 in all',
             '{"field": "limits"}');

@@ -28,6 +28,7 @@ set enable_bitmapscan = off
 set enable_sort = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
@@ -49,12 +50,14 @@ begin
                         or d.rate_limit is not null or d.paused_at is not null), '{}'),
            coalesce(array_agg(d.key) filter (where d.max_running_per_key is not null
                         or d.rate_limit_per_key is not null), '{}'),
-           case when min(d.timeout_s) = max(d.timeout_s) then min(d.timeout_s) end
-      into v_limited.definitions, v_limited.definitions_by_key, v_timeout
+           case when min(d.timeout_s) = max(d.timeout_s) then min(d.timeout_s) end,
+           exists (select from jobforge.tenants as w
+                    where w.max_running is not null or w.rate_limit is not null
+                       or w.paused_at is not null),
+           exists (select from jobforge.tenants as w where w.weight <> 1)
+      into v_limited.definitions, v_limited.definitions_by_key, v_timeout, v_limited.tenants,
+           v_limited.weighted
       from jobforge.definitions as d;
-    v_limited.tenants := exists (
-        select from jobforge.tenants as w
-         where w.max_running is not null or w.rate_limit is not null or w.paused_at is not null);
 
     for v_queue in
         select c.name, c.slots, q.max_running is not null or q.rate_limit is not null as is_limited
@@ -67,34 +70,35 @@ begin
         v_rounds := 0;
         v_fruitless := 0;
         loop
-            select * into v_round
-              from jobforge.pick_round(
-                       v_queue.name, v_queue.slots, v_width, v_tenants, p_definitions, v_limited,
-                       v_fruitless > 0,
-                       coalesce(v_cursors -> v_queue.name, '{}'), v_groups);
+            -- Assigned, not selected: for a single job a query costs more than what it calls.
+            v_round := jobforge.pick_round(
+                v_queue.name, v_queue.slots, v_width, v_tenants, p_definitions, v_limited,
+                v_fruitless > 0, coalesce(v_cursors -> v_queue.name, '{}'), v_groups);
             v_cursors := v_cursors || jsonb_build_object(v_queue.name, v_round.cursor);
             v_groups := v_round.groups;
             v_now := jobforge.now();
 
-            return query
-            update jobforge.jobs as j
-               set state = 'running',
-                   attempt = j.attempt + 1,
-                   lease = greatest(j.lease + 1, (extract(epoch from v_now) * 1000000)::bigint),
-                   lease_expires_at = v_now + make_interval(secs => p_lease_s),
-                   worker_id = p_worker_id,
-                   started_at = v_now,
-                   heartbeat_at = v_now,
-                   deferrals = 0
-             where j.ctid = any (v_round.picked) and j.state = 'queued'
-            returning j.tenant_id, j.id, j.lease, j.lease_expires_at, j.definition, j.version,
-                      j.queue, j.priority, j.attempt, j.max_attempts,
-                      coalesce(j.timeout_s, v_timeout, (
-                          select d.timeout_s from jobforge.definitions as d
-                           where d.key = j.definition and d.version = j.version)),
-                      j.created_at, j.run_at, j.queued_at, j.started_at, j.source, j.source_ref,
-                      j.correlation_id, j.traceparent, j.idempotency_key, j.limit_key, j.tags,
-                      j.artifact_ref, j.flags, j.payload;
+            if v_round.picked <> '{}' then
+                return query
+                update jobforge.jobs as j
+                   set state = 'running',
+                       attempt = j.attempt + 1,
+                       lease = greatest(j.lease + 1, (extract(epoch from v_now) * 1000000)::bigint),
+                       lease_expires_at = v_now + make_interval(secs => p_lease_s),
+                       worker_id = p_worker_id,
+                       started_at = v_now,
+                       heartbeat_at = v_now,
+                       deferrals = 0
+                 where j.ctid = any (v_round.picked) and j.state = 'queued'
+                returning j.tenant_id, j.id, j.lease, j.lease_expires_at, j.definition, j.version,
+                          j.queue, j.priority, j.attempt, j.max_attempts,
+                          coalesce(j.timeout_s, v_timeout, (
+                              select d.timeout_s from jobforge.definitions as d
+                               where d.key = j.definition and d.version = j.version)),
+                          j.created_at, j.run_at, j.queued_at, j.started_at, j.source, j.source_ref,
+                          j.correlation_id, j.traceparent, j.idempotency_key, j.limit_key, j.tags,
+                          j.artifact_ref, j.flags, j.payload;
+            end if;
 
             v_queue.slots := v_queue.slots - cardinality(v_round.picked);
             exit when v_queue.slots <= 0;

@@ -1,22 +1,21 @@
 -- Locks the next plain jobs of the tenants whose turn it is, p_limit in all. Rows that others are
 -- claiming are skipped. Called by pick_round. Not picked, but mended here and counted: jobs past
 -- their expiry, and jobs whose tenant, definition or queue came under a limit or a pause after
--- they were queued. With p_remember, `reached` has the places of all jobs that were met.
+-- they were queued. With p_remember the places of all jobs that were met are answered too.
 create or replace function jobforge.pick_ready_jobs(
     p_queue text,
     p_limit integer,
     p_definitions text[],
     p_limited jobforge.limited,
     p_remember boolean,
-    p_turns jobforge.turn[],
-    out picked tid[],
-    out mended bigint,
-    out reached jobforge.turn[]
-)
+    p_turns jobforge.turn[]
+) returns jobforge.ready_jobs
 language plpgsql
 as $$
 declare
     v_now timestamptz := jobforge.now();
+    v_found jobforge.ready_jobs;
+    v_front uuid := p_turns[1].id;
     v_expired tid[];
     v_limited uuid[];
 begin
@@ -47,17 +46,19 @@ begin
            array_agg(c.row_id) filter (where c.is_expired),
            array_agg(distinct c.tenant_id) filter (where c.is_expired is not true and c.is_limited),
            case when p_remember then
-               array_agg(row(c.tenant_id, c.rank, c.run_at, c.id, 0)::jobforge.turn) end
-      into picked, v_expired, v_limited, reached
+               array_agg(row(c.tenant_id, c.rank, c.run_at, c.id, 0)::jobforge.turn) end,
+           bool_or(c.id = v_front)
+      into v_found.picked, v_expired, v_limited, v_found.reached, v_found.has_front
       from candidates as c;
 
-    picked := coalesce(picked, '{}');
-    mended := 0;
+    v_found.picked := coalesce(v_found.picked, '{}');
+    v_found.mended := 0;
     if v_expired is not null then
-        mended := jobforge.cancel_rows(v_expired || jobforge.expired_rows(v_now, 1000), 'expired');
+        v_found.mended := jobforge.cancel_rows(
+            v_expired || jobforge.expired_rows(v_now, 1000), 'expired');
     end if;
     if v_limited is not null then
-        mended := mended + jobforge.regate_rows(array(
+        v_found.mended := v_found.mended + jobforge.regate_rows(array(
             select q.ctid
               from unnest(v_limited) as t(tenant_id)
              cross join lateral (
@@ -69,4 +70,5 @@ begin
                  limit 1000
                    for update skip locked) as q));
     end if;
+    return v_found;
 end $$;

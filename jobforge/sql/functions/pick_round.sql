@@ -24,14 +24,13 @@ declare
     v_gate text := coalesce(cursor ->> 'gate', '');
     v_place jobforge.turn;
     v_took record;
-    v_reached jobforge.turn[];
+    v_ready jobforge.ready_jobs;
     v_gated_rows tid[];
-    v_ready_rows tid[];
     v_mended bigint;
     v_taken jsonb := '{}';  -- by subject: picked, but not running yet, so not counted yet
 begin
-    select * into v_took
-      from jobforge.take_turns(p_queue, p_width, p_tenants, p_is_even, cursor);
+    v_took := jobforge.take_turns(
+        p_queue, p_width, p_tenants, p_is_even, p_is_even or not p_limited.weighted, cursor);
     turns := v_took.turns;
     complete := v_took.complete;
     gated := v_took.gated;
@@ -60,14 +59,13 @@ begin
     end if;
 
     if cardinality(picked) < p_limit and turns <> '{}' then
-        select r.picked, r.mended, r.reached into v_ready_rows, v_mended, v_reached
-          from jobforge.pick_ready_jobs(
-                   p_queue, p_limit - cardinality(picked), p_definitions, p_limited,
-                   cursor ? 'until', turns) as r;
-        picked := picked || v_ready_rows;
-        mended := mended + v_mended;
+        v_ready := jobforge.pick_ready_jobs(
+            p_queue, p_limit - cardinality(picked), p_definitions, p_limited, cursor ? 'until',
+            turns);
+        picked := picked || v_ready.picked;
+        mended := mended + v_ready.mended;
     end if;
-    if p_definitions is not null and turns <> '{}' then
+    if p_definitions is not null and turns <> '{}' and v_ready.has_front is not true then
         mended := mended + jobforge.defer_unserved(p_queue, turns[1], p_definitions);
     end if;
     if mended > 0 or picked = '{}'
@@ -77,7 +75,7 @@ begin
         -- Many take longer to write down than a few dead entries to pass: not every time then.
         if cardinality((v_took.places).tenants) < 100 or v_took.is_walked or random() < 0.25 then
             perform jobforge.keep_places(
-                'places', p_queue, jobforge.advance_places(v_took.places, v_reached));
+                'places', p_queue, jobforge.advance_places(v_took.places, v_ready.reached));
         end if;
     end if;
 end $$;

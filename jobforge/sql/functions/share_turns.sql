@@ -12,8 +12,14 @@ as $$
 declare
     v_count integer := cardinality(turns);
 begin
-    if p_is_even or not exists (select from jobforge.tenants as w where w.weight <> 1) then
-        -- All weights are 1, as they mostly are: the tenant at the cursor has had its turn.
+    if p_is_even and v_count = 1 then
+        turns[1].quota := p_limit;
+        cursor_tenant := turns[1].tenant_id;
+        cursor_served := 1;
+        return;
+    end if;
+    if p_is_even then
+        -- As it mostly is: the tenant at the cursor has had its turn.
         turns := array(
             select row(t.tenant_id, t.rank, t.run_at, t.id,
                        p_limit / v_count + (t.turn <= p_limit % v_count)::integer)::jobforge.turn

@@ -1,5 +1,6 @@
 -- Whose turn it is in a queue: the tenants that have ready jobs, from the cursor on and round
--- once, each with its share of p_limit by weight (p_is_even: all weigh the same). Shares are
+-- once, each with its share of p_limit by weight (p_is_even: all weigh the same). p_ignores_order:
+-- the tenants that are remembered had nothing, so everybody is asked. Shares are
 -- those of handing out jobs one by one, a tenant keeping its turn for `weight` of them.
 -- `complete` tells whether these are all such tenants and each has a share. Called by pick_round.
 --
@@ -16,6 +17,7 @@ create or replace function jobforge.take_turns(
     p_queue text,
     p_limit integer,
     p_tenants uuid[],
+    p_ignores_order boolean,
     p_is_even boolean,
     inout cursor jsonb,
     out turns jobforge.turn[],
@@ -32,6 +34,8 @@ declare
     v_served bigint := coalesce((cursor ->> 'served')::bigint, 0);
     v_was_slow boolean := coalesce((cursor -> 'slow')::boolean, false);
     v_is_slow boolean;
+    v_found record;
+    v_shared record;
     v_breadth integer;
     v_cost double precision;
 begin
@@ -44,7 +48,7 @@ begin
                        ::jobforge.turn
               from (select distinct n from unnest(p_tenants) as n) as u(t));
     elsif (cursor ->> 'until')::timestamptz > v_start
-          and ((cursor -> 'complete')::boolean or not p_is_even)
+          and ((cursor -> 'complete')::boolean or not p_ignores_order)
     then
         complete := (cursor -> 'complete')::boolean;
         gated := (cursor -> 'gated')::boolean;
@@ -59,8 +63,9 @@ begin
     else
         -- One more than needed: the first may have used its turn.
         v_breadth := greatest(p_limit + 1, case when v_was_slow then 2000 else 0 end);
-        select f.turns, f.gated into turns, gated
-          from jobforge.find_turns(p_queue, v_breadth, v_tenant) as f;
+        v_found := jobforge.find_turns(p_queue, v_breadth, v_tenant);
+        turns := v_found.turns;
+        gated := v_found.gated;
         complete := cardinality(turns) < v_breadth;
         v_cost := extract(epoch from clock_timestamp() - v_start);
         v_is_slow := v_cost > 0.005 and v_cost / (cardinality(turns) + 2) > 0.000015;
@@ -78,9 +83,9 @@ begin
     end if;
     complete := complete and cardinality(turns) <= p_limit;
     if turns <> '{}' then
-        select s.turns, s.cursor_tenant, s.cursor_served into turns, v_tenant, v_served
-          from jobforge.share_turns(turns, p_limit, p_is_even, v_tenant, v_served) as s;
+        v_shared := jobforge.share_turns(turns, p_limit, p_is_even, v_tenant, v_served);
+        turns := v_shared.turns;
         cursor := cursor || jsonb_build_object(
-            'tenant', v_tenant, 'served', v_served, 'gated', gated);
+            'tenant', v_shared.cursor_tenant, 'served', v_shared.cursor_served, 'gated', gated);
     end if;
 end $$;

@@ -36,6 +36,8 @@ Build = Callable[[UUID | None], Call[T]]  # a call that names its tenant by argu
 Answer = tuple[UUID, list[Enqueued]]  # the tenant, and what became of each request
 
 _MOST_JOBS = 5_000  # in one statement
+# So many at a time go out where the next can be written while the engine works on these.
+_STREAMED_JOBS = 1_000
 _NO_OWN_WAY = (NotFound, ConfigError, Denied, Unavailable)
 
 
@@ -78,12 +80,10 @@ class Client:
                 return tenant_id, _joined(
                     integrations.run(conn, _enqueuing(batch)(tenant_id)) for batch in _batches(jobs)
                 )
-            if len(jobs) <= _MOST_JOBS:
+            if len(jobs) <= _STREAMED_JOBS:
                 return tenant_id, self.run_for(tenant_id, _enqueuing(jobs))
             with self.pools.sync().pool.connection() as own, db.tenant(own, tenant_id):
-                return tenant_id, _joined(
-                    db.run(own, _enqueuing(batch)(None)) for batch in _batches(jobs)
-                )
+                return tenant_id, _joined(db.run_all(own, _streamed(jobs)))
         except JobForgeError as error:
             raise _advised(error, conn) from error
 
@@ -104,12 +104,10 @@ class Client:
                         for batch in _batches(jobs)
                     ]
                 )
-            if len(jobs) <= _MOST_JOBS:
+            if len(jobs) <= _STREAMED_JOBS:
                 return tenant_id, await self.arun_for(tenant_id, _enqueuing(jobs))
             async with (await self.pools.of_this_loop()).pool.tenant(tenant_id) as scope:
-                return tenant_id, _joined(
-                    [await scope.run(_enqueuing(batch)(None)) for batch in _batches(jobs)]
-                )
+                return tenant_id, _joined(await scope.run_all(_streamed(jobs)))
         except JobForgeError as error:
             raise _advised(error, conn) from error
 
@@ -231,9 +229,13 @@ def _for_tenant(tenant_id: UUID, build: Build[T], *, is_service: bool) -> Call[T
     return build(tenant_id) if is_service else build(None).for_tenant(tenant_id)
 
 
-def _batches(jobs: Sequence[JobRequest]) -> Iterator[Sequence[JobRequest]]:
-    for start in range(0, len(jobs), _MOST_JOBS):
-        yield jobs[start : start + _MOST_JOBS]
+def _streamed(jobs: Sequence[JobRequest]) -> Iterator[Call[list[Enqueued]]]:
+    return (_enqueuing(batch)(None) for batch in _batches(jobs, _STREAMED_JOBS))
+
+
+def _batches(jobs: Sequence[JobRequest], most: int = _MOST_JOBS) -> Iterator[Sequence[JobRequest]]:
+    for start in range(0, len(jobs), most):
+        yield jobs[start : start + most]
 
 
 def _joined(answers: "Iterator[list[Enqueued]] | list[list[Enqueued]]") -> list[Enqueued]:

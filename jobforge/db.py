@@ -5,7 +5,7 @@ it works through PgBouncer in transaction mode; only LISTEN needs a session, and
 its own. Every error of the driver becomes one of errors.py (driver.py) here.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from select import POLLIN, poll
@@ -157,6 +157,16 @@ class Scope:
         if call.is_for_tenant:  # the calls after it would act for that tenant too
             raise Conflict("the transaction has its tenant already")
         return await arun(self.connection, call)
+
+    async def run_all(self, calls: Iterable[Call[T]]) -> list[T]:
+        """Each goes out as soon as it is made; the server works on those before meanwhile."""
+        sent = []
+        with Explained():
+            for call in calls:
+                cursor = psycopg.AsyncCursor(self.connection, row_factory=tuple_row)
+                await cursor.execute(call.sql, call.parameters, binary=True)
+                sent.append((call, cursor))
+            return [call.decode(await cursor.fetchall()) for call, cursor in sent]
 
 
 class Link:
@@ -316,6 +326,17 @@ def run(conn: Connection, call: Call[T]) -> T:
                 conn.execute(_SET_LOCAL, setting)
             cursor.execute(call.sql, call.parameters, binary=True)
         return call.decode(cursor.fetchall())
+
+
+def run_all(conn: Connection, calls: Iterable[Call[T]]) -> list[T]:
+    """As Scope.run_all, within `tenant`."""
+    sent = []
+    with Explained():
+        for call in calls:
+            cursor = psycopg.Cursor(conn, row_factory=tuple_row)
+            cursor.execute(call.sql, call.parameters, binary=True)
+            sent.append((call, cursor))
+        return [call.decode(cursor.fetchall()) for call, cursor in sent]
 
 
 async def arun(conn: AsyncConnection, call: Call[T]) -> T:

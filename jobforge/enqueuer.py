@@ -60,6 +60,7 @@ class Enqueuer(Generic[P, R]):
         settings = target.settings
         self._request = options.request._replace(definition=settings.key, version=settings.version)
         self._others = self._request[2:]
+        self._is_plain = options.request[2:] == NOTHING[2:]
 
     def using(  # noqa: PLR0913 - one for each thing that can be said
         self,
@@ -122,8 +123,7 @@ class Enqueuer(Generic[P, R]):
         """Arguments for `enqueue_many`; with options of their own after `using(key=…)`."""
         if self._options.tenant is not None or self._options.conn is not None:
             raise Invalid("tenant and conn are those of enqueue_many, not of one of its jobs")
-        payload = self._target.parameters.payload(args, kwargs)
-        return Args(self._target, JobRequest(NOTHING[0], payload, *self._options.request[2:]))
+        return Args(self._target, self._with(self._target.parameters.payload(args, kwargs)))
 
     def enqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
         """All or none, in one transaction; the handles come in the order of the jobs."""
@@ -144,15 +144,13 @@ class Enqueuer(Generic[P, R]):
 
     def _with(self, payload: dict[str, Json] | None) -> JobRequest:
         # Not by _replace, which takes four times as long.
-        return JobRequest(self._request.definition, payload, *self._others)
+        return JobRequest._make((self._request.definition, payload, *self._others))
 
     def _request_of(self, job: Args[P, R]) -> JobRequest:
         if getattr(job, "target", None) is not self._target:
             name = self._target.settings.key
             raise Invalid(f"enqueue_many of {name} takes what {name}.args(…) makes", field="jobs")
-        if job.request[2:] == NOTHING[2:]:  # it has no options of its own
-            return self._with(job.request.payload)
-        return merged(job.request._replace(definition=self._request.definition), self._request)
+        return job.request if self._is_plain else merged(job.request, self._request)
 
     def _handle(self, tenant_id: UUID, enqueued: Enqueued) -> Handle[R]:
         target = self._target

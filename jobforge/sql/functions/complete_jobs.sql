@@ -14,6 +14,7 @@ set enable_bitmapscan = off
 set enable_sort = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare

@@ -47,7 +47,8 @@ create table jobforge.jobs (
     payload jsonb not null,
     result jsonb,
 
-    constraint jobs_pkey primary key (tenant_id, id),
+    -- Versions of a row are no duplicates worth looking for (deduplicate_items): they go soon.
+    constraint jobs_pkey primary key (tenant_id, id) with (deduplicate_items = off),
     -- The rules of a job's life. Postgres reads them anew for every statement (as written once, with
     -- all their bounds, they took a tenth of an enqueue), so they are few and short.
     constraint jobs_are_in_a_live_state
@@ -88,7 +89,7 @@ create index jobs_gated on jobforge.jobs (queue, tenant_id, gate, (- priority::i
     where state = 'queued' and gate is not null;
 create index jobs_due on jobforge.jobs (run_at)
     where state = 'scheduled';
-create index jobs_leased on jobforge.jobs (lease_expires_at)
+create index jobs_leased on jobforge.jobs (lease_expires_at) with (deduplicate_items = off)
     where state = 'running';
 -- Who holds the slots of a cap. Only jobs under a limit are in these three.
 create index jobs_held_by_tenant on jobforge.jobs (tenant_id, definition, limit_key)

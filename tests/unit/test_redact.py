@@ -495,6 +495,7 @@ def test_any_value_can_be_hidden_and_hidden_again(value: Any) -> None:
 @settings(max_examples=200, deadline=None)
 @given(TEXTS)
 def test_a_cut_tail_never_fails(text: str) -> None:
+    register_secret("Tr0ub4dor")
     assert "Tr0ub4dor" not in redact_tail(text, is_cut=True)
 
 

@@ -6,9 +6,12 @@ INSTALLED := .venv/.installed
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header --quiet
 
+# Whatever our caller thinks of it, bytecode is kept: the tests start Python hundreds of times.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help dev test test-15 test-long faults check format bench bench-sql bench-worker lock \
-	system-deps clean
+.PHONY: help dev test test-15 test-long faults fuzz check format bench bench-sql bench-worker \
+	bench-api lock system-deps clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +32,9 @@ test-long: $(INSTALLED) ## all orders of three sessions, long storms and state m
 faults: $(INSTALLED) system-deps ## kill, freeze, crash and cut workers and database for hours; prints seeds
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/faults $(ARGS)
 
+fuzz: $(INSTALLED) ## ask the HTTP API everything that its OpenAPI allows, and much that it does not
+	@JOBFORGE_LONG=1 $(BIN)/pytest tests/api/test_contract.py $(ARGS)
+
 check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
@@ -40,13 +46,16 @@ format: $(INSTALLED) ## format the Python code and fix what can be fixed
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 
-bench: bench-sql bench-worker ## all measurements
+bench: bench-sql bench-worker bench-api ## all measurements
 
 bench-sql: $(INSTALLED) ## what the SQL functions cost, against the bare tables
 	@$(BIN)/python bench/sql.py
 
 bench-worker: $(INSTALLED) ## what the worker reaches, beside its rivals
 	@$(BIN)/python bench/worker.py
+
+bench-api: $(INSTALLED) ## what the HTTP API costs, beside SQL, and a live stream with 500 clients
+	@$(BIN)/python bench/api.py
 
 lock: $(INSTALLED) ## choose new versions of everything we depend on
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt

@@ -12,14 +12,17 @@ if TYPE_CHECKING:
     from jobforge.context import Context
     from jobforge.definition import Definition
     from jobforge.handle import Handle
+    from jobforge.remote.client import AsyncClient, Client
     from jobforge.settings import Rate
     from jobforge.signals import Cancel, Cancelled, Dead, Retry, Snooze
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncClient",
     "Cancel",
     "Cancelled",
+    "Client",
     "Context",
     "Dead",
     "Definition",
@@ -32,8 +35,10 @@ __all__ = [
 ]
 
 _MODULES = {
+    "AsyncClient": "remote.client",
     "Cancel": "signals",
     "Cancelled": "signals",
+    "Client": "remote.client",
     "Context": "context",
     "Dead": "signals",
     "Definition": "definition",

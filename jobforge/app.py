@@ -1,4 +1,4 @@
-"""The app: what its jobs are, and the way to the database. `jf = JobForge()`.
+"""The app: what its jobs are, and the way to the engine. `jf = JobForge()`.
 
 Nothing is read, opened or sent before it is first needed, so that a module with an app in it can be
 imported anywhere: in a web server, in a worker, in the process that jobs are forked from.
@@ -21,11 +21,11 @@ from jobforge.config import Config
 from jobforge.decorator import JobDecorator
 from jobforge.definition import Decorated, Definition, HooksDefinition
 from jobforge.duration import Duration
-from jobforge.embedded import Embedded
 from jobforge.errors import ConfigError, Conflict, Denied, Json
 from jobforge.hooks import Hook, Hooks
 from jobforge.options import Tenant
 from jobforge.pools import Address, Pools
+from jobforge.remote.address import ServerAddress, configured, server_address
 from jobforge.settings import Rate, Settings, Size, read_settings
 from jobforge.signals import Retry
 from jobforge.tenants import Ambient
@@ -40,10 +40,12 @@ _log = logging.getLogger("jobforge")
 class JobForge:
     """A registry of definitions, and the connections that their jobs go through."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each way to the engine
         self,
         database_url: str | None = None,
         *,
+        server: str | None = None,
+        key: str | None = None,
         tenant: Tenant | None = None,
         behind_pooler: bool | None = None,
         django: str | None = None,
@@ -51,16 +53,22 @@ class JobForge:
     ) -> None:
         """What is not given comes from the configuration, see docs/configuration.md.
 
+        With `server`, and a `key` to it, jobs are made over HTTP and no database is needed.
         `django` is the alias of a Django database, whose connections are used instead of our own.
         """
+        if server is not None and (database_url is not None or django is not None):
+            raise ConfigError("give the app a server or a database, not both", field="server")
         self._database_url = database_url
+        self._given_server = server
+        self._key = key
+        self._has_database = database_url is not None or django is not None
         self._tenant = tenant
         self._behind_pooler = behind_pooler
         self._pool_size = pool_size
         self._defined: dict[str, Definition[..., Any]] = {}
         self._all: Mapping[str, Definition[..., Any]] = MappingProxyType({})
         self._hooks = Hooks(self._refresh)
-        pools = Pools(self._address, size=pool_size)
+        pools = Pools(self._address, size=pool_size, find_server=self._find_server)
         self.client = Client(pools, tenant=self._default_tenant, django=django)
         self.job = JobDecorator(self._add)
 
@@ -198,6 +206,20 @@ class JobForge:
     def _config(self) -> Config:
         return config.load()
 
+    @cached_property
+    def _server(self) -> ServerAddress | None:
+        if self._has_database:
+            return None
+        if self._given_server is None:
+            return configured(self._config)
+        key = self._key or self._config.key
+        if key is None:
+            raise ConfigError("the server needs a key: JobForge(server, key=…), or JOBFORGE_KEY")
+        return server_address(self._given_server, key)
+
+    def _find_server(self) -> ServerAddress | None:
+        return self._server
+
     def _address(self) -> Address:
         behind_pooler = self._behind_pooler
         if behind_pooler is None:
@@ -206,6 +228,8 @@ class JobForge:
         return Address(url or self._dev_url(), behind_pooler=behind_pooler)
 
     def _dev_url(self) -> str:
+        from jobforge.embedded import Embedded  # noqa: PLC0415 - it loads the driver
+
         server = Embedded(self._config.postgres_dir).running()
         if server is None:
             raise ConfigError(

@@ -1,15 +1,17 @@
 """Sends what an app enqueues and reads its jobs.
 
-There are three ways to the database: the app's own pools; a connection that the caller gives; and
-from inside a job's process, which has no database, the Door to its worker.
+There are three ways to the engine: the app's own pools, of a database or a server; a connection
+that the caller gives; and for a running job its worker, by the Door from a process of its own, by
+the Host in the loop of a worker that has no database.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
-from jobforge import calls, db, integrations
+from jobforge import calls, integrations
 from jobforge.calls import Call
+from jobforge.current import CURRENT
 from jobforge.errors import (
     ConfigError,
     Conflict,
@@ -22,7 +24,7 @@ from jobforge.errors import (
     UnknownDefinition,
 )
 from jobforge.integrations import run_on
-from jobforge.job import Enqueued, Job, JobRequest
+from jobforge.job import ClaimedJob, Enqueued, Job, JobRequest
 from jobforge.options import Tenant
 from jobforge.parameters import refused
 from jobforge.pools import Pools
@@ -36,6 +38,7 @@ Build = Callable[[UUID | None], Call[T]]  # a call that names its tenant by argu
 Answer = tuple[UUID, list[Enqueued]]  # the tenant, and what became of each request
 
 _MOST_JOBS = 5_000  # in one statement
+_THAT_OF_THE_KEY = ""  # no slug; a server knows
 # So many at a time go out where the next can be written while the engine works on these.
 _STREAMED_JOBS = 1_000
 _NO_OWN_WAY = (NotFound, ConfigError, Denied, Unavailable)
@@ -48,6 +51,12 @@ class Door(Protocol):
     def tenant_id(self) -> UUID: ...
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]: ...
+
+
+class Host(Protocol):
+    """A worker without a database, in whose loop jobs run."""
+
+    async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]: ...
 
 
 _door: Door | None = None
@@ -68,11 +77,15 @@ class Client:
         self.slugs = Slugs()
         self._default_tenant = tenant
         self._django = django
+        self._host: Host | None = None
 
     def enqueue(self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn) -> Answer:
         """All or nothing."""
         if conn is None and _door is not None:
             return _through(_door, jobs, tenant)
+        self._refuse_connection(conn)
+        if conn is None and self._host is not None and CURRENT.get() is not None:
+            raise Conflict("in the loop of a worker without a database, await aenqueue(…)")
         conn = self._django if conn is None else conn
         tenant_id = self.tenant_id(tenant, conn)
         try:
@@ -80,10 +93,9 @@ class Client:
                 return tenant_id, _joined(
                     integrations.run(conn, _enqueuing(batch)(tenant_id)) for batch in _batches(jobs)
                 )
-            if len(jobs) <= _STREAMED_JOBS:
+            if len(jobs) <= _STREAMED_JOBS or self.pools.is_remote:
                 return tenant_id, self.run_for(tenant_id, _enqueuing(jobs))
-            with self.pools.sync().pool.connection() as own, db.tenant(own, tenant_id):
-                return tenant_id, _joined(db.run_all(own, _streamed(jobs)))
+            return tenant_id, _joined(self.pools.database().run_all(tenant_id, _streamed(jobs)))
         except JobForgeError as error:
             raise _advised(error, conn) from error
 
@@ -93,6 +105,10 @@ class Client:
         """As `enqueue`, for async code."""
         if conn is None and _door is not None:
             return _through(_door, jobs, tenant)
+        self._refuse_connection(conn)
+        job = CURRENT.get() if conn is None else None
+        if self._host is not None and job is not None:
+            return await _by(self._host, job, jobs, tenant)
         if conn is None and self._django is not None:
             return await _in_thread_of_django(self.enqueue, jobs, tenant, None)
         tenant_id = await self.atenant_id(tenant, conn)
@@ -104,12 +120,16 @@ class Client:
                         for batch in _batches(jobs)
                     ]
                 )
-            if len(jobs) <= _STREAMED_JOBS:
+            if len(jobs) <= _STREAMED_JOBS or self.pools.is_remote:
                 return tenant_id, await self.arun_for(tenant_id, _enqueuing(jobs))
-            async with (await self.pools.of_this_loop()).pool.tenant(tenant_id) as scope:
-                return tenant_id, _joined(await scope.run_all(_streamed(jobs)))
+            database = await self.pools.database_of_this_loop()
+            return tenant_id, _joined(await database.run_all(tenant_id, _streamed(jobs)))
         except JobForgeError as error:
             raise _advised(error, conn) from error
+
+    def set_host(self, host: Host) -> None:
+        """From now on what jobs in this process's loop enqueue goes through their worker."""
+        self._host = host
 
     def own_pools(self) -> Pools:
         """Conflict where Django's connections are used."""
@@ -163,7 +183,7 @@ class Client:
 
     def tenant_id(self, named: Tenant | None, conn: Conn = None) -> UUID:
         """Of the tenant that is named, ambient or the default."""
-        tenant = choose(named, self._default_tenant)
+        tenant = self._choose(named)
         tenant_id = self._known(tenant)
         if tenant_id is not None:
             return tenant_id
@@ -183,7 +203,7 @@ class Client:
 
     async def atenant_id(self, named: Tenant | None, conn: Conn = None) -> UUID:
         """As `tenant_id`, for async code."""
-        tenant = choose(named, self._default_tenant)
+        tenant = self._choose(named)
         tenant_id = self._known(tenant)
         if tenant_id is not None:
             return tenant_id
@@ -197,6 +217,21 @@ class Client:
             return await integrations.arun(conn, finding)
         except (NotFound, Denied) as error:
             raise _about_slug(error, tenant) from error
+
+    def _choose(self, named: Tenant | None) -> Tenant:
+        try:
+            return choose(named, self._default_tenant)
+        except TenantRequired:
+            if not self.pools.is_remote:
+                raise
+            return _THAT_OF_THE_KEY
+
+    def _refuse_connection(self, conn: Conn) -> None:
+        if conn is not None and self.pools.is_remote:
+            raise Conflict(
+                "this app makes its jobs over HTTP, so they cannot join a transaction: leave conn"
+                " out, or give the app a database"
+            )
 
     def _known(self, tenant: Tenant) -> UUID | None:
         return as_uuid(tenant) or self.slugs.get(str(tenant))
@@ -243,9 +278,20 @@ def _joined(answers: "Iterator[list[Enqueued]] | list[list[Enqueued]]") -> list[
 
 
 def _through(door: Door, jobs: Sequence[JobRequest], tenant: Tenant | None) -> Answer:
-    if tenant is not None and as_uuid(tenant) != door.tenant_id:
-        raise Denied("a job enqueues for its own tenant only: leave tenant out", field="tenant")
+    _check_own(tenant, door.tenant_id)
     return door.tenant_id, _joined(door.enqueue(batch) for batch in _batches(jobs))
+
+
+async def _by(
+    host: Host, job: ClaimedJob, jobs: Sequence[JobRequest], tenant: Tenant | None
+) -> Answer:
+    _check_own(tenant, job.tenant_id)
+    return job.tenant_id, _joined([await host.enqueue(job, batch) for batch in _batches(jobs)])
+
+
+def _check_own(tenant: Tenant | None, own: UUID) -> None:
+    if tenant is not None and as_uuid(tenant) != own:
+        raise Denied("a job enqueues for its own tenant only: leave tenant out", field="tenant")
 
 
 def _refuse_inside_job() -> None:
@@ -258,7 +304,7 @@ def _refuse_inside_job() -> None:
 def _about_slug(error: JobForgeError, tenant: Tenant) -> JobForgeError:
     if isinstance(error, NotFound):
         return NotFound(f"there is no tenant {tenant}", field="tenant")
-    if isinstance(error, Denied):
+    if isinstance(error, Denied) and "request_id" not in error.detail:
         return Denied(
             f"this login may not look up the tenant {tenant}: name it by its UUID, or grant"
             " jobforge_service to the login",

@@ -2,19 +2,19 @@
 
 Each setting comes from the first of these that names it: a flag of the command line, the variable
 JOBFORGE_<NAME>, `jobforge.toml` in the working folder (or `[tool.jobforge]` of its pyproject.toml),
-the default. A URL may also be named by a file that holds it: database_url_file.
+the default. What is secret may also be named by a file that holds it: database_url_file.
 """
 
 import difflib
-import math
 import os
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from jobforge import values
 from jobforge.errors import ConfigError, Json
 
 
@@ -27,6 +27,8 @@ class Config:
     listen_url: str | None = field(default=None, repr=False)
     test_database_url: str | None = field(default=None, repr=False)
     behind_pooler: bool = False
+    server: str | None = None
+    key: str | None = field(default=None, repr=False)
     tenant: str | None = None
     data_dir: Path = Path(".jobforge")
     pg_bin: Path | None = None
@@ -44,6 +46,30 @@ class Config:
     job_environment: tuple[str, ...] = ()
     allowed_commands: tuple[str, ...] = ()
     commands: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    server_host: str = "127.0.0.1"
+    server_port: int = 8700
+    server_connections: int = 10
+    public_url: str | None = None
+    cors_origins: tuple[str, ...] = ()
+    body_limit: int = 1024 * 1024
+    batch_body_limit: int = 16 * 1024 * 1024
+    request_rate: int = 1000
+    tenant_request_rate: int = 2000
+    access_log: bool = True
+    session_s: float = 43_200
+    session_secret: str | None = field(default=None, repr=False)
+    jwt_algorithms: tuple[str, ...] = ()
+    jwt_secret: str | None = field(default=None, repr=False)
+    jwt_public_key: Path | None = None
+    jwks_file: Path | None = None
+    jwks_url: str | None = None
+    jwt_issuer: str | None = None
+    jwt_audience: str | None = None
+    jwt_tenant_claim: str = "tenant_id"
+    jwt_role_claim: str = "role"
+    jwt_roles: Mapping[str, str] = field(
+        default_factory=lambda: {"viewer": "viewer", "tenant_admin": "tenant_admin"}
+    )
 
     @property
     def postgres_dir(self) -> Path:
@@ -64,7 +90,9 @@ def load(
     ]
     merged: dict[str, _Found] = {}
     for layer in reversed(layers):
-        merged |= _with_urls_from_files(layer)
+        given = _with_secrets_from_files(layer)
+        merged = {name: found for name, found in merged.items() if _RIVALS.get(name) not in given}
+        merged |= given
     config = Config(**{name: _parsed(name, found) for name, found in merged.items()})
     _check_beats(config)
     return config
@@ -94,11 +122,6 @@ class _Found(NamedTuple):
 
 
 _Layer = dict[str, _Found]
-_Parser = Callable[[Json], Json]
-
-
-class _Wrong(ValueError):
-    """What a value should have been."""
 
 
 def _from_flags(flags: Mapping[str, Json]) -> _Layer:
@@ -110,7 +133,7 @@ def _from_flags(flags: Mapping[str, Json]) -> _Layer:
 
 
 def _from_environment(environ: Mapping[str, str]) -> _Layer:
-    variables = {name: f"JOBFORGE_{name.upper()}" for name in (*_PARSERS, *_URL_FILES)}
+    variables = {name: f"JOBFORGE_{name.upper()}" for name in (*_PARSERS, *_SECRET_FILES)}
     return {
         name: _Found(environ[variable], variable)
         for name, variable in variables.items()
@@ -136,7 +159,7 @@ def _toml(path: Path) -> dict[str, Json]:
 
 
 def _known(path: Path, table: dict[str, Json]) -> _Layer:
-    names = (*_PARSERS, *_URL_FILES)
+    names = (*_PARSERS, *_SECRET_FILES)
     for name in table:
         if name not in names:
             raise ConfigError(
@@ -152,8 +175,8 @@ def _did_you_mean(name: str) -> str | None:
     return f"did you mean {near[0]}?" if near else None
 
 
-def _with_urls_from_files(layer: _Layer) -> _Layer:
-    for name, target in _URL_FILES.items():
+def _with_secrets_from_files(layer: _Layer) -> _Layer:
+    for name, target in _SECRET_FILES.items():
         if name not in layer:
             continue
         if target in layer:
@@ -162,11 +185,11 @@ def _with_urls_from_files(layer: _Layer) -> _Layer:
                 field=name,
                 hint="keep one of the two",
             )
-        layer[target] = _Found(_read_url(name, layer.pop(name)), name)
+        layer[target] = _Found(_read_secret(name, layer.pop(name)), name)
     return layer
 
 
-def _read_url(name: str, found: _Found) -> str:
+def _read_secret(name: str, found: _Found) -> str:
     path = _parsed(name, found)
     try:
         return str(path.read_text(encoding="utf-8").strip())
@@ -178,10 +201,10 @@ def _read_url(name: str, found: _Found) -> str:
 
 
 def _parsed(name: str, found: _Found) -> Json:
-    parser = _PARSERS.get(name, _path)
+    parser = _PARSERS.get(name, values.path)
     try:
         return parser(found.value)
-    except _Wrong as wrong:
+    except values.Wrong as wrong:
         raise ConfigError(f"{name} must be {wrong}", field=name, hint=_set_by(found)) from None
 
 
@@ -200,137 +223,58 @@ def _check_beats(config: Config) -> None:
         )
 
 
-def _text(value: Json) -> str:
-    if not isinstance(value, str):
-        raise _Wrong(f"a text, not {value!r}")
-    return value
-
-
-def _path(value: Json) -> Path:
-    return value if isinstance(value, Path) else Path(_text(value))
-
-
-def _boolean(value: Json) -> bool:
-    if isinstance(value, bool):
-        return value
-    word = value.strip().lower() if isinstance(value, str) else ""
-    if word not in _BOOLEANS:
-        raise _Wrong(f"true or false, not {value!r}")
-    return _BOOLEANS[word]
-
-
-_BOOLEANS = {
-    **dict.fromkeys(("true", "yes", "on", "1"), True),
-    **dict.fromkeys(("false", "no", "off", "0"), False),
-}
-
-
-def _whole(low: int, high: int) -> _Parser:
-    def parse(value: Json) -> int:
-        wrong = _Wrong(f"a whole number from {low:,} to {high:,}, not {value!r}")
-        if isinstance(value, bool) or not isinstance(value, int | str):
-            raise wrong
-        try:
-            number = int(value)
-        except ValueError:
-            raise wrong from None
-        if not low <= number <= high:
-            raise wrong
-        return number
-
-    return parse
-
-
-def _seconds(low: float, high: float) -> _Parser:
-    def parse(value: Json) -> float:
-        wrong = _Wrong(f"a number of seconds from {low:g} to {high:g}, not {value!r}")
-        if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise wrong
-        try:
-            number = float(value)
-        except ValueError:
-            raise wrong from None
-        if not math.isfinite(number) or not low <= number <= high:
-            raise wrong
-        return number
-
-    return parse
-
-
-def _one_of(*words: str) -> _Parser:
-    def parse(value: Json) -> str:
-        if not isinstance(value, str) or value.lower() not in words:
-            raise _Wrong(f"one of {', '.join(words)}, not {value!r}")
-        return value.lower()
-
-    return parse
-
-
-def _names(pattern: str) -> _Parser:
-    def parse(value: Json) -> tuple[str, ...]:
-        names = _items(value)
-        for name in names:
-            if not re.fullmatch(pattern, name):
-                raise _Wrong(f"a list of names, and {name!r} is none")
-        return tuple(names)
-
-    return parse
-
-
-def _items(value: Json) -> list[str]:
-    """A list of TOML, or a text with commas, as a flag or a variable has it."""
-    if isinstance(value, str):
-        value = value.split(",")
-    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise _Wrong(f"a list of texts, not {value!r}")
-    return [item.strip() for item in value if item.strip()]
-
-
-def _queues(value: Json) -> dict[str, int | None]:
-    queues: dict[str, int | None] = {}
-    for item in _items(value):
-        # Names of queues may hold colons themselves.
-        name, _, slots = item.rpartition(":") if re.search(r":\d+\Z", item) else (item, "", None)
-        if not re.fullmatch(_QUEUE_NAME, name):
-            raise _Wrong(f"queues with their slots, as in mail:10,default:4, and not {item!r}")
-        if name in queues:
-            raise _Wrong(f"different queues, and {name} is there twice")
-        queues[name] = None if slots is None else _whole(1, 100_000)(slots)
-    return queues
-
-
-def _tables(value: Json) -> dict[str, dict[str, Json]]:
-    if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
-        raise _Wrong("tables of jobforge.toml, as in [commands.thumbnail]")
-    return value
-
-
-_QUEUE_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}"
-_COMMAND_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}"
-_VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 _DAY = 86_400
 
-_PARSERS: Mapping[str, _Parser] = {
-    "database_url": _text,
-    "listen_url": _text,
-    "test_database_url": _text,
-    "behind_pooler": _boolean,
-    "tenant": _text,
-    "data_dir": _path,
-    "pg_bin": _path,
-    "app": _text,
-    "queues": _queues,
-    "concurrency": _whole(1, 100_000),
-    "processes": _whole(1, 256),
-    "lease_s": _seconds(1, _DAY),
-    "heartbeat_s": _seconds(0.1, _DAY),
-    "poll_s": _seconds(0.01, 3600),
-    "drain_s": _seconds(0, _DAY),
-    "log_level": _one_of("debug", "info", "warning", "error", "critical"),
-    "log_format": _one_of("json", "text"),
-    "secrets_dir": _path,
-    "job_environment": _names(_VARIABLE_NAME),
-    "allowed_commands": _names(_COMMAND_NAME),
-    "commands": _tables,
+_PARSERS: Mapping[str, values.Parser] = {
+    "database_url": values.text,
+    "listen_url": values.text,
+    "test_database_url": values.text,
+    "behind_pooler": values.boolean,
+    "server": values.text,
+    "key": values.text,
+    "tenant": values.text,
+    "data_dir": values.path,
+    "pg_bin": values.path,
+    "app": values.text,
+    "queues": values.queues,
+    "concurrency": values.whole(1, 100_000),
+    "processes": values.whole(1, 256),
+    "lease_s": values.seconds(1, _DAY),
+    "heartbeat_s": values.seconds(0.1, _DAY),
+    "poll_s": values.seconds(0.01, 3600),
+    "drain_s": values.seconds(0, _DAY),
+    "log_level": values.one_of("debug", "info", "warning", "error", "critical"),
+    "log_format": values.one_of("json", "text"),
+    "secrets_dir": values.path,
+    "job_environment": values.names(values.VARIABLE_NAME),
+    "allowed_commands": values.names(values.COMMAND_NAME),
+    "commands": values.tables,
+    "server_host": values.text,
+    "server_port": values.whole(0, 65_535),
+    "server_connections": values.whole(1, 1000),
+    "public_url": values.origin,
+    "cors_origins": values.origins,
+    "body_limit": values.whole(1024, 2**30),
+    "batch_body_limit": values.whole(1024, 2**30),
+    "request_rate": values.whole(0, 1_000_000),
+    "tenant_request_rate": values.whole(0, 1_000_000),
+    "access_log": values.boolean,
+    "session_s": values.seconds(60, 365 * _DAY),
+    "session_secret": values.secret,
+    "jwt_algorithms": values.algorithms,
+    "jwt_secret": values.secret,
+    "jwt_public_key": values.path,
+    "jwks_file": values.path,
+    "jwks_url": values.text,
+    "jwt_issuer": values.text,
+    "jwt_audience": values.text,
+    "jwt_tenant_claim": values.text,
+    "jwt_role_claim": values.text,
+    "jwt_roles": values.roles,
 }
-_URL_FILES = {"database_url_file": "database_url", "listen_url_file": "listen_url"}
+_SECRET_FILES = {
+    f"{name}_file": name
+    for name in ("database_url", "listen_url", "key", "session_secret", "jwt_secret")
+}
+# Either leads to the engine: whoever names the one does not mean the other.
+_RIVALS = {"database_url": "server", "server": "database_url"}

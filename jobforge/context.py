@@ -67,7 +67,7 @@ class Log:
 
     def _write(self, level: str, message: str, fields: dict[str, Json]) -> None:
         data = {"level": level, "message": _short(str(message))}
-        self._channel.note("log", {**plain(fields), **data} if fields else data)
+        self._channel.note("log", {**_plain_members(fields), **data})
 
 
 class Context:
@@ -154,7 +154,8 @@ class Context:
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> Done:
         """How far the job has come. Only the latest of many in a row may be kept."""
         data = {"done": done, "total": total, "message": message}
-        self._channel.note("progress", plain({k: v for k, v in data.items() if v is not None}))
+        given = {name: value for name, value in data.items() if value is not None}
+        self._channel.note("progress", _plain_members(given))
         return DONE
 
     def emit(self, name: str, data: Json = None) -> Done:
@@ -228,9 +229,13 @@ def _short(message: str) -> str:
     return redact_text(message)[:_LONGEST_MESSAGE]
 
 
+def _plain_members(members: dict[str, Json]) -> dict[str, Json]:
+    return {name: plain(value) for name, value in members.items()}
+
+
 def plain(value: Json) -> Json:
     """The value as JSON has it; what JSON cannot hold is put into words."""
-    if value is None or type(value) in {str, int, float, bool}:
+    if value is None or type(value) in {str, float, bool}:
         return value
     options = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
     try:

@@ -60,6 +60,7 @@ class Database:
         if listen_url:
             self._listen_settings = settings(listen_url, behind_pooler=False, timeouts=timeouts)
         self.can_listen = bool(listen_url) or not behind_pooler
+        self.keeps_operations = False
         self._pool = AsyncConnectionPool(
             connection_class=psycopg.AsyncConnection[Any],
             kwargs=self._settings,
@@ -91,6 +92,19 @@ class Database:
         """The call in a transaction of its own: one round trip."""
         async with self.connection() as conn:
             return await arun(conn, call)
+
+    async def run_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
+        """All in one transaction. Each goes out as soon as it is made: meanwhile the server works
+        on those before it.
+        """
+        sent = []
+        async with self.tenant(tenant_id) as scope:
+            with Explained():
+                for call in calls:
+                    cursor = psycopg.AsyncCursor(scope.connection, row_factory=tuple_row)
+                    await cursor.execute(call.sql, call.parameters, binary=True)
+                    sent.append((call, cursor))
+                return [call.decode(await cursor.fetchall()) for call, cursor in sent]
 
     @asynccontextmanager
     async def tenant(self, tenant_id: UUID) -> AsyncIterator["Scope"]:
@@ -157,16 +171,6 @@ class Scope:
         if call.is_for_tenant:  # the calls after it would act for that tenant too
             raise Conflict("the transaction has its tenant already")
         return await arun(self.connection, call)
-
-    async def run_all(self, calls: Iterable[Call[T]]) -> list[T]:
-        """Each goes out as soon as it is made; the server works on those before meanwhile."""
-        sent = []
-        with Explained():
-            for call in calls:
-                cursor = psycopg.AsyncCursor(self.connection, row_factory=tuple_row)
-                await cursor.execute(call.sql, call.parameters, binary=True)
-                sent.append((call, cursor))
-            return [call.decode(await cursor.fetchall()) for call, cursor in sent]
 
 
 class Link:
@@ -238,6 +242,16 @@ class Pool:
         """The call in a transaction of its own: one round trip."""
         with self.connection() as conn:
             return run(conn, call)
+
+    def run_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
+        """As Database.run_all."""
+        sent = []
+        with self.connection() as conn, tenant(conn, tenant_id), Explained():
+            for call in calls:
+                cursor = psycopg.Cursor(conn, row_factory=tuple_row)
+                cursor.execute(call.sql, call.parameters, binary=True)
+                sent.append((call, cursor))
+            return [call.decode(cursor.fetchall()) for call, cursor in sent]
 
     @contextmanager
     def connection(self) -> Iterator[Connection]:
@@ -326,17 +340,6 @@ def run(conn: Connection, call: Call[T]) -> T:
                 conn.execute(_SET_LOCAL, setting)
             cursor.execute(call.sql, call.parameters, binary=True)
         return call.decode(cursor.fetchall())
-
-
-def run_all(conn: Connection, calls: Iterable[Call[T]]) -> list[T]:
-    """As Scope.run_all, within `tenant`."""
-    sent = []
-    with Explained():
-        for call in calls:
-            cursor = psycopg.Cursor(conn, row_factory=tuple_row)
-            cursor.execute(call.sql, call.parameters, binary=True)
-            sent.append((call, cursor))
-        return [call.decode(cursor.fetchall()) for call, cursor in sent]
 
 
 async def arun(conn: AsyncConnection, call: Call[T]) -> T:

@@ -4,15 +4,30 @@ JobForgeError
 ├── TenantRequired      JF001  tenant_required
 ├── Invalid             JF002  invalid
 │   ├── InvalidPayload  invalid_payload the arguments do not fit the definition's parameters
-│   └── PayloadTooLarge JF007  payload_too_large
+│   ├── PayloadTooLarge JF007  payload_too_large
+│   ├── UnknownField    unknown_field
+│   ├── WrongMediaType  unsupported_media_type
+│   └── BadBody         invalid_json    the body of a request, with one code for each fault:
+│       ├── DuplicateMember  duplicate_member
+│       ├── NumberNotFinite  number_not_finite
+│       ├── NumberTooLong    number_too_long
+│       ├── NulCharacter     nul_character
+│       ├── LoneSurrogate    lone_surrogate
+│       └── TooDeep          too_deep
 ├── LeaseLost           JF003  lease_lost
 ├── NotFound            JF004  not_found
 │   └── UnknownDefinition JF009  unknown_definition
 ├── Conflict            JF005  conflict
 │   ├── DefinitionInactive JF010  definition_inactive
 │   ├── DuplicateKey    JF011  duplicate_key
+│   ├── IdempotencyKeyReused JF013  idempotency_key_reused
 │   └── NotCommitted    not_committed   a handler completed its job, and did not commit
 ├── Denied              JF006  denied
+│   ├── Forbidden       forbidden       the role of a key or token does not allow it
+│   ├── OutOfScope      out_of_scope    its scopes do not
+│   └── ForeignOrigin   foreign_origin  a page of another site sent the session's cookie
+├── Unauthenticated     unauthenticated
+├── TooManyRequests     too_many_requests
 ├── QueueFull           JF008  tenant_queue_full
 ├── WrongIsolation      JF012  wrong_isolation
 ├── JobFailed           job_failed      an awaited job died or was canceled
@@ -83,6 +98,63 @@ class PayloadTooLarge(Invalid):
     sqlstate = "JF007"
 
 
+class UnknownField(Invalid):
+    """There is no such field."""
+
+    code = "unknown_field"
+    sqlstate = None
+
+
+class WrongMediaType(Invalid):
+    """Bodies are application/json, and not compressed."""
+
+    code = "unsupported_media_type"
+    sqlstate = None
+
+
+class BadBody(Invalid):
+    """The body is not JSON."""
+
+    code = "invalid_json"
+    sqlstate = None
+
+
+class DuplicateMember(BadBody):
+    """An object of the body has the same member twice."""
+
+    code = "duplicate_member"
+
+
+class NumberNotFinite(BadBody):
+    """NaN and Infinity are no JSON."""
+
+    code = "number_not_finite"
+
+
+class NumberTooLong(BadBody):
+    """The body holds a number with too many digits."""
+
+    code = "number_too_long"
+
+
+class NulCharacter(BadBody):
+    """The body holds the character NUL, which Postgres cannot keep."""
+
+    code = "nul_character"
+
+
+class LoneSurrogate(BadBody):
+    """The body holds half of a surrogate pair, which is no character."""
+
+    code = "lone_surrogate"
+
+
+class TooDeep(BadBody):
+    """The body is nested too deeply."""
+
+    code = "too_deep"
+
+
 class LeaseLost(JobForgeError):
     """The lease is no longer held: the job belongs to another worker or has ended."""
 
@@ -125,6 +197,13 @@ class DuplicateKey(Conflict):
     sqlstate = "JF011"
 
 
+class IdempotencyKeyReused(Conflict):
+    """The request's idempotency key was used for another request."""
+
+    code = "idempotency_key_reused"
+    sqlstate = "JF013"
+
+
 class NotCommitted(Conflict):
     """The handler completed its job in a transaction that it did not commit."""
 
@@ -136,7 +215,40 @@ class Denied(JobForgeError):
     """This role or tenant may not do that."""
 
     code = "denied"
-    sqlstate = "JF006"
+    sqlstate: ClassVar[str | None] = "JF006"
+
+
+class Forbidden(Denied):
+    """This role may not do that."""
+
+    code = "forbidden"
+    sqlstate = None
+
+
+class OutOfScope(Denied):
+    """The scopes of this key do not cover that."""
+
+    code = "out_of_scope"
+    sqlstate = None
+
+
+class ForeignOrigin(Denied):
+    """A session acts only for pages of this server itself."""
+
+    code = "foreign_origin"
+    sqlstate = None
+
+
+class Unauthenticated(JobForgeError):
+    """Give a valid API key or token: Authorization: Bearer …"""
+
+    code = "unauthenticated"
+
+
+class TooManyRequests(JobForgeError):
+    """Too many requests; try again after the seconds that Retry-After tells."""
+
+    code = "too_many_requests"
 
 
 class QueueFull(JobForgeError):
@@ -209,6 +321,11 @@ def from_sqlstate(state: str | None, message: str, detail: str | None) -> JobFor
     return JobForgeError(message, detail={"sqlstate": state})
 
 
+def by_code(code: str) -> type[JobForgeError] | None:
+    """The class that a server names by its code; None for one that we do not know."""
+    return _BY_CODE.get(code)
+
+
 _INSUFFICIENT_PRIVILEGE = "42501"
 # serialization_failure, deadlock_detected, lock_not_available, and a statement that timed out.
 _CONTENDED = {"40001", "40P01", "55P03", "57014"}
@@ -221,6 +338,7 @@ def _tree(root: type[JobForgeError]) -> list[type[JobForgeError]]:
 
 
 _BY_SQLSTATE = {error.sqlstate: error for error in _tree(JobForgeError) if error.sqlstate}
+_BY_CODE = {error.code: error for error in _tree(JobForgeError)}
 
 
 def _facts(detail: str | None) -> dict[str, Json]:

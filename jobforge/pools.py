@@ -1,6 +1,6 @@
 """An app's own connections: one pool for threads, one for each event loop, opened when first used.
 
-Which database that is, is found out no sooner. A process that was forked gets pools of its own.
+Which database or server that is, is found out no sooner. A process that was forked gets its own.
 """
 
 import asyncio
@@ -9,9 +9,16 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from jobforge import db
+from jobforge.errors import Conflict
+from jobforge.remote.address import ServerAddress
+
+if TYPE_CHECKING:  # each of them is loaded when it is needed: a job's process needs none
+    from jobforge.db import Database, Pool
+    from jobforge.remote.transport import AsyncTransport, Transport
+
+_NO_CONNECTION = "over HTTP there is no database connection, and no transaction of the app's own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +33,7 @@ class Address:
 class Source:
     """A pool, and whether its login may name a tenant by argument alone."""
 
-    pool: db.Pool
+    pool: "Pool | Transport"
     is_service: bool
 
 
@@ -34,20 +41,54 @@ class Source:
 class AsyncSource:
     """As Source, for one event loop."""
 
-    pool: db.Database
+    pool: "Database | AsyncTransport"
     is_service: bool
 
 
-class Pools:
-    """Safe to use from any thread and any loop."""
+def no_server() -> ServerAddress | None:
+    return None
 
-    def __init__(self, find_address: Callable[[], Address], *, size: int) -> None:
+
+class Pools:
+    """Safe to use from any thread and any loop. With a server, no database is looked for."""
+
+    def __init__(
+        self,
+        find_address: Callable[[], Address],
+        *,
+        size: int,
+        find_server: Callable[[], ServerAddress | None] = no_server,
+    ) -> None:
         self._find_address = find_address
+        self._find_server = find_server
         self._size = size
         self._pid = os.getpid()
         self._lock = threading.Lock()
         self._source: Source | None = None
         self._by_loop = _none_by_loop()
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether there is a server to ask instead of a database."""
+        return self._find_server() is not None
+
+    def database(self) -> "Pool":
+        """Conflict over HTTP."""
+        from jobforge.db import Pool  # noqa: PLC0415 - see above
+
+        pool = self.sync().pool
+        if not isinstance(pool, Pool):
+            raise Conflict(_NO_CONNECTION)
+        return pool
+
+    async def database_of_this_loop(self) -> "Database":
+        """As `database`, for async code."""
+        from jobforge.db import Database  # noqa: PLC0415 - see above
+
+        pool = (await self.of_this_loop()).pool
+        if not isinstance(pool, Database):
+            raise Conflict(_NO_CONNECTION)
+        return pool
 
     def sync(self) -> Source:
         if self._pid != os.getpid():
@@ -102,15 +143,31 @@ class Pools:
         self._source, self._by_loop = None, _none_by_loop()
 
     def _open(self) -> Source:
+        server = self._find_server()
+        if server is not None:
+            from jobforge.remote.transport import Transport  # noqa: PLC0415 - httpx2 is an extra
+
+            transport = Transport(server)
+            weakref.finalize(self, transport.close)
+            return Source(transport, is_service=True)
+        from jobforge.db import Pool  # noqa: PLC0415 - see above
+
         address = self._find_address()
-        pool = db.Pool(address.url, size=self._size, behind_pooler=address.behind_pooler)
+        pool = Pool(address.url, size=self._size, behind_pooler=address.behind_pooler)
         pool.open()
         weakref.finalize(self, pool.close)  # at the latest when the interpreter ends
         return Source(pool, pool.inspect().is_service)
 
     async def _aopen(self) -> AsyncSource:
+        server = self._find_server()
+        if server is not None:
+            from jobforge.remote.transport import AsyncTransport  # noqa: PLC0415 - as above
+
+            return AsyncSource(AsyncTransport(server), is_service=True)
+        from jobforge.db import Database  # noqa: PLC0415 - see above
+
         address = self._find_address()
-        pool = db.Database(address.url, size=self._size, behind_pooler=address.behind_pooler)
+        pool = Database(address.url, size=self._size, behind_pooler=address.behind_pooler)
         await pool.open()
         return AsyncSource(pool, (await pool.inspect()).is_service)
 

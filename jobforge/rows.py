@@ -6,6 +6,22 @@ from operator import itemgetter
 from typing import Any, TypeVar, get_args, get_type_hints
 from uuid import UUID
 
+from jobforge.control import (
+    Allowance,
+    ApiKey,
+    AuditEntry,
+    DefinitionInfo,
+    DefinitionListing,
+    EnqueuedOnce,
+    FailureGroup,
+    FoundKey,
+    Operation,
+    OperationKind,
+    OperationState,
+    OperationStep,
+    QueueInfo,
+    Role,
+)
 from jobforge.errors import Json
 from jobforge.job import (
     Attempt,
@@ -31,6 +47,7 @@ from jobforge.job import (
     WorkerCommand,
     WorkerInfo,
 )
+from jobforge.stream import Happening, QueueCount, StreamPage
 
 # What a column holds is known by its position alone.
 Row = tuple[Any, ...]
@@ -135,8 +152,84 @@ def tenants(rows: Rows) -> list[TenantInfo]:
     return [TenantInfo(*row) for row in rows]
 
 
+def api_keys(rows: Rows) -> list[ApiKey]:
+    return [
+        ApiKey(key_id, tenant_id, name, Role(role), *others)
+        for key_id, tenant_id, name, role, *others in rows
+    ]
+
+
+def found_key(rows: Rows) -> FoundKey | None:
+    if not rows:
+        return None
+    key_id, tenant_id, role, *others = rows[0]
+    return FoundKey(key_id, tenant_id, Role(role), *others)
+
+
+def definitions(rows: Rows) -> list[DefinitionListing]:
+    return [DefinitionListing(*row) for row in rows]
+
+
+def definition(rows: Rows) -> DefinitionInfo:
+    return DefinitionInfo(*rows[0])
+
+
+def queues(rows: Rows) -> list[QueueInfo]:
+    return [QueueInfo(*row) for row in rows]
+
+
+def audit(rows: Rows) -> list[AuditEntry]:
+    return [AuditEntry(*row) for row in rows]
+
+
+def failures(rows: Rows) -> list[FailureGroup]:
+    return [FailureGroup(*row) for row in rows]
+
+
+def operations(rows: Rows) -> list[Operation]:
+    return [
+        Operation(operation_id, OperationKind(kind), OperationState(state), *others)
+        for operation_id, kind, state, *others in rows
+    ]
+
+
+def operation(rows: Rows) -> Operation:
+    return operations(rows)[0]
+
+
+def operation_state(rows: Rows) -> OperationState:
+    return OperationState(rows[0][0])
+
+
+def operation_step(rows: Rows) -> OperationStep | None:
+    if not rows:
+        return None
+    tenant_id, operation_id, state, jobs = rows[0]
+    return OperationStep(tenant_id, operation_id, OperationState(state), jobs)
+
+
+def allowance(rows: Rows) -> Allowance:
+    return Allowance(*rows[0])
+
+
+def enqueued_once(rows: Rows) -> list[EnqueuedOnce]:
+    return [
+        EnqueuedOnce(job_id, _STATUSES[status], replayed) for _, job_id, status, replayed in rows
+    ]
+
+
 def position(rows: Rows) -> SweepPosition:
     return SweepPosition(*rows[0])
+
+
+def stream_page(rows: Rows) -> StreamPage:
+    # The last row is the mark: how far the rows before it reach.
+    *happened, (position, *_, found) = rows
+    return StreamPage(list(map(Happening._make, happened)), position, found["is_complete"])
+
+
+def queue_counts(rows: Rows) -> list[QueueCount]:
+    return list(map(QueueCount._make, rows))
 
 
 def history(rows: Rows) -> JobHistory:

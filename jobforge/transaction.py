@@ -2,11 +2,14 @@
 
 from contextlib import AsyncExitStack, ExitStack
 from types import TracebackType
+from typing import TYPE_CHECKING
 
-from jobforge import db
 from jobforge.client import Client
 from jobforge.options import Tenant
 from jobforge.tenants import Ambient
+
+if TYPE_CHECKING:
+    from jobforge.db import AsyncConnection, Connection
 
 
 class Transaction:
@@ -21,10 +24,12 @@ class Transaction:
         self._stack = ExitStack()
         self._async_stack = AsyncExitStack()
 
-    def __enter__(self) -> db.Connection:
+    def __enter__(self) -> "Connection":
+        from jobforge import db  # noqa: PLC0415 - an app that only declares jobs needs no driver
+
         tenant_id = self._client.tenant_id(self._tenant)
         with ExitStack() as stack:
-            conn = stack.enter_context(self._client.own_pools().sync().pool.connection())
+            conn = stack.enter_context(self._client.own_pools().database().connection())
             stack.enter_context(db.transaction(conn, tenant_id))
             stack.enter_context(Ambient(tenant_id))
             self._stack = stack.pop_all()
@@ -38,11 +43,13 @@ class Transaction:
     ) -> None:
         self._stack.__exit__(kind, error, trace)
 
-    async def __aenter__(self) -> db.AsyncConnection:
+    async def __aenter__(self) -> "AsyncConnection":
+        from jobforge import db  # noqa: PLC0415 - as above
+
         tenant_id = await self._client.atenant_id(self._tenant)
         async with AsyncExitStack() as stack:
-            source = await self._client.own_pools().of_this_loop()
-            conn = await stack.enter_async_context(source.pool.connection())
+            pool = await self._client.own_pools().database_of_this_loop()
+            conn = await stack.enter_async_context(pool.connection())
             await stack.enter_async_context(db.atransaction(conn, tenant_id))
             stack.enter_context(Ambient(tenant_id))
             self._async_stack = stack.pop_all()

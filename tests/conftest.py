@@ -1,7 +1,6 @@
 """Fixtures for all tests; what they stand on is in cluster.py."""
 
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,6 +16,7 @@ from cluster import (
     Database,
     connect_to,
     fresh_database,
+    make_folder,
 )
 
 from jobforge.embedded import Embedded, Server
@@ -43,8 +43,7 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A folder that other users can enter, unlike tmp_path; its servers are stopped at the end."""
-    made = Path(tempfile.mkdtemp(prefix="jobforge-folder-"))
-    made.chmod(0o755)
+    made = make_folder("jobforge-folder-")
     yield made
     for lock in made.rglob("pg.lock"):
         Embedded(lock.with_name("pg"), bin_dir=BINARIES).stop()

@@ -1,15 +1,25 @@
 """A call of one of the engine's functions, as a value that any connection can run."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, LiteralString, TypeVar
+from typing import Generic, LiteralString, NamedTuple, TypeVar
 from uuid import UUID
 
+from jobforge.job import Token
 from jobforge.rows import Rows
 
 T_co = TypeVar("T_co", covariant=True)
 
 _TENANT = "app.tenant_id"
+_FUNCTION = re.compile(r"\bjobforge\.(\w+)\(")
+
+
+class Held(NamedTuple):
+    """A running job, and the worker that holds it."""
+
+    worker_id: UUID
+    token: Token
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,19 +27,36 @@ class Call(Generic[T_co]):
     """One statement to run. `settings` are set in the same trip, for its transaction.
 
     They are meant for a call in a transaction of its own. Within a longer one they go on to hold.
+    Over HTTP there is no SQL: the function's name leads to its route (remote/routes.py).
     """
 
     sql: LiteralString
     parameters: Sequence[object]
     decode: Callable[[Rows], T_co]
     settings: tuple[tuple[str, str], ...] = ()
+    held: Held | None = None
+
+    @property
+    def function(self) -> str | None:
+        """The name of the function; None when it calls none of the engine's."""
+        found = _FUNCTION.search(self.sql)
+        return found and found[1]
 
     def for_tenant(self, tenant_id: UUID) -> "Call[T_co]":
         return self.under(_TENANT, str(tenant_id))
 
+    def within(self, worker_id: UUID, token: Token) -> "Call[T_co]":
+        """For the tenant of a running job, and, where a server asks, in the name of its lease."""
+        return replace(self.for_tenant(token.tenant_id), held=Held(worker_id, token))
+
     @property
     def is_for_tenant(self) -> bool:
-        return any(name == _TENANT for name, _ in self.settings)
+        return self.tenant is not None
+
+    @property
+    def tenant(self) -> str | None:
+        """The tenant that it was set for."""
+        return dict(self.settings).get(_TENANT)
 
     def under(self, setting: str, value: str) -> "Call[T_co]":
         return replace(self, settings=(*self.settings, (setting, value)))

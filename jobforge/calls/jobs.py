@@ -97,7 +97,7 @@ def retry_job(
     attempts: int | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
-    """Answers the job that will run: the same when it was dead, a new one when it had ended."""
+    """Answers the job that will run: a dead one itself if no payload is given, else a new one."""
     return Call(
         "select jobforge.retry_job(%s, %s::jsonb, %s::integer, %s)",
         (job_id, None if payload is None else encode(payload, "payload"), attempts, tenant_id),

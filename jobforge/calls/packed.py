@@ -5,12 +5,15 @@ only passes the bytes on (driver.py).
 """
 
 from collections.abc import Sequence
-from struct import pack
+from struct import calcsize, pack, unpack_from
 from typing import ClassVar, Self
+from uuid import UUID
 
 from jobforge.errors import Json
 from jobforge.job import Token
 from jobforge.jsonb import encode
+
+_HEAD = "!iiIii"
 
 
 class Packed(bytes):
@@ -22,7 +25,18 @@ class Packed(bytes):
     @classmethod
     def of(cls, elements: Sequence[bytes]) -> Self:
         """Each with its length before it."""
-        return cls(pack("!iiIii", 1, 1, cls.element, len(elements), 1) + b"".join(elements))
+        return cls(pack(_HEAD, 1, 1, cls.element, len(elements), 1) + b"".join(elements))
+
+    def elements(self) -> list[bytes | None]:
+        """What it was made of, for those who do not speak to Postgres; None is null."""
+        count = unpack_from(_HEAD, self)[3]
+        place, found = calcsize(_HEAD), list[bytes | None]()
+        for _ in range(count):
+            (length,) = unpack_from("!i", self, place)
+            place += 4
+            found.append(None if length < 0 else self[place : place + length])
+            place += max(length, 0)
+        return found
 
 
 class Leases(Packed):
@@ -51,9 +65,23 @@ def packed_tokens(tokens: Sequence[Token]) -> tuple[Ids, Ids, Leases]:
     )
 
 
+def unpacked_tokens(tenants: Ids, jobs: Ids, leases: Leases) -> list[Token]:
+    parts = zip(tenants.elements(), jobs.elements(), leases.elements(), strict=True)
+    return [
+        Token(UUID(bytes=tenant), UUID(bytes=job), int.from_bytes(lease or b"", "big"))
+        for tenant, job, lease in parts
+    ]
+
+
 def packed_documents(values: Sequence[Json]) -> Documents:
     """None is the null of SQL. Invalid when one cannot be sent."""
     return Documents.of([_NULL if value is None else _document(value) for value in values])
+
+
+def unpacked_documents(documents: Documents) -> list[str | None]:
+    """Texts of JSON."""
+    texts = documents.elements()
+    return [None if text is None else text.removeprefix(_JSONB_VERSION).decode() for text in texts]
 
 
 def _document(value: Json) -> bytes:

@@ -11,7 +11,21 @@ from typing import Annotated, NoReturn
 import typer
 
 from jobforge import __version__, errors
-from jobforge.cli import db, dev, enqueue, jobs, output, psql, run, tenants, worker, workers
+from jobforge.cli import (
+    db,
+    dev,
+    enqueue,
+    jobs,
+    keys,
+    openapi,
+    output,
+    psql,
+    run,
+    server,
+    tenants,
+    worker,
+    workers,
+)
 from jobforge.config import masked
 
 app = typer.Typer(
@@ -23,12 +37,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("dev")(dev.dev)
+app.command("server")(server.server)
 app.command("worker")(worker.worker)
 app.command("enqueue")(enqueue.enqueue)
 app.command("run")(run.run)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(workers.app, name="workers")
+app.add_typer(keys.app, name="keys")
+app.command("openapi")(openapi.openapi)
 app.add_typer(db.app, name="db")
 app.command("psql", context_settings=psql.CONTEXT)(psql.psql)
 
@@ -39,12 +56,14 @@ EXIT_CODES: list[tuple[type[errors.JobForgeError], int]] = [
     (errors.ConfigError, 2),
     (errors.NotFound, 3),
     (errors.Denied, 4),
+    (errors.Unauthenticated, 4),
     (errors.TenantRequired, 4),
     (errors.Conflict, 5),
     (errors.LeaseLost, 5),
     (errors.QueueFull, 5),
     (errors.WaitTimeout, 6),
     (errors.Unavailable, 7),
+    (errors.TooManyRequests, 7),
     (errors.JobForgeError, 1),
 ]
 

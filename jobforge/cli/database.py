@@ -23,6 +23,11 @@ DatabaseUrl = Annotated[
 def find_url(flag: str | None) -> str:
     """The URL that was set, or that of the running `jobforge dev`."""
     config = load(flags={"database_url": flag})
+    if config.database_url is None and config.server is not None:
+        raise ConfigError(
+            "this needs the database itself, and a server is named",
+            hint="give --database-url, or set JOBFORGE_DATABASE_URL instead of JOBFORGE_SERVER",
+        )
     return config.database_url or _dev_url(config)
 
 

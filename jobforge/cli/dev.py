@@ -2,7 +2,10 @@
 
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from uuid import uuid4
 
@@ -10,8 +13,9 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.options import INTRODUCE, App
+from jobforge.cli.program import program
 from jobforge.cli.target import look_for_target
-from jobforge.config import environment, load
+from jobforge.config import Config, environment, load
 
 if TYPE_CHECKING:
     from jobforge.loading import Target
@@ -21,12 +25,15 @@ TENANT = "acme"
 # A reload waits so long for jobs; then they are handed back, and run on the new code.
 _DRAIN = "5s"
 
+_REQUEST = """\
+            curl -H "Authorization: Bearer <key>" -H "X-JobForge-Tenant: {tenant}" \\
+              {url}/api/v1/jobs"""
 _NEXT = """\
 
   In another terminal:
-    jobforge psql           a prompt in this database
-    jobforge db status      what is installed
-    jobforge db url         for your application: JOBFORGE_DATABASE_URL
+    {0} psql           a prompt in this database
+    {0} db status      what is installed
+    {0} db url         for your application: JOBFORGE_DATABASE_URL
 """
 
 
@@ -39,7 +46,8 @@ def dev(
 ) -> None:
     """Start an embedded Postgres for this folder, migrate it, and run until Ctrl-C.
 
-    With an app: run a worker for it too, and start that anew when the source changes.
+    The HTTP API runs in it. With an app: run a worker for it too, and start that anew when the
+    source changes.
     """
     from jobforge.embedded import Embedded
 
@@ -54,11 +62,14 @@ def dev(
         typer.echo(f"  Schema    {f'{applied} files applied' if applied else 'up to date'}")
         typer.echo(f"  URL       {embedded.tcp_url() if tcp else url}")
         typer.echo(f"  Tenant    {TENANT}")
-        typer.echo(_NEXT)
-        typer.echo("  Ctrl-C stops it." if embedded.started_here else "  It was running already.")
-        if target is not None:
-            _work(target, url, stopped)
-        stopped.wait()
+        with _served(config, url):
+            typer.echo(_NEXT.format(program()))
+            typer.echo(
+                "  Ctrl-C stops it." if embedded.started_here else "  It was running already."
+            )
+            if target is not None:
+                _work(target, url, stopped)
+            stopped.wait()
     finally:
         if embedded.started_here:
             embedded.stop()
@@ -101,6 +112,45 @@ def _prepare(url: str) -> int:
     return applied
 
 
+@contextmanager
+def _served(config: Config, url: str) -> Iterator[None]:
+    """Serves the HTTP API beside everything else, where it is installed."""
+    try:
+        from jobforge.cli.listening import listening
+    except ImportError:
+        output.note('no HTTP API: pip install "jobforge[server]"')
+        yield
+        return
+    quiet = replace(config, database_url=url, access_log=False)
+    with listening(quiet) as served:
+        typer.echo(f"  API       {served}/api/v1")
+        typer.echo(f"  Key       {_find_key(config.data_dir / 'key', url)}")
+        typer.echo(_REQUEST.format(url=served, tenant=TENANT))
+        yield
+
+
+def _find_key(path: Path, url: str) -> str:
+    """The super admin's key of this folder: the one that is there, if it still holds."""
+    import psycopg
+
+    from jobforge import calls, db
+    from jobforge.api.keys import make_key, read_key
+    from jobforge.control import Role
+
+    kept = read_key(path.read_text(encoding="utf-8").strip()) if path.exists() else None
+    with psycopg.connect(url, autocommit=True) as conn:
+        if kept is not None:
+            found = db.run(conn, calls.find_api_key(kept.lookup))
+            if found is not None and found.is_live and kept.fits(found.hash):
+                return kept.text
+        made = make_key()
+        call = calls.create_api_key("dev", Role.SUPER_ADMIN, lookup=made.lookup, hash=made.hash)
+        db.run(conn, call)
+    path.touch(mode=0o600)
+    path.write_text(made.text + "\n", encoding="utf-8")
+    return made.text
+
+
 def _work(target: "Target", url: str, stopped: threading.Event) -> None:
     """Runs workers for the app until a signal has come."""
     import asyncio
@@ -108,7 +158,8 @@ def _work(target: "Target", url: str, stopped: threading.Event) -> None:
     from jobforge.cli.reload import Reloader
 
     arguments = ["worker", target.text, "--drain-timeout", _DRAIN, INTRODUCE]
-    variables = {**environment(), "JOBFORGE_DATABASE_URL": url}
+    # Here the database is meant, whichever server the environment names.
+    variables = {**environment(), "JOBFORGE_DATABASE_URL": url, "JOBFORGE_SERVER": ""}
 
     async def follow() -> None:
         loop = asyncio.get_running_loop()

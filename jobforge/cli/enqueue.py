@@ -10,6 +10,7 @@ from jobforge.cli.moment import parse_duration, parse_moment
 from jobforge.cli.options import AsJson, Payload
 from jobforge.cli.payload import parse_payload
 from jobforge.cli.session import Tenant, session
+from jobforge.cli.way import ApiKeyAlone, ServerUrl, Way
 from jobforge.errors import Invalid
 
 
@@ -39,6 +40,8 @@ def enqueue(
     timeout: following.Timeout = None,
     as_json: AsJson = False,
     database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKeyAlone = None,
 ) -> None:
     """Enqueue a job and print its id.
 
@@ -63,7 +66,7 @@ def enqueue(
         tags=tag,
     )
     timeout_s = None if timeout is None else parse_duration(timeout, "--timeout")
-    with session(database_url, tenant) as scope:
+    with session(Way(database_url, server, api_key), tenant) as scope:
         enqueued = scope.run(calls.enqueue_job(request))
         if not (wait or follow):
             _print(enqueued.job_id, enqueued.status, as_json=as_json)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from jobforge.cli.program import program
 from jobforge.errors import Json
 
 if TYPE_CHECKING:
@@ -14,11 +15,12 @@ _SAMPLES = {"integer": ":=1", "number": ":=1.5", "boolean": ":=true", "array": "
 
 
 def print_introduction(definitions: "Iterable[Definition[..., Any]]") -> None:
+    own = program()
     typer.echo("\n  Jobs of the app, and how to run them from another terminal:")
     for definition in definitions:
         if not definition.settings.key.endswith(":hooks"):
-            typer.echo(f"    jobforge enqueue {sample(definition)} --tenant acme --wait")
-    typer.echo("    jobforge jobs list --tenant acme\n")
+            typer.echo(f"    {own} enqueue {sample(definition)} --tenant acme --wait")
+    typer.echo(f"    {own} jobs list --tenant acme\n")
 
 
 def sample(definition: "Definition[..., Any]") -> str:

@@ -11,6 +11,7 @@ from jobforge.cli.moment import parse_duration
 from jobforge.cli.options import AsJson, Payload
 from jobforge.cli.payload import parse_payload
 from jobforge.cli.session import JobId, Tenant, session
+from jobforge.cli.way import ApiKey, ApiKeyAlone, ServerUrl, Way
 from jobforge.errors import Json
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def list_(
     as_json: AsJson = False,
     tenant: Tenant = None,
     database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKeyAlone = None,
 ) -> None:
     """List jobs, newest first."""
     from jobforge import calls
@@ -46,7 +49,7 @@ def list_(
 
     which = JobFilter(state=state, definition=definition, queue=queue, tag=tag, key=key)
     jobs: list[JobListing] = []
-    with session(database_url, tenant) as scope:
+    with session(Way(database_url, server, api_key), tenant) as scope:
         while len(jobs) < limit:
             size = min(limit - len(jobs), _MOST_IN_A_PAGE)
             before = jobs[-1].id if jobs else None
@@ -68,11 +71,13 @@ def show(
     as_json: AsJson = False,
     tenant: Tenant = None,
     database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
 ) -> None:
     """Show a job, its attempts and its timeline. Secrets in it are hidden."""
     from jobforge import calls
 
-    with session(database_url, tenant) as scope:
+    with session(Way(database_url, server, api_key), tenant) as scope:
         history = scope.run(calls.get_job(scope.find_job(job)))
     if as_json:
         output.print_json(_document(history))
@@ -87,10 +92,12 @@ def tail(
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
     tenant: Tenant = None,
     database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
 ) -> None:
     """Print what a job says (log lines, progress, events) until it ends."""
     say = following.note_said_as_json if as_json else following.note_said
-    with session(database_url, tenant) as scope:
+    with session(Way(database_url, server, api_key), tenant) as scope:
         ended = following.wait(scope, scope.find_job(job), say=say)
     output.note(f"{ended.id} {ended.state}")
 
@@ -102,11 +109,13 @@ def explain(
     as_json: AsJson = False,
     tenant: Tenant = None,
     database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
 ) -> None:
     """Say why a job is not running, and what would change that."""
     from jobforge import calls
 
-    with session(database_url, tenant) as scope:
+    with session(Way(database_url, server, api_key), tenant) as scope:
         reasons = scope.run(calls.explain_job(scope.find_job(job)))
     if as_json:
         output.print_json([asdict(reason) for reason in reasons])
@@ -125,11 +134,13 @@ def cancel(
     as_json: AsJson = False,
     tenant: Tenant = None,
     database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
 ) -> None:
     """Cancel a job; a running one is asked to stop, and is canceling until it has."""
     from jobforge import calls
 
-    with session(database_url, tenant) as scope:
+    with session(Way(database_url, server, api_key), tenant) as scope:
         job_id = scope.find_job(job)
         state = scope.run(calls.cancel_job(job_id, reason=reason))
     _print_one({"job_id": job_id, "state": state}, as_json=as_json)
@@ -144,12 +155,14 @@ def retry(
     as_json: AsJson = False,
     tenant: Tenant = None,
     database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
 ) -> None:
     """Run a job again: a dead one itself, an ended one as a new job. Prints the job's id."""
     from jobforge import calls
 
     given = parse_payload(payload) if payload else None
-    with session(database_url, tenant) as scope:
+    with session(Way(database_url, server, api_key), tenant) as scope:
         call = calls.retry_job(scope.find_job(job), payload=given, attempts=attempts)
         job_id = scope.run(call)
     _print_one({"job_id": job_id}, as_json=as_json)
@@ -163,10 +176,12 @@ def wait(
     as_json: AsJson = False,
     tenant: Tenant = None,
     database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
 ) -> None:
     """Wait until a job has ended. Exit code 1 unless it succeeded, 6 when the time is up."""
     timeout_s = None if timeout is None else parse_duration(timeout, "--timeout")
-    with session(database_url, tenant) as scope:
+    with session(Way(database_url, server, api_key), tenant) as scope:
         ended = following.wait(scope, scope.find_job(job), timeout_s=timeout_s)
     following.print_ending(ended, as_json=as_json)
 

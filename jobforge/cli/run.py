@@ -13,8 +13,9 @@ import typer
 from jobforge.cli import following, output
 from jobforge.cli.options import Payload
 from jobforge.cli.payload import parse_payload
-from jobforge.cli.session import Tenant, connected, find_tenant
+from jobforge.cli.session import Tenant, find_tenant
 from jobforge.cli.target import find_target
+from jobforge.cli.way import Way, reached
 from jobforge.config import load
 from jobforge.errors import Invalid, Json, NotFound
 
@@ -77,8 +78,8 @@ def _tenant(flag: str | None) -> UUID:
     try:
         return UUID(str(named))
     except ValueError:
-        with connected(None) as conn:
-            return find_tenant(conn, flag)
+        with reached(Way()) as engine:
+            return find_tenant(engine, flag)
 
 
 def _invoke(definition: "Definition[..., Any]", job: "ClaimedJob") -> Json:

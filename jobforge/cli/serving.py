@@ -2,11 +2,12 @@
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from psycopg.conninfo import conninfo_to_dict
@@ -14,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from jobforge import loading, telemetry
 from jobforge.app import JobForge
 from jobforge.cli.fleet import Fleet
-from jobforge.cli.session import explained
+from jobforge.cli.way import explained, explained_server
 from jobforge.command import add_commands, servable
 from jobforge.config import Config, environment
 from jobforge.db import Database
@@ -22,11 +23,15 @@ from jobforge.definition import Definition
 from jobforge.errors import ConfigError
 from jobforge.isolation.isolated import Isolated
 from jobforge.redact import is_secret_name, register_secret
+from jobforge.remote.address import ServerAddress, configured
 from jobforge.runner import Host, Runner
 from jobforge.secrets import Secrets
 from jobforge.settings import Isolation
 from jobforge.worker import Worker
 from jobforge.worker.inline import Inline
+
+if TYPE_CHECKING:
+    from jobforge.remote.work import Server
 
 _SLOTS_PER_CORE = 2
 _INLINE_SLOTS = 100
@@ -64,11 +69,8 @@ def slots_of(
 
 async def serve(app: JobForge, target: str, config: Config, *, until_stdin_closes: bool) -> int:
     """Runs a worker until it is told to stop. The exit code is 1 when it was told so twice."""
-    database = Database(
-        str(config.database_url),
-        behind_pooler=config.behind_pooler,
-        listen_url=config.listen_url,
-    )
+    server = configured(config)
+    database = _connect(config) if server is None else _reach(server)
     stops = 0
 
     def stop() -> None:
@@ -77,10 +79,12 @@ async def serve(app: JobForge, target: str, config: Config, *, until_stdin_close
         telemetry.emit("worker.draining" if stops == 1 else "worker.stopping")
         worker.stop()
 
-    with explained():
+    with explained() if server is None else explained_server():
         await database.open()
     try:
         worker = _make_worker(app, database, target, config)
+        if server is not None:
+            app.client.set_host(worker)
         _configure_logs(config, worker.worker_id)
         _on_signals(stop)
         if until_stdin_closes:
@@ -103,6 +107,21 @@ async def serve_fleet(config: Config) -> int:
     fleet = Fleet([*sys.argv[1:], "--processes", "1"], size=config.processes)
     _on_signals(fleet.stop)
     return await fleet.run()
+
+
+def _connect(config: Config) -> Database:
+    return Database(
+        str(config.database_url),
+        behind_pooler=config.behind_pooler,
+        listen_url=config.listen_url,
+    )
+
+
+def _reach(server: ServerAddress) -> "Server":
+    from jobforge.remote.work import Server
+
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it has a line for each request
+    return Server(server)
 
 
 def _usual_slots(queue: str, definitions: list[Definition[..., Any]]) -> int:
@@ -129,13 +148,17 @@ def _register_secrets(config: Config) -> None:
         password = conninfo_to_dict(url).get("password")
         if password:
             register_secret(str(password))
+    if config.key:
+        register_secret(config.key)
     for name in config.job_environment:
         value = environment().get(name)
         if value and is_secret_name(name):
             register_secret(value)
 
 
-def _make_worker(app: JobForge, database: Database, target: str, config: Config) -> Worker:
+def _make_worker(
+    app: JobForge, database: "Database | Server", target: str, config: Config
+) -> Worker:
     def isolated(host: Host) -> Runner:
         return Isolated(
             target,
@@ -157,7 +180,7 @@ def _make_worker(app: JobForge, database: Database, target: str, config: Config)
         secrets=Secrets(config.secrets_dir),
         lease_s=config.lease_s,
         heartbeat_s=config.heartbeat_s,
-        poll_s=config.poll_s,
+        poll_s=config.poll_s if isinstance(database, Database) else database.poll_s,
         drain_s=config.drain_s,
     )
 

@@ -1,4 +1,4 @@
-"""A connection to the engine, and one in the name of a tenant."""
+"""The engine in the name of a tenant."""
 
 import re
 from collections.abc import Iterator
@@ -9,13 +9,12 @@ from uuid import UUID
 
 import typer
 
-from jobforge.cli.database import find_url
+from jobforge.cli.way import Engine, Way, reached
 from jobforge.config import load
-from jobforge.errors import Invalid, NotFound, TenantRequired, Unavailable
+from jobforge.errors import Forbidden, Invalid, NotFound, TenantRequired
 
 if TYPE_CHECKING:
     from jobforge.calls import Call
-    from jobforge.db import Connection
 
 T = TypeVar("T")
 
@@ -37,15 +36,13 @@ _PREFIX = re.compile(r"[0-9a-f]{8}[0-9a-f-]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A connection on which every call is made for one tenant."""
+    """In which every call is made for one tenant."""
 
-    conn: "Connection"
+    engine: Engine
     tenant_id: UUID
 
     def run(self, call: "Call[T]") -> T:
-        from jobforge import db
-
-        return db.run(self.conn, call.for_tenant(self.tenant_id))
+        return self.engine.run(call.for_tenant(self.tenant_id))
 
     def find_job(self, text: str) -> UUID:
         """The job whose id this is, or starts with."""
@@ -67,37 +64,19 @@ class Session:
 
 
 @contextmanager
-def connected(database_url: str | None) -> Iterator["Connection"]:
-    """A connection of which the engine's errors are ours."""
-    from jobforge import db
-
-    with explained(), db.connect(find_url(database_url)) as conn:
-        yield conn
+def session(way: Way, tenant: str | None) -> Iterator[Session]:
+    with reached(way) as engine:
+        yield Session(engine, find_tenant(engine, tenant))
 
 
-@contextmanager
-def explained() -> Iterator[None]:
-    """Within it, a database that cannot be reached is told with what to do."""
-    try:
-        yield
-    except Unavailable as error:
-        raise Unavailable(
-            f"the database cannot be reached: {error.message}",
-            hint="is it running, and is the URL right? --database-url or JOBFORGE_DATABASE_URL",
-        ) from error
-
-
-@contextmanager
-def session(database_url: str | None, tenant: str | None) -> Iterator[Session]:
-    with connected(database_url) as conn:
-        yield Session(conn, find_tenant(conn, tenant))
-
-
-def find_tenant(conn: "Connection", flag: str | None) -> UUID:
-    """The tenant that the flag or the settings name, by its id or its slug."""
-    from jobforge import calls, db
+def find_tenant(engine: Engine, flag: str | None) -> UUID:
+    """The tenant that the flag or the settings name, by its id or its slug; else the key's own."""
+    from jobforge import calls
 
     named = load(flags={"tenant": flag}).tenant
+    own = engine.own_tenant() if named is None else None
+    if own is not None:
+        return own
     if named is None:
         raise TenantRequired(
             "no tenant is named",
@@ -109,9 +88,14 @@ def find_tenant(conn: "Connection", flag: str | None) -> UUID:
     except ValueError:
         pass
     try:
-        return db.run(conn, calls.find_tenant(str(named)))
+        return engine.run(calls.find_tenant(str(named)))
     except NotFound as error:
         raise NotFound(error.message, hint="jobforge tenants list, or tenants create") from error
+    except Forbidden as error:
+        raise Forbidden(
+            f"this key may not act for {named}",
+            hint="it has a tenant of its own: name none, or that one by its id",
+        ) from error
 
 
 def _uuid(text: str) -> UUID:

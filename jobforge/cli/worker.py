@@ -1,5 +1,6 @@
 """`jobforge worker`: claims jobs and runs them until it is told to stop."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -7,8 +8,8 @@ import typer
 from jobforge.cli.database import DatabaseUrl, find_url
 from jobforge.cli.moment import parse_duration
 from jobforge.cli.options import INTRODUCE, UNTIL_STDIN_CLOSES, App
-from jobforge.cli.session import connected
 from jobforge.cli.target import find_target
+from jobforge.cli.way import ApiKey, ServerUrl, Way, reached
 from jobforge.config import Config, load
 
 
@@ -35,10 +36,12 @@ def worker(
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
     ] = None,
     database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
     introduce: Annotated[bool, typer.Option(INTRODUCE, hidden=True)] = False,
 ) -> None:
-    """Run the jobs of an app.
+    """Run the jobs of an app. With --server and a worker's key, no database is needed.
 
     The first SIGTERM or Ctrl-C lets running jobs finish and ends with 0; the second hands them
     back at once and ends with 1.
@@ -52,13 +55,18 @@ def worker(
             "drain_s": drain_timeout and parse_duration(drain_timeout, "--drain-timeout"),
             "log_format": log_format,
             "log_level": log_level,
-            "database_url": find_url(database_url),
+            "database_url": database_url,
+            "server": server,
+            "key": api_key,
         }
     )
+    way = Way(database_url, server, api_key)
+    if way.find_server() is None:
+        config = replace(config, database_url=find_url(database_url))
     target = find_target(config.app)
     if config.processes > 1:
-        with connected(config.database_url):
-            pass  # what every worker would fail by is told once
+        with reached(way) as engine:
+            engine.own_tenant()  # what every worker would fail by is told once
         raise typer.Exit(_run_fleet(config))
     raise typer.Exit(
         _run(target, config, until_stdin_closes=until_stdin_closes, introduce=introduce)

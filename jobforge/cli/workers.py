@@ -9,11 +9,10 @@ import typer
 from jobforge.cli import output
 from jobforge.cli.database import DatabaseUrl
 from jobforge.cli.options import AsJson
-from jobforge.cli.session import connected
+from jobforge.cli.way import ApiKey, Engine, ServerUrl, Way, reached
 from jobforge.errors import Invalid, Json, NotFound
 
 if TYPE_CHECKING:
-    from jobforge.db import Connection
     from jobforge.job import WorkerInfo
 
 app = typer.Typer(help="See workers, and end them from afar.", no_args_is_help=True)
@@ -31,49 +30,61 @@ def list_(
     show_all: Annotated[bool, typer.Option("--all", help="Those that have stopped too.")] = False,
     as_json: AsJson = False,
     database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
 ) -> None:
     """List workers, the newest first."""
-    from jobforge import calls, db
+    from jobforge import calls
 
-    with connected(database_url) as conn:
-        workers = db.run(conn, calls.list_workers())
+    with reached(Way(database_url, server, api_key)) as engine:
+        workers = engine.run(calls.list_workers())
     shown = [worker for worker in workers if show_all or worker.state != "stopped"]
     rows = [asdict(worker) if as_json else _line(worker) for worker in shown]
     output.print_rows(rows, as_json=as_json)
 
 
 @app.command()
-def drain(worker: WorkerId, *, database_url: DatabaseUrl = None) -> None:
+def drain(
+    worker: WorkerId,
+    *,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
     """Let a worker finish what it has, and end."""
-    from jobforge import calls, db
+    from jobforge import calls
 
-    with connected(database_url) as conn:
-        worker_id = _find(conn, worker)
-        db.run(conn, calls.drain_worker(worker_id))
+    with reached(Way(database_url, server, api_key)) as engine:
+        worker_id = _find(engine, worker)
+        engine.run(calls.drain_worker(worker_id))
     output.note(f"{worker_id} drains")
 
 
 @app.command()
-def stop(worker: WorkerId, *, database_url: DatabaseUrl = None) -> None:
+def stop(
+    worker: WorkerId,
+    *,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
     """Let a worker hand back what it has, and end."""
-    from jobforge import calls, db
+    from jobforge import calls
 
-    with connected(database_url) as conn:
-        worker_id = _find(conn, worker)
-        db.run(conn, calls.stop_worker(worker_id))
+    with reached(Way(database_url, server, api_key)) as engine:
+        worker_id = _find(engine, worker)
+        engine.run(calls.stop_worker(worker_id))
     output.note(f"{worker_id} stops")
 
 
-def _find(conn: "Connection", text: str) -> UUID:
-    from jobforge import calls, db
+def _find(engine: Engine, text: str) -> UUID:
+    from jobforge import calls
 
     start = text.replace("-", "").lower()
     if len(start) < _SHORTEST:
         raise Invalid(f"{text!r} is too short for an id: {_SHORTEST} characters or more")
     found = [
-        worker.id
-        for worker in db.run(conn, calls.list_workers())
-        if worker.id.hex.startswith(start)
+        worker.id for worker in engine.run(calls.list_workers()) if worker.id.hex.startswith(start)
     ]
     if not found:
         raise NotFound(f"there is no worker {text}", hint="jobforge workers list")

@@ -1,6 +1,6 @@
 """Running a call within the transaction of a connection that is not ours.
 
-Which library it is of is seen by its class, so none of them needs to be installed. The call names
+Which library it is of is seen by its class, so none is imported before it is used. The call names
 its tenant by argument and changes none of the connection's settings; an error leaves the
 transaction as any other failed statement would.
 """
@@ -8,9 +8,6 @@ transaction as any other failed statement would.
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
-import psycopg
-
-from jobforge import db
 from jobforge.calls import Call
 from jobforge.errors import Invalid
 
@@ -20,18 +17,18 @@ T = TypeVar("T")
 _ASYNC = {
     "sqlalchemy": {"AsyncSession", "AsyncConnection", "async_scoped_session"},
     "asyncpg": {"Connection", "PoolConnectionProxy"},
+    "psycopg": {"AsyncConnection", "AsyncCursor"},
 }
 _SYNC = {
     "sqlalchemy": {"Session", "Connection", "scoped_session"},
     "django": {"BaseDatabaseWrapper", "ConnectionProxy"},
+    "psycopg": {"Connection", "Cursor"},
 }
 
 
 def is_async(conn: Any) -> bool:  # noqa: ANN401 - of any library
     """Invalid when it is no connection that we know."""
-    if isinstance(conn, psycopg.AsyncConnection | psycopg.AsyncCursor):
-        return True
-    if isinstance(conn, str | psycopg.Connection | psycopg.Cursor) or _library(conn, _SYNC):
+    if isinstance(conn, str) or _library(conn, _SYNC):
         return False
     if _library(conn, _ASYNC):
         return True
@@ -46,12 +43,13 @@ def is_async(conn: Any) -> bool:  # noqa: ANN401 - of any library
 def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - of any library
     if is_async(conn):
         raise Invalid("this connection is async: use aenqueue with it", field="conn")
-    if isinstance(conn, psycopg.Cursor):
-        conn = conn.connection
-    if isinstance(conn, psycopg.Connection):
-        return db.run(conn, call)
-    if _library(conn, _SYNC) == "sqlalchemy":
-        from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - only where it is installed
+    library = _library(conn, _SYNC)
+    if library == "psycopg":
+        from jobforge.integrations import psycopg  # noqa: PLC0415 - each when it is used
+
+        return psycopg.run(conn, call)
+    if library == "sqlalchemy":
+        from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - as above
 
         return sqlalchemy.run(conn, call)
     from jobforge.integrations import django  # noqa: PLC0415 - as above
@@ -62,12 +60,13 @@ def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - of any library
 async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - of any library
     if not is_async(conn):
         raise Invalid("this connection is not async: use enqueue with it", field="conn")
-    if isinstance(conn, psycopg.AsyncCursor):
-        conn = conn.connection
-    if isinstance(conn, psycopg.AsyncConnection):
-        return await db.arun(conn, call)
-    if _library(conn, _ASYNC) == "sqlalchemy":
-        from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - only where it is installed
+    library = _library(conn, _ASYNC)
+    if library == "psycopg":
+        from jobforge.integrations import psycopg  # noqa: PLC0415 - as above
+
+        return await psycopg.arun(conn, call)
+    if library == "sqlalchemy":
+        from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - as above
 
         return await sqlalchemy.arun(conn, call)
     from jobforge.integrations import asyncpg  # noqa: PLC0415 - as above

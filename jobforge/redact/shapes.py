@@ -20,7 +20,7 @@ _KEYS = r"""
   | sk-(?=[\w-]{0,40}?[0-9])[\w-]{16,}+                # OpenAI, Anthropic
   | SG\.[\w-]{8,}+\.[\w-]{8,}+                         # SendGrid
   | (?:npm|hf)_[A-Za-z0-9]{20,}+ | pypi-[\w-]{16,}+ | do[opr]_v1_[a-f0-9]{16,}+
-  | jf_[a-z]++_[A-Za-z0-9]{8}_[A-Za-z0-9]{16,}+        # our own
+  | jf_(?:[a-z]++_)?[A-Za-z0-9]{8}_[\w-]{16,}+         # our own
 """
 _KEY = re.compile(f"{_EDGE}(?:{_KEYS})[A-Za-z0-9_-]*+", re.ASCII | re.VERBOSE)
 

@@ -8,7 +8,7 @@ set local client_min_messages = warning;
 -- Partition upkeep runs as the owner, because only an owner may attach and drop.
 grant create on schema jobforge to jobforge_engine;
 grant usage on schema jobforge to jobforge_engine, jobforge_client, jobforge_service,
-    jobforge_worker, jobforge_admin;
+    jobforge_worker, jobforge_admin, jobforge_server;
 do $$
 declare
     v_function record;
@@ -37,21 +37,29 @@ begin
             ('jobforge_client',
              '{tenant,pre_request,enqueue_job,enqueue_jobs,cancel_job,cancel_jobs,
                 reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,list_notes,summarize,
-                explain_job}'::text[]),
+                explain_job,enqueue_jobs_once,count_jobs,start_operation,get_operation,
+                list_operations,cancel_operation,list_failures,annotate_failure,list_definitions,
+                get_definition,list_queues,list_audit}'::text[]),
             ('jobforge_service', '{find_tenant,complete_job}'),
             ('jobforge_worker',
              '{claim_jobs,heartbeat_job,heartbeat_jobs,complete_job,complete_jobs,
-                succeed_jobs,release_jobs,reap_jobs,note_jobs,register_worker,unregister_worker,put_definition,
-                ensure_partitions,apply_retention,regate_jobs,find_tenant}'),
+                succeed_jobs,release_jobs,reap_jobs,note_jobs,register_worker,unregister_worker,
+                put_definition,ensure_partitions,apply_retention,regate_jobs,find_tenant,advance_operations}'),
             ('jobforge_admin',
              '{tenant,pre_request,enqueue_job,enqueue_jobs,cancel_job,cancel_jobs,
                 reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,list_notes,summarize,
-                explain_job,claim_jobs,heartbeat_job,heartbeat_jobs,complete_job,complete_jobs,
-                succeed_jobs,release_jobs,reap_jobs,note_jobs,register_worker,unregister_worker,put_definition,
-                ensure_partitions,apply_retention,find_tenant,regate_jobs,
+                explain_job,enqueue_jobs_once,count_jobs,start_operation,get_operation,
+                list_operations,cancel_operation,list_failures,annotate_failure,list_definitions,
+                get_definition,list_queues,list_audit,claim_jobs,heartbeat_job,heartbeat_jobs,
+                complete_job,complete_jobs,succeed_jobs,release_jobs,reap_jobs,note_jobs,
+                register_worker,unregister_worker,put_definition,ensure_partitions,apply_retention,find_tenant,regate_jobs,advance_operations,
                 override_definition,put_tenant,put_queue,pause_queue,
                 resume_queue,pause_definition,resume_definition,pause_tenant,resume_tenant,
-                list_tenants,list_workers,drain_worker,stop_worker,delete_tenant}')
+                list_tenants,list_workers,drain_worker,stop_worker,delete_tenant,create_api_key,
+                list_api_keys,revoke_api_key,rotate_api_key}'),
+            ('jobforge_server',
+             '{find_api_key,touch_api_key,take_request,note_access,read_stream,count_states,
+                find_worker}')
         ) as g(role, functions)
     loop
         for v_function in
@@ -61,6 +69,9 @@ begin
         loop
             execute format('grant execute on function %s to %I',
                            v_function.signature, v_grant.role);
+            -- The server acts for everybody.
+            execute format('grant execute on function %s to jobforge_server',
+                           v_function.signature);
         end loop;
     end loop;
 end $$;
@@ -93,7 +104,8 @@ begin
         execute format('drop policy if exists admin_reads on %s', v_table.name);
         execute format('create policy admin_reads on %s for select to jobforge_admin using (true)',
                        v_table.name);
-        continue when v_table.relname in ('migrations', 'workers', 'rate_limits');
+        continue when v_table.relname in (
+            'migrations', 'workers', 'rate_limits', 'api_keys', 'request_rates');
         execute format('grant select on table %s to jobforge_client', v_table.name);
         execute format('drop policy if exists client_reads on %s', v_table.name);
         execute format('create policy client_reads on %s for select to jobforge_client using (%s)',

@@ -9,12 +9,14 @@
 --   jobforge_worker   EXECUTE on claim, heartbeat, complete and their like; no table
 --   jobforge_admin    an operator: EXECUTE on everything below, SELECT on all rows
 --   jobforge_service  a trusted back end that may name a tenant by argument alone
+--   jobforge_server   the HTTP server: EXECUTE on everything above, and on what only it does
 do $$
 declare
     v_role text;
 begin
     foreach v_role in array array['jobforge_owner', 'jobforge_engine', 'jobforge_client',
-                                  'jobforge_worker', 'jobforge_admin', 'jobforge_service'] loop
+                                  'jobforge_worker', 'jobforge_admin', 'jobforge_service',
+                                  'jobforge_server'] loop
         begin
             if not exists (select from pg_catalog.pg_roles where rolname = v_role) then
                 execute pg_catalog.format('create role %I nologin', v_role);

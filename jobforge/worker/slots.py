@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from jobforge.job import ClaimedJob
 
 # Few enough to be started within a fraction of a lease, and for one call's answer.
-_LARGEST_CLAIM = 2_000
+_LARGEST_CLAIM = 1_000
 
 
 class Slots:

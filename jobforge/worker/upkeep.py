@@ -1,5 +1,6 @@
-"""What a worker does every few seconds: extend its leases, end those of dead workers, and keep the
-partitions of the history ahead. All over one connection, one call after the other.
+"""What a worker does every few seconds: extend its leases, end those of dead workers, keep bulk
+operations going and the partitions of the history ahead. All over one connection, one call after
+the other.
 """
 
 import random
@@ -17,6 +18,7 @@ _REAP_S = 1.5
 _REAPED_AT_ONCE = 500
 _PARTITIONS_S = 3600.0
 _LARGEST_BEAT = 5_000
+_OPERATE_S = 0.1
 
 
 class Upkeep:
@@ -31,6 +33,7 @@ class Upkeep:
         lease_s: float,
         heartbeat_s: float,
         registration: Call[None],
+        has_operations: bool,
         obey: Callable[[WorkerCommand], None],
     ) -> None:
         self._worker_id = worker_id
@@ -40,6 +43,7 @@ class Upkeep:
         self._heartbeat_s = heartbeat_s
         self._reap_s = min(_REAP_S, lease_s / 2)
         self._registration = registration
+        self._has_operations = has_operations
         self._obey = obey
         self._beat_at = now() + _jittered(heartbeat_s)
         self._reap_at = now() + _jittered(self._reap_s)
@@ -53,6 +57,8 @@ class Upkeep:
         self._leases.stop_overdue()
         if self._was_woken or now() >= self._beat_at:
             await self._beat()
+            if self._has_operations:
+                await self._operate()
         if now() >= self._reap_at:
             await self._reap()
         if now() >= self._partitions_at:
@@ -73,6 +79,11 @@ class Upkeep:
             self._obey(answer.command)
         self._was_woken = False
         self._beat_at = now() + _jittered(self._heartbeat_s)
+
+    async def _operate(self) -> None:
+        """One step of an operation that is due; while there is one, the next soon."""
+        if await self._line.run(calls.advance_operations()) is not None:
+            self._beat_at = min(self._beat_at, now() + _OPERATE_S)
 
     async def _reap(self) -> None:
         reaped = await self._line.run(calls.reap_jobs(limit=_REAPED_AT_ONCE))

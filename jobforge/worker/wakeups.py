@@ -6,7 +6,7 @@ It only makes things sooner. Without it, or while it is lost, polling finds ever
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
-from jobforge.db import Database
+from jobforge.worker.engine import Engine
 from jobforge.worker.loop import Loop
 
 _PREFIX = "jobforge:"
@@ -17,7 +17,7 @@ class Wakeups:
 
     def __init__(
         self,
-        database: Database,
+        database: Engine,
         worker_id: UUID,
         queues: Iterable[str],
         *,

@@ -20,7 +20,6 @@ from uuid import UUID, uuid4
 
 from jobforge import calls, telemetry
 from jobforge.app import JobForge
-from jobforge.db import Database
 from jobforge.definition import Definition
 from jobforge.errors import ConfigError, JobForgeError, Json
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, WorkerCommand
@@ -28,6 +27,7 @@ from jobforge.runner import RELEASED, Host, Report, Runner, Stop
 from jobforge.secrets import Secrets
 from jobforge.settings import Isolation
 from jobforge.worker.claims import Claims
+from jobforge.worker.engine import Engine
 from jobforge.worker.inline import Inline
 from jobforge.worker.leases import Leases
 from jobforge.worker.loop import Loop
@@ -60,7 +60,7 @@ class Worker:
     def __init__(  # noqa: PLR0913 - the settings of a worker
         self,
         app: JobForge,
-        database: Database,
+        database: Engine,
         *,
         queues: Mapping[str, int],
         runners: Mapping[Isolation, MakeRunner] = _ONLY_INLINE,
@@ -143,6 +143,7 @@ class Worker:
             lease_s=lease_s,
             heartbeat_s=heartbeat_s,
             registration=self._registration,
+            has_operations=not database.keeps_operations,
             obey=self._obey,
         )
         self._claiming = Loop("claims", self._claims.step)
@@ -203,7 +204,9 @@ class Worker:
             )
             for request in jobs
         ]
-        return await self._database.run(calls.enqueue_jobs(requests).for_tenant(job.tenant_id))
+        return await self._database.run(
+            calls.enqueue_jobs(requests).within(self.worker_id, job.token)
+        )
 
     def secret(self, name: str) -> str:
         return self._secrets.lookup(name)

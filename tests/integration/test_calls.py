@@ -58,7 +58,7 @@ def test_every_public_function_has_a_call_of_its_name(conn: Connection) -> None:
         """
         select distinct p.proname from pg_proc as p
          where p.pronamespace = 'jobforge'::regnamespace
-           and has_function_privilege('jobforge_admin', p.oid, 'execute')
+           and has_function_privilege('jobforge_server', p.oid, 'execute')
         """
     )
     # These two are called by policies and by PostgREST, not by programs.

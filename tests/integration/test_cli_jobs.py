@@ -1,16 +1,14 @@
 """`jobforge enqueue`, `jobs`, `tenants` and `workers` against a database, without any worker."""
 
 import json
-import sys
 from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database
-from integration.terminal import Terminal
+from integration.terminal import QuickTerminal, Terminal
 
 from jobforge import calls, db
-from jobforge.cli import main
 from jobforge.job import ClaimedJob, Note, Outcome, OutcomeReport
 
 WORKER = uuid4()
@@ -29,7 +27,7 @@ def tenant_id(conn: Connection) -> UUID:
 
 @pytest.fixture
 def shell(database: Database, tenant_id: UUID, tmp_path: Path) -> Terminal:  # noqa: ARG001
-    return Terminal(
+    return QuickTerminal(
         tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"), JOBFORGE_TENANT="acme"
     )
 
@@ -129,23 +127,12 @@ def test_a_second_job_with_the_same_key_is_the_first(shell: Terminal) -> None:
         (["tenants", "list", "--database-url", "postgresql://[bad"], 2),
     ],
 )
-@pytest.mark.usefixtures("tenant_id")
 def test_a_refusal_has_its_exit_code_and_says_why(
-    arguments: list[str],
-    code: int,
-    database: Database,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    shell: Terminal, arguments: list[str], code: int
 ) -> None:
-    # In this process: starting one for each would take most of the time.
-    monkeypatch.setenv("JOBFORGE_DATABASE_URL", database.url_as("admin_login"))
-    monkeypatch.setenv("JOBFORGE_TENANT", "acme")
-    monkeypatch.setattr(sys, "argv", ["jobforge", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    said = capsys.readouterr()
-    assert (ended.value.code, said.out) == (code, ""), said.err
-    assert said.err
+    result = shell.run(*arguments)
+    assert (result.returncode, result.stdout) == (code, ""), result.stderr
+    assert result.stderr
 
 
 @pytest.mark.parametrize(
@@ -160,16 +147,20 @@ def test_a_refusal_has_its_exit_code_and_says_why(
         [b"\xff"],
     ],
 )
+@pytest.mark.usefixtures("tenant_id")
 def test_an_argument_that_is_not_utf_8_is_wrong_use(
-    shell: Terminal, arguments: list[bytes]
+    database: Database, tmp_path: Path, arguments: list[bytes]
 ) -> None:
+    shell = Terminal(
+        tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"), JOBFORGE_TENANT="acme"
+    )
     result = shell.run(*arguments)
     assert result.returncode in {2, 3}, result.stderr
     assert "Traceback" not in result.stderr
 
 
 def test_without_a_tenant_the_ways_to_name_one_are_told(database: Database, tmp_path: Path) -> None:
-    shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
+    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
     result = shell.run("jobs", "list")
     assert result.returncode == 4
     for way in ("--tenant", "JOBFORGE_TENANT", "jobforge.toml"):
@@ -184,7 +175,7 @@ def test_a_tenant_is_named_by_its_slug_or_its_id(shell: Terminal, tenant_id: UUI
 def test_a_client_login_names_its_tenant_by_id(
     database: Database, tenant_id: UUID, tmp_path: Path
 ) -> None:
-    shell = Terminal(
+    shell = QuickTerminal(
         tmp_path,
         JOBFORGE_DATABASE_URL=database.url_as("client_login"),
         JOBFORGE_TENANT=str(tenant_id),
@@ -322,13 +313,17 @@ def test_what_has_ended_cannot_be_canceled(shell: Terminal, conn: Connection) ->
     assert shell.run("jobs", "cancel", job_id).returncode == 5
 
 
-def test_a_dead_job_is_retried_in_place_with_a_new_payload(
+def test_a_dead_job_is_retried_in_place_but_with_a_new_payload_as_a_new_job(
     shell: Terminal, conn: Connection
 ) -> None:
     job_id = shell.read("enqueue", "mail", "to=ada")
     _end(conn, Outcome.FAILED, error={"type": "Failure", "message": "no"})
-    assert shell.read("jobs", "retry", job_id, "to=bob") == job_id
-    assert _claim(conn).payload == {"to": "bob"}
+    assert shell.read("jobs", "retry", job_id) == job_id
+    _end(conn, Outcome.FAILED, error={"type": "Failure", "message": "no"})
+    made = shell.read("jobs", "retry", job_id, "to=bob")
+    claimed = _claim(conn)
+    assert (str(claimed.job_id), claimed.payload) == (made, {"to": "bob"})
+    assert made != job_id
 
 
 def test_explain_says_why_and_what_would_help(shell: Terminal) -> None:

@@ -38,8 +38,7 @@ def test_the_reference_has_every_function_with_its_arguments(conn: Connection) -
         """
         select p.proname, pg_get_function_arguments(p.oid) as arguments from pg_proc as p
          where p.pronamespace = 'jobforge'::regnamespace
-           and (has_function_privilege('jobforge_admin', p.oid, 'execute')
-                or has_function_privilege('jobforge_client', p.oid, 'execute'))
+           and has_function_privilege('jobforge_server', p.oid, 'execute')
         """
     )
     functions = {row["proname"]: _arguments(row["arguments"]) for row in granted}

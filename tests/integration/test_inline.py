@@ -346,6 +346,19 @@ async def test_jobs_that_a_handler_enqueues_are_of_its_own_tenant(desk: Desk) ->
         choose(None, lambda: None)
 
 
+async def test_what_json_cannot_hold_is_said_in_words(desk: Desk) -> None:
+    @desk.app.job(isolation="inline")
+    async def say(ctx: Context) -> None:
+        ctx.log.info("counted", n=2**80)
+        ctx.progress(2**80)
+
+    assert desk.outcome(say) is Outcome.SUCCEEDED
+    assert desk.notes == [
+        ("log", {"n": str(2**80), "level": "info", "message": "counted"}),
+        ("progress", {"done": str(2**80)}),
+    ]
+
+
 async def test_what_a_handler_logs_names_its_job(desk: Desk) -> None:
     written = io.StringIO()
     telemetry.configure(format="json", stream=written)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from uuid import UUID
 
 import psycopg
 import pytest
-from cluster import BINARIES, Connection, connect_to, run_program
+from cluster import BINARIES, Connection, connect_to, make_folder, run_program
 from psycopg.types.json import Jsonb
 
 from jobforge.embedded import Embedded, Server
@@ -50,8 +49,7 @@ def installed(request: pytest.FixtureRequest) -> Iterator[Installed]:
     binaries = VERSIONS[request.param]
     if binaries is not None and not binaries.exists():
         pytest.skip(f"there is no Postgres in {binaries}")
-    folder = Path(tempfile.mkdtemp(prefix="jobforge-roles-"))
-    folder.chmod(0o755)  # when we are root, another user runs the server in it
+    folder = make_folder("jobforge-roles-")
     embedded = Embedded(folder / "pg", bin_dir=binaries, settings=SETTINGS)
     embedded.start()
     server = embedded.running()

@@ -4,7 +4,6 @@ The whole suite runs there too (`make test-15`); this is what an ordinary run ca
 """
 
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from cluster import Clock, Connection, connect_to
+from cluster import Clock, Connection, connect_to, make_folder
 from psycopg.types.json import Jsonb
 from sql.engine import TENANT_A, call, refused, token
 
@@ -30,8 +29,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def conn() -> Iterator[Connection]:
-    folder = Path(tempfile.mkdtemp(prefix="jobforge-postgres15-"))
-    folder.chmod(0o755)  # when we are root, another user runs the server in it
+    folder = make_folder("jobforge-postgres15-")
     embedded = Embedded(folder / "pg", bin_dir=POSTGRES_15, settings=SETTINGS)
     try:
         with connect_to(embedded.start()) as conn:
@@ -113,7 +111,7 @@ def test_every_public_function_works(conn: Connection) -> None:
         """
         select proname as name from pg_proc
          where pronamespace = 'jobforge'::regnamespace
-           and has_function_privilege('jobforge_admin', oid, 'execute')
+           and has_function_privilege('jobforge_server', oid, 'execute')
         """
     )
     assert {row["name"] for row in public} - engine.called == set()
@@ -229,8 +227,78 @@ def _pauses(engine: Engine) -> None:
     engine.call("regate_jobs", limit=100)
 
 
+def _failures(engine: Engine) -> None:
+    engine.call("cancel_jobs", filter={"queue": "default"}, tenant_id=TENANT_A)
+    engine.end("failed", final=True, error={"type": "E", "message": "died"})
+    [group, *_] = engine.call("list_failures", tenant_id=TENANT_A)
+    assert group["error"] == {"type": "E", "message": "died"}
+    engine.call(
+        "annotate_failure",
+        fingerprint=group["fingerprint"],
+        changes={"note": "known"},
+        tenant_id=TENANT_A,
+    )
+    [group, *_] = engine.call("list_failures", tenant_id=TENANT_A)
+    assert group["note"] == "known"
+
+
+def _operations(engine: Engine) -> None:
+    engine.enqueue(queue="many")
+    which = {"queue": "many"}
+    for end in ("done", "canceled"):
+        given = {"kind": "cancel", "filter": which, "tenant_id": TENANT_A}
+        assert engine.call("count_jobs", **given) == (end == "done")
+        operation = engine.call("start_operation", **given)
+        if end == "canceled":
+            engine.call("cancel_operation", id=operation, tenant_id=TENANT_A)
+        engine.call("advance_operations")
+        [row] = engine.call("get_operation", id=operation, tenant_id=TENANT_A)
+        assert row["state"] == end
+    assert len(engine.call("list_operations", tenant_id=TENANT_A)) == 2
+
+
+def _keys(engine: Engine) -> None:
+    given = {"name": "ci", "role": "viewer", "hash": bytes(32), "tenant_id": TENANT_A}
+    key = engine.call("create_api_key", lookup="lookup-1", **given)
+    engine.call("touch_api_key", id=key)
+    [found] = engine.call("find_api_key", lookup="lookup-1")
+    assert (found["id"], found["is_live"]) == (key, True)
+    rotated = {"lookup": "lookup-2", "hash": bytes(32), "tenant_id": TENANT_A}
+    new = engine.call("rotate_api_key", id=key, **rotated)
+    engine.call("revoke_api_key", id=new, tenant_id=TENANT_A)
+    assert len(engine.call("list_api_keys", tenant_id=TENANT_A)) == 2
+
+
+def _requests(engine: Engine) -> None:
+    taken = [engine.call("take_request", bucket="b", rate=0.001, burst=1) for _ in range(2)]
+    assert [row["allowed"] for [row] in taken] == [True, False]
+    request = {"request_key": "r", "body_hash": bytes(32), "tenant_id": TENANT_A}
+    jobs = [{"definition": "job", "queue": "idle"}]
+    rows = [engine.call("enqueue_jobs_once", jobs=jobs, **request) for _ in range(2)]
+    assert [row["replayed"] for [row] in rows] == [False, True]
+    engine.call("note_access", action="tenant.access", tenant_id=TENANT_A)
+
+
+def _inventory(engine: Engine) -> None:
+    assert [row["key"] for row in engine.call("list_definitions", prefix="jo")] == ["job"]
+    [definition] = engine.call("get_definition", key="job")
+    assert definition["overrides"] == {"timeout_s": 60}
+    assert "idle" in [row["name"] for row in engine.call("list_queues", tenant_id=TENANT_A)]
+    assert "limited" in [row["name"] for row in engine.call("list_queues")]
+    assert engine.call("list_audit", filter={"action": "key.revoke"}) != []
+
+
+def _stream(engine: Engine) -> None:
+    [mark] = engine.call("read_stream")
+    assert mark["kind"] == "mark"
+    counted = engine.call("count_states", tenants=[TENANT_A])
+    assert "dead" in [row["state"] for row in counted]
+
+
 def _workers(engine: Engine) -> None:
     engine.call("register_worker", worker_id=engine.worker, queues=["default"], slots=4)
+    with refused("JF004"):
+        engine.call("find_worker", worker_id=engine.worker, owner="somebody else")
     engine.call("drain_worker", worker_id=engine.worker)
     assert engine.call("heartbeat_jobs", worker_id=engine.worker)[-1]["status"] == "drain"
     engine.call("stop_worker", worker_id=engine.worker)
@@ -256,6 +324,12 @@ PARTS: list[Callable[[Engine], None]] = [
     _reading,
     _limits,
     _pauses,
+    _failures,
+    _operations,
+    _keys,
+    _requests,
+    _inventory,
+    _stream,
     _workers,
     _upkeep,
 ]

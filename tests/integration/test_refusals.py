@@ -44,6 +44,9 @@ REFUSED: dict[str, Callable[[], Call[object]]] = {
         [A_JOB._replace(key="k", on_conflict="raise")] * 2
     ).for_tenant(TENANT_A),
     "JF012": lambda: calls.claim_jobs(WORKER, {"default": 1}),
+    "JF013": lambda: calls.enqueue_jobs_once(
+        [A_JOB], request_key="asked", body_hash=bytes(32)
+    ).for_tenant(TENANT_A),
 }
 BY_SQLSTATE = {
     error.sqlstate: error
@@ -63,6 +66,11 @@ async def test_a_refusal_of_the_engine_is_raised_as_its_class(
     conn.execute("select jobforge.put_definition('inactive', 1, '{\"is_active\": false}')")
     settings = '{"slug": "acme", "max_pending": 2}'
     conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, settings])
+    conn.execute(
+        "insert into jobforge.idempotent_requests (tenant_id, created_at, key, body_hash)"
+        " values (%s, clock_timestamp(), 'asked', 'of another body')",
+        [TENANT_A],
+    )
     with db.connect(database.url_as("admin_login")) as mine:
         if code == "JF012":
             mine.execute("set default_transaction_isolation = 'repeatable read'")

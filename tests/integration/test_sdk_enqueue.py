@@ -368,10 +368,10 @@ def test_a_single_enqueue_is_one_round_trip(jf: JobForge, folder: Path) -> None:
     add.enqueue(1, 1)
     trace = folder / "trace"
     with trace.open("w") as file:
-        with jf.client.pools.sync().pool.connection() as only:
+        with jf.client.pools.database().connection() as only:
             only.pgconn.trace(file.fileno())
         add.enqueue(1, 1)
-        with jf.client.pools.sync().pool.connection() as only:
+        with jf.client.pools.database().connection() as only:
             only.pgconn.untrace()
     messages = [line.split("\t")[3] for line in trace.read_text().splitlines()]
     assert messages.count("Sync") == 1

@@ -1,7 +1,7 @@
 """What an attacker puts into each parameter of a function: own values, and another tenant's.
 
-A parameter is known by its name and type. One that is not here has no generator yet, and the
-attack on its function fails until it gets one.
+A parameter is known by its name and type, and where that does not suffice by its function. One
+that is not here has no generator yet, and the attack on its function fails until it gets one.
 """
 
 import json
@@ -137,7 +137,7 @@ def _nobodys(value: str, b: Planted) -> str:
 
 
 def _values(function: Function, parameter: Parameter, a: Planted, b: Planted) -> Values:
-    make = GENERATORS.get(str(parameter))
+    make = GENERATORS.get(f"{function.name}: {parameter}", GENERATORS.get(str(parameter)))
     assert make is not None, (
         f"{function.signature}: parameter {parameter} has no generator; say in {__name__} "
         "what an attacker would put there"
@@ -169,10 +169,16 @@ def _filter(_: Planted, b: Planted) -> Values:
         {"correlation_id": f"{b.word}-correlation"},
         {"fingerprint": b.fingerprint},
         {"fingerprint": b.fingerprint, "state": "dead"},
+        {"target": str(b.jobs["canceled"])},
     ]
     states = ["scheduled", "running", "canceling", "succeeded", "canceled", "dead", "failed"]
     everything = [json.dumps({"state": state}) for state in states]
     return Values("{}", tuple(map(json.dumps, filters)), tuple(everything))
+
+
+def _ids(a: Planted, b: Planted) -> Values:
+    """Of operations and of keys."""
+    return Values(str(a.operation), (str(b.operation), str(b.key)), (str(a.key),))
 
 
 def _options(_: Planted, b: Planted) -> Values:
@@ -262,4 +268,25 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_window_s double precision": _own("86400", "1e9"),
     "p_lease_s double precision": _own("30", "0"),
     "p_dry_run boolean": _own("true", "false"),
+    "annotate_failure: p_changes jsonb": _own('{"note": "seen"}', "{}"),
+    "p_id uuid": _ids,
+    "p_fingerprint text": lambda a, b: Values(a.fingerprint, (b.fingerprint,)),
+    "p_request_key text": lambda a, b: Values(f"{a.word}-other", (f"{b.word}-request",)),
+    "p_body_hash bytea": _own(f"\\x{'00' * 32}", "\\x00"),
+    "p_kind text": _own("cancel", "redrive", "unknown"),
+    "p_key text": _own("planted", "unknown"),
+    "p_version integer": _own("1", "2"),
+    "p_prefix text": _own(None, "plant"),
+    # The place in the stream before everything, and a key.
+    "p_after text": _own(None, "1:9999999999999999", "planted"),
+    "p_owner text": _own("key:lookupof"),
+    "p_name text": lambda _a, b: Values("key", (f"{b.word}-key",)),
+    "p_role text": _own("viewer", "super_admin", "unknown"),
+    "p_lookup text": _own("lookupof"),
+    "p_hash bytea": _own(f"\\x{'11' * 32}"),
+    "p_scopes text[]": _own(None, "{jobs}"),
+    "p_expires_at timestamp with time zone": _own(None, "yesterday"),
+    "p_overlap_s double precision": _own("0", "-1"),
+    "p_action text": _own("access"),
+    "p_target text": lambda _a, b: Values(None, (str(b.jobs["queued"]),)),
 }

@@ -33,11 +33,14 @@ DENIED = "42501"
 # Workers serve all tenants, unless app.tenant_id confines them. These functions then keep to that
 # tenant; the others act on the installation, whoever calls them.
 CONFINED = {
+    "advance_operations",
     "claim_jobs",
     "complete_job",
     "complete_jobs",
+    "count_states",
     "succeed_jobs",
     "find_tenant",
+    "find_worker",
     "heartbeat_job",
     "heartbeat_jobs",
     "note_jobs",
@@ -52,6 +55,9 @@ INSTALLATION_WIDE = {
     "register_worker": "workers belong to the installation",
     "unregister_worker": "workers belong to the installation",
 }
+# The server acts for everybody: for a tenant it sets app.tenant_id, and every function that takes a
+# tenant keeps to it then. Not these, which it calls for operators only.
+OF_OPERATORS = {"put_tenant", "delete_tenant", "pause_tenant", "resume_tenant"}
 
 
 class Tenancy(StrEnum):
@@ -80,6 +86,7 @@ ATTACKERS = [
     Attacker("service_login", Tenancy.EARLIER),
     Attacker("worker_login", Tenancy.OWN),
     Attacker("worker_login", Tenancy.NEVER),
+    Attacker("server_login", Tenancy.OWN),
     Attacker("outsider_login", Tenancy.NEVER),
 ]
 
@@ -119,7 +126,18 @@ class World:
             if attacker.tenancy is Tenancy.EARLIER:
                 with conn.transaction():
                     _set_tenant(conn, self.b.tenant)
-            yield Session(conn, attacker, self)
+            yield Session(conn, attacker, self, self._executable(attacker))
+
+    def _executable(self, attacker: "Attacker") -> frozenset[str]:
+        """The signatures of all functions that the attacker may execute."""
+        rows = self.conn.execute(
+            "select p.oid::regprocedure::text as signature from pg_proc as p "
+            "where p.pronamespace = 'jobforge'::regnamespace "
+            "  and has_schema_privilege(%(login)s, 'jobforge', 'usage') "
+            "  and has_function_privilege(%(login)s, p.oid, 'execute')",
+            {"login": attacker.login},
+        )
+        return frozenset(row["signature"] for row in rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +147,7 @@ class Session:
     conn: Connection
     attacker: Attacker
     world: World
+    executable: frozenset[str]
 
     @contextmanager
     def transaction(self, *, keep: bool = False) -> Iterator[Connection]:
@@ -150,12 +169,7 @@ class Session:
             return Answer(error.sqlstate, json.dumps(told))
 
     def may_execute(self, function: Function) -> bool:
-        [row] = self.world.conn.execute(
-            "select has_schema_privilege(%(login)s, 'jobforge', 'usage')"
-            "   and has_function_privilege(%(login)s, %(function)s, 'execute') as may",
-            {"login": self.attacker.login, "function": function.signature},
-        ).fetchall()
-        return bool(row["may"])
+        return function.signature in self.executable
 
 
 def attack_functions(world: World, attacker: Attacker) -> list[str]:
@@ -164,12 +178,14 @@ def attack_functions(world: World, attacker: Attacker) -> list[str]:
     with world.session(attacker) as session:
         found = [finding for function in targets for finding in _answers(session, function)]
         # Once more, to stay: what has changed then has changed for good.
+        before = imprint(world.conn, apart_from=world.a.tenant)
         for function in targets:
-            before = imprint(world.conn, apart_from=world.a.tenant)
             for arguments in _attempts(session, function):
                 session.run(_call(function), arguments, keep=True)
-            touched = touched_tables(before, imprint(world.conn, apart_from=world.a.tenant))
+            after = imprint(world.conn, apart_from=world.a.tenant)
+            touched = touched_tables(before, after)
             found += [f"{function.name} changed or locked {table} of others" for table in touched]
+            before = after
     return found
 
 
@@ -194,6 +210,8 @@ def _attempts(session: Session, function: Function) -> list[Arguments]:
         return [{parameter.name: None for parameter in function.parameters}]
     if session.attacker.login == "worker_login" and not _is_confined(session, function):
         return []
+    if session.attacker.login == "server_login" and not _is_for_a_tenant(function):
+        return []
     a, b = session.world.a, session.world.b
     attempts = [*other_arguments(function, a, b), *foreign_arguments(function, a, b)]
     return [arguments for arguments in attempts if not _is_trusted(session, arguments)]
@@ -204,6 +222,11 @@ def _is_confined(session: Session, function: Function) -> bool:
         f"workers may call {function.signature}: say in {__name__} whether a tenant confines it"
     )
     return function.name in CONFINED and session.attacker.tenancy is Tenancy.OWN
+
+
+def _is_for_a_tenant(function: Function) -> bool:
+    takes_tenant = function.takes("p_tenant_id") and function.name not in OF_OPERATORS
+    return takes_tenant or function.name in CONFINED
 
 
 def _judged(session: Session, function: Function, arguments: Arguments) -> list[str]:
@@ -244,9 +267,10 @@ def _due_code(session: Session, function: Function, arguments: Arguments) -> str
         return "JF001"
     if named == str(session.world.b.tenant):
         return "JF006"
-    if arguments.get("p_job_id") in set(map(str, session.world.b.jobs.values())):
-        return "JF004"
-    return None
+    b = session.world.b
+    foreign = {str(b.operation), str(b.key), *map(str, b.jobs.values())}
+    is_foreign = foreign & {arguments.get("p_job_id"), arguments.get("p_id")}
+    return "JF004" if is_foreign else None
 
 
 def _has_tenant(session: Session) -> bool:

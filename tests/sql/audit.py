@@ -14,12 +14,17 @@ INSTALLATION = {
     "queues": "limits and pauses that operators set for all",
     "workers": "processes; one serves many tenants",
     "rate_limits": "token buckets, read by the engine alone",
+    "request_rates": "token buckets of the server's requests",
     "migrations": "the record of applied files",
     "tenants": "its id is the tenant",
 }
 
 # Tables with a tenant_id that may be null.
-NULLABLE = {"audit_log": "operators also act on the installation, which has no tenant"}
+NULLABLE = {
+    "api_keys": "those of super admins and of workers that serve all tenants have none",
+    "audit_log": "operators also act on the installation, which has no tenant",
+    "workers": "those that serve all tenants have none",
+}
 
 # Unique keys that do not start with tenant_id. A violation tells that the value exists, so no
 # tenant may be able to choose it.
@@ -31,7 +36,16 @@ UNIQUE = {
     "workers_pkey": "a random UUID of a process",
     "rate_limits_pkey": "made by the engine, which only updates on a conflict",
     "audit_log_pkey": "made by the engine",
+    "api_keys_pkey": "made by the engine",
+    "api_key_lookups_are_unique": "made by the server, at random",
+    "request_rates_pkey": "made by the server, which only updates on a conflict",
     "migrations_pkey": "names of files",
+}
+
+# Indexes of the history that do not start with tenant_id: what no tenant reads by itself.
+STREAMED = {
+    "attempts_in_order": "the server reads all tenants' at once",
+    "job_events_in_order": "the server reads all tenants' at once",
 }
 
 # Functions that run as the owner of the tables, because only an owner attaches and drops.
@@ -56,6 +70,7 @@ FACTS = {
     "nullable": list(NULLABLE),
     "unique": list(UNIQUE),
     "owners": list(OWNERS),
+    "streamed": list(STREAMED),
     "compared": r"^\(\w*id = \( SELECT jobforge\.tenant\(\)",
     "effects": r"\m(insert into|update jobforge|delete from|for (no key )?update|for share"
     r"|pg_notify|(perform|select) set_config|\w*advisory\w*)\M",
@@ -202,7 +217,10 @@ RULES = [
         """
         select i.indexrelid::regclass as offender
           from pg_index as i join pg_class as t on t.oid = i.indrelid
+          left join pg_inherits as h on h.inhrelid = i.indexrelid
+          join pg_class as o on o.oid = coalesce(h.inhparent, i.indexrelid)
          where t.relnamespace = 'jobforge'::regnamespace and (t.relkind = 'p' or t.relispartition)
+           and o.relname <> all (%(streamed)s)
            and not exists (select from pg_attribute as a
                             where a.attrelid = i.indrelid and a.attnum = i.indkey[0]
                               and a.attname = 'tenant_id')

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from uuid import UUID
 
 from cluster import Connection
-from sql.engine import TENANT_A, definition
+from sql.engine import TENANT_A
+
+Change = Callable[[Connection], None]
 
 ROWS = 100_000
 
@@ -82,34 +84,27 @@ def analyze(conn: Connection) -> None:
     conn.execute("analyze jobforge.jobs, jobforge.finished_jobs, jobforge.attempts")
 
 
-def _fresh(conn: Connection) -> None:
-    fill(conn, ROWS)
-    analyze(conn)
-
-
-def _never_analysed(conn: Connection) -> None:
+def _fill(conn: Connection) -> None:
     fill(conn, ROWS)
 
 
-def _analysed_empty(conn: Connection) -> None:
+def _analyze_empty(conn: Connection) -> None:
     analyze(conn)
     fill(conn, ROWS)
 
 
-def _analysed_small(conn: Connection) -> None:
+def _analyze_small(conn: Connection) -> None:
     fill(conn, 10)
     analyze(conn)
     fill(conn, ROWS)
 
 
-def _analysed_full_now_empty(conn: Connection) -> None:
-    fill(conn, ROWS)
-    analyze(conn)
+def _empty(conn: Connection) -> None:
     conn.execute("delete from jobforge.jobs where lease > 100")
     conn.execute("delete from jobforge.finished_jobs where lease > 100")
 
 
-def _all_were(state: str) -> Callable[[Connection], None]:
+def _all(state: str) -> Change:
     def make(conn: Connection) -> None:
         fill(conn, ROWS, f"'{state}'")
         analyze(conn)
@@ -118,8 +113,7 @@ def _all_were(state: str) -> Callable[[Connection], None]:
     return make
 
 
-def _all_were_running_now_queued(conn: Connection) -> None:
-    _all_were("running")(conn)
+def _queue_the_running(conn: Connection) -> None:
     conn.execute(
         """
         update jobforge.jobs set state = 'queued', queued_at = created_at, worker_id = null,
@@ -129,8 +123,7 @@ def _all_were_running_now_queued(conn: Connection) -> None:
     )
 
 
-def _all_were_queued_now_running(conn: Connection) -> None:
-    _all_were("queued")(conn)
+def _run_the_queued(conn: Connection) -> None:
     conn.execute(
         """
         update jobforge.jobs set state = 'running', worker_id = %s, attempt = 1,
@@ -141,24 +134,14 @@ def _all_were_queued_now_running(conn: Connection) -> None:
     )
 
 
-STATISTICS: dict[str, Callable[[Connection], None]] = {
-    "fresh": _fresh,
-    "never analysed": _never_analysed,
-    "analysed empty": _analysed_empty,
-    "analysed with ten rows": _analysed_small,
-    "analysed full, now empty": _analysed_full_now_empty,
-    "all were queued": _all_were("queued"),
-    "all were running": _all_were("running"),
-    "all were scheduled": _all_were("scheduled"),
-    "all were dead": _all_were("dead"),
-    "all were running, now queued": _all_were_running_now_queued,
-    "all were queued, now running": _all_were_queued_now_running,
-}
-
-# Without the dead rows and index entries of an update or delete: whoever reads there counts those.
-UNCHANGED = [name for name in STATISTICS if "now" not in name]
-
-
-def make_backlog(conn: Connection, make: Callable[[Connection], None]) -> None:
-    definition(conn, "planned")
-    make(conn)
+# Backlogs by what the statistics say of them. A line is one database, and each change in it starts
+# from where the one before it ended: filling takes longer than all that is seen afterwards.
+HISTORIES: list[dict[str, Change]] = [
+    {"never analysed": _fill, "fresh": analyze, "analysed full, now empty": _empty},
+    {"analysed empty": _analyze_empty},
+    {"analysed with ten rows": _analyze_small},
+    {"all were queued": _all("queued"), "all were queued, now running": _run_the_queued},
+    {"all were running": _all("running"), "all were running, now queued": _queue_the_running},
+    {"all were scheduled": _all("scheduled")},
+    {"all were dead": _all("dead")},
+]

@@ -15,6 +15,7 @@ from sql.engine import (
     Json,
     Row,
     call,
+    call_for_value,
     claim,
     complete,
     definition,
@@ -34,6 +35,8 @@ class Planted:
     worker: UUID
     leases: dict[str, int]
     fingerprint: str
+    key: UUID
+    operation: UUID
     secrets: frozenset[str]
 
     @property
@@ -70,27 +73,30 @@ def imprint(conn: Connection, *, apart_from: UUID) -> dict[str, Row]:
 
     The system columns are in it, so an update that changes nothing shows, and so does a lock.
     """
-    rows = conn.execute(
+    tables = conn.execute(
         "select c.relname from pg_class as c where c.relnamespace = 'jobforge'::regnamespace "
         "and c.relkind in ('r', 'p') and not c.relispartition order by 1"
-    )
-    return {row["relname"]: _imprint_of(conn, row["relname"], apart_from) for row in rows}
+    ).fetchall()
+    imprints = sql.SQL(" union all ").join(_imprint_of(row["relname"]) for row in tables)
+    rows = conn.execute(imprints, {"tenant": str(apart_from)}).fetchall()
+    return {row["table"]: row for row in rows}
 
 
 def touched_tables(before: dict[str, Row], after: dict[str, Row]) -> list[str]:
     return [table for table, row in after.items() if row != before.get(table)]
 
 
-def _imprint_of(conn: Connection, table: str, apart_from: UUID) -> Row:
+def _imprint_of(table: str) -> sql.Composed:
     query = """
-        select count(*) as rows, md5(coalesce(string_agg(r.row, '' order by r.row), '')) as sum
+        select {} as table, count(*) as rows,
+               md5(coalesce(string_agg(r.row, '' order by r.row), '')) as sum
           from (select concat_ws(' ', t.tableoid, t.ctid, t.xmin, t.xmax, to_jsonb(t)) as row
                   from jobforge.{} as t
-                 where ({})::text is distinct from %s) as r
+                 where ({})::text is distinct from %(tenant)s) as r
     """
-    composed = sql.SQL(query).format(sql.Identifier(table), sql.SQL(_owner_of(table)))
-    [row] = conn.execute(composed, [str(apart_from)]).fetchall()
-    return row
+    return sql.SQL(query).format(
+        sql.Literal(table), sql.Identifier(table), sql.SQL(_owner_of(table))
+    )
 
 
 def _owner_of(table: str) -> LiteralString:
@@ -230,12 +236,67 @@ _STATES = [
 ]
 
 
-def _planted(growing: _Growing) -> Planted:
+def _key(growing: _Growing) -> UUID:
+    key = call_for_value(
+        growing.conn,
+        "create_api_key",
+        name=f"{growing.word}-key",
+        role="viewer",
+        lookup=growing.word[:8],
+        hash=growing.word.encode().ljust(32),
+        tenant_id=growing.tenant,
+    )
+    assert isinstance(key, UUID)
+    return key
+
+
+def _operation(growing: _Growing) -> UUID:
+    operation = call_for_value(
+        growing.conn,
+        "start_operation",
+        kind="cancel",
+        filter={"queue": f"{growing.word}-queue"},
+        options={"reason": f"{growing.word}-reason"},
+        tenant_id=growing.tenant,
+    )
+    assert isinstance(operation, UUID)
+    return operation
+
+
+def _request(growing: _Growing) -> None:
+    call(
+        growing.conn,
+        "enqueue_jobs_once",
+        request_key=f"{growing.word}-request",
+        body_hash=bytes(32),
+        jobs=[{"definition": "planted", "queue": f"{growing.word}-queue", "key": growing.word}],
+        tenant_id=growing.tenant,
+    )
+
+
+def _annotation(growing: _Growing) -> str:
     [row] = growing.conn.execute(
         "select fingerprint from jobforge.jobs where tenant_id = %s and id = %s",
         [growing.tenant, growing.jobs["dead"]],
     ).fetchall()
-    ids = {str(value) for value in (growing.tenant, growing.worker, *growing.jobs.values())}
+    fingerprint = row["fingerprint"]
+    assert isinstance(fingerprint, str)
+    changes = {"note": f"{growing.word}-note", "resolved_in": f"{growing.word}-build"}
+    call(
+        growing.conn,
+        "annotate_failure",
+        fingerprint=fingerprint,
+        changes=changes,
+        tenant_id=growing.tenant,
+    )
+    return fingerprint
+
+
+def _planted(growing: _Growing) -> Planted:
+    fingerprint, key, operation = _annotation(growing), _key(growing), _operation(growing)
+    _request(growing)
+    named = (growing.tenant, growing.worker, key, operation, *growing.jobs.values())
+    ids = set(map(str, named))
     leases = {str(lease) for lease in growing.leases.values()}
     return Planted(
         growing.tenant,
@@ -243,6 +304,8 @@ def _planted(growing: _Growing) -> Planted:
         growing.jobs,
         growing.worker,
         growing.leases,
-        row["fingerprint"],
-        frozenset({growing.word, row["fingerprint"], *ids, *leases}),
+        fingerprint,
+        key,
+        operation,
+        frozenset({growing.word, fingerprint, *ids, *leases}),
     )

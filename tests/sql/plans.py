@@ -8,35 +8,22 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from cluster import Connection
 from psycopg.errors import Diagnostic
 
-# What a printed tree is made of.
-Tree: TypeAlias = "Node | list[Tree] | str"
-
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """`{LABEL :name value …}` of a printed tree."""
+    """`{LABEL :name value … {LABEL …} …}` of a printed tree, with the fields that we look at."""
 
     label: str
-    fields: dict[str, list[Tree]]
+    fields: dict[str, str]
+    below: list["Node"]
 
-    def text(self, name: str) -> str | None:
-        """A field of one word. Since Postgres 16 its struct stands before it: `scan.scanrelid`."""
-        for key, value in self.fields.items():
-            if key.rpartition(".")[2] == name and value and isinstance(value[0], str):
-                return value[0]
-        return None
-
-    def has(self, name: str) -> bool:
-        return any(isinstance(value, list) for value in self.fields.get(name, []))
-
-    def children(self) -> Iterator["Node"]:
-        for value in self.fields.values():
-            yield from _nodes(value)
+    @property
+    def is_plan(self) -> bool:
+        return "plan_rows" in self.fields and self.label != "SUBPLAN"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +98,16 @@ class Recorder:
         self._names = {row["oid"]: row["name"] for row in rows}
         self.conn.execute("discard plans")
         self.conn.add_notice_handler(self._note)
-        self.conn.execute("set client_min_messages = log; set debug_print_plan = on")
+        # The trees go to us, not into the server's log as well, and without their layout.
+        self.conn.execute(
+            "set client_min_messages = log; set log_min_messages = fatal; "
+            "set debug_pretty_print = off; set debug_print_plan = on"
+        )
         yield
-        self.conn.execute("reset client_min_messages; reset debug_print_plan")
+        self.conn.execute(
+            "reset client_min_messages; reset log_min_messages; "
+            "reset debug_pretty_print; reset debug_print_plan"
+        )
         self.conn.remove_notice_handler(self._note)
 
     def _note(self, notice: Diagnostic) -> None:
@@ -125,10 +119,11 @@ class Recorder:
         function = re.search(r"function jobforge\.(\w+)", context)
         statement = " ".join(context.partition('"')[2].partition('"')[0].split())
         relations = [
-            self._names.get(entry.text("relid") or "") for entry in _nodes(root.fields["rtable"])
+            self._names.get(entry.fields.get("relid", ""))
+            for entry in root.below
+            if entry.label in _RELATIONS
         ]
-        trees = [*_nodes(root.fields["planTree"]), *_nodes(root.fields["subplans"])]
-        steps = tuple(self._step(tree, relations, 1) for tree in trees)
+        steps = tuple(self._step(tree, relations, 1) for tree in root.below if tree.is_plan)
         self.plans.append(Plan(function.group(1) if function else "", statement, steps))
 
     def _is_wanted(self, text: str) -> bool:
@@ -137,58 +132,51 @@ class Recorder:
         return not mentioned.isdisjoint(self.tables)
 
     def _step(self, node: Node, relations: list[str | None], depth: int) -> Step:
-        number = node.text("scanrelid")
-        index = node.text("indexid")
+        number = node.fields.get("scanrelid")
+        index = node.fields.get("indexid")
         return Step(
             node.label,
             depth,
-            float(node.text("plan_rows") or 0),
+            float(node.fields["plan_rows"]),
             relations[int(number) - 1] if number else None,
             self._names[index] if index else None,
-            node.has("indexqual"),
+            node.fields.get("indexqual") == "(",
             tuple(self._step(child, relations, depth + 1) for child in _plan_nodes(node)),
         )
 
 
 def _plan_nodes(node: Node) -> Iterator[Node]:
     """The plan nodes right below one: expressions in between are passed over."""
-    for child in node.children():
-        if child.text("plan_rows") is not None and child.label != "SUBPLAN":
+    for child in node.below:
+        if child.is_plan:
             yield child
         else:
             yield from _plan_nodes(child)
 
 
-def _nodes(tree: Tree) -> Iterator[Node]:
-    if isinstance(tree, Node):
-        yield tree
-    elif isinstance(tree, list):
-        for item in tree:
-            yield from _nodes(item)
+# How the entry of a relation is called since Postgres 16, and before.
+_RELATIONS = {"RANGETBLENTRY", "RTE"}
 
-
-_TOKEN = re.compile(r"[(){}]|(?:\\.|[^\s(){}\\])+", re.DOTALL)
+# Braces make the tree; a backslash takes from the next character what it means. Since Postgres 16
+# a field's struct stands before it: `scan.scanrelid`. A list begins with a parenthesis.
+_TOKEN = re.compile(
+    r"\\.|\{(?P<label>\w+)|(?P<end>\})"
+    r"|:(?:\w+\.)*(?P<field>plan_rows|scanrelid|indexid|indexqual|relid)"
+    r"\s+(?P<value>\(|[^\s(){}]+)",
+    re.DOTALL,
+)
 
 
 def _parse(text: str) -> Node:
-    tokens = iter(_TOKEN.findall(text))
-    root = _read(next(tokens), tokens)
-    assert isinstance(root, Node)
+    open_nodes = [Node("", {}, [])]
+    for token in _TOKEN.finditer(text):
+        if token["label"]:
+            node = Node(token["label"], {}, [])
+            open_nodes[-1].below.append(node)
+            open_nodes.append(node)
+        elif token["end"]:
+            open_nodes.pop()
+        elif token["field"]:
+            open_nodes[-1].fields[token["field"]] = token["value"]
+    [[root]] = [node.below for node in open_nodes]  # all others were closed
     return root
-
-
-def _read(token: str, tokens: Iterator[str]) -> Tree:
-    if token == "(":
-        return [_read(inner, tokens) for inner in iter(lambda: next(tokens), ")")]
-    if token != "{":
-        return token
-    node = Node(next(tokens), {})
-    values: list[Tree] = []
-    for inner in tokens:
-        if inner == "}":
-            return node
-        if inner.startswith(":"):
-            values = node.fields[inner[1:]] = []
-        else:
-            values.append(_read(inner, tokens))
-    raise AssertionError("a printed plan ends in the middle")

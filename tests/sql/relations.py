@@ -12,7 +12,7 @@ from sql.audit import INSTALLATION
 from sql.canary import imprint, touched_tables
 
 # What belongs to the installation and concerns no client.
-HIDDEN = {"migrations", "workers", "rate_limits"}
+HIDDEN = {"migrations", "workers", "rate_limits", "api_keys", "request_rates"}
 
 # Not the right kind of relation for such a statement is as good as no permission.
 REFUSALS = {DENIED, "42809", "55000", "0A000"}

@@ -84,6 +84,7 @@ def test_every_public_function_is_documented(installed: Connection) -> None:
         has_function_privilege('jobforge_client', p.oid, 'execute')
         or has_function_privilege('jobforge_worker', p.oid, 'execute')
         or has_function_privilege('jobforge_admin', p.oid, 'execute')
+        or has_function_privilege('jobforge_server', p.oid, 'execute')
         """,
     )
     words = set(re.findall(r"\w+", (DOCS / "sql.md").read_text()))

@@ -172,11 +172,16 @@ def test_a_revived_job_gets_the_number_that_was_given(conn: Connection) -> None:
     assert (row["state"], row["attempt"], row["max_attempts"]) == ("dead", 2, 2)
 
 
-def test_a_revived_job_may_get_another_payload(conn: Connection) -> None:
+def test_a_dead_job_is_retried_with_another_payload_as_a_new_job(conn: Connection) -> None:
     definition(conn)
     [job] = kill(conn)
-    retry(conn, job, payload={"mended": True})
-    assert job_of(conn, TENANT_A, job)["payload"] == {"mended": True}
+    before = job_of(conn, TENANT_A, job)
+    made = job_of(conn, TENANT_A, retry(conn, job, payload={"mended": True}))
+    assert (made["retry_of"], made["payload"]) == (job, {"mended": True})
+    assert (made["state"], made["attempt"]) == ("queued", 0)
+    old = job_of(conn, TENANT_A, job)
+    assert (old["state"], old["cancel_reason"]) == ("canceled", "retried with another payload")
+    assert (old["payload"], old["error"]) == (before["payload"], before["error"])
 
 
 def test_a_job_that_waits_for_its_backoff_runs_now(conn: Connection, clock: Clock) -> None:

@@ -67,7 +67,7 @@ class Arena(NamedTuple):
 
 @pytest.fixture
 def arena(connect: Connect) -> Iterator[Arena]:
-    world = World(connect())
+    world = World(connect(), restorer=connect())
     interleaver = Interleaver(connect(), [connect(autocommit=False) for _ in range(3)])
     yield Arena(world, scripts(world), interleaver)
     interleaver.close()

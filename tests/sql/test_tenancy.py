@@ -39,6 +39,7 @@ CLIENT = Attacker("client_login", Tenancy.OWN)
 NOBODYS = Attacker("client_login", Tenancy.NEVER)
 WORKER = Attacker("worker_login", Tenancy.OWN)
 SERVICE = Attacker("service_login", Tenancy.OWN)
+SERVER = Attacker("server_login", Tenancy.OWN)
 
 INVALID_TEXT = "22P02"
 
@@ -122,7 +123,17 @@ FORGOTTEN = [
     Forgotten("list_notes", "n.tenant_id = v_tenant and ", ""),
     Forgotten("list_notes", "a.tenant_id = v_tenant and ", ""),
     Forgotten("find_tenant", "t.id = v_tenant", "true", WORKER),
+    Forgotten("read_stream", "h.tenant_id = v_tenant", "true", SERVER),
     Forgotten("find_tenant", "t.id = v_tenant", "true", SERVICE),
+    Forgotten("get_operation", "o.tenant_id = v_tenant and ", ""),
+    Forgotten("list_operations", "o.tenant_id = v_tenant", "true"),
+    Forgotten("cancel_operation", "o.tenant_id = v_tenant and ", ""),
+    Forgotten("operable_rows", "j.tenant_id = p_tenant_id and ", "", through="count_jobs"),
+    Forgotten("annotate_failure", "j.tenant_id = v_tenant and ", ""),
+    Forgotten("queue_depths_of", "w.tenant_id = p_tenant_id", "true", through="list_queues"),
+    Forgotten("list_audit", "a.tenant_id = v_tenant", "true"),
+    Forgotten("list_api_keys", "k.tenant_id = v_tenant", "true", SERVER),
+    Forgotten("lock_api_key", "k.tenant_id = p_tenant_id", "true", SERVER, "revoke_api_key"),
 ]
 
 
@@ -202,7 +213,7 @@ ESCALATIONS = """
 """
 
 
-@pytest.mark.parametrize("login", ["client_login", "service_login", "worker_login"])
+@pytest.mark.parametrize("login", ["client_login", "service_login", "worker_login", "server_login"])
 def test_no_login_can_raise_itself(connect: Connect, login: str) -> None:
     conn = connect(login)
     for statement in ESCALATIONS.split(";"):

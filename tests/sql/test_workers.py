@@ -5,7 +5,10 @@ from uuid import UUID
 import pytest
 from cluster import Clock, Connect, Connection
 from sql.engine import (
+    TENANT_A,
+    TENANT_B,
     Row,
+    as_tenant,
     call,
     claim,
     complete,
@@ -142,3 +145,39 @@ def test_only_operators_see_and_command_workers(conn: Connection, connect: Conne
     assert worker in listed(connect("admin_login"))
     call(connect("admin_login"), "drain_worker", worker_id=worker)
     assert beat(conn, worker) == "drain"
+
+
+def test_a_tenants_worker_is_out_of_reach_for_other_tenants(conn: Connection) -> None:
+    worker = new_worker()
+    with as_tenant(conn, TENANT_A):
+        register(conn, worker)
+    with as_tenant(conn, TENANT_B):
+        assert beat(conn, worker) == "unknown"
+        call(conn, "unregister_worker", worker_id=worker)
+    with refused("JF004"), as_tenant(conn, TENANT_B):
+        register(conn, worker)
+    with refused("JF004"):
+        register(conn, worker)
+    assert listed(conn)[worker]["state"] == "live"
+    with as_tenant(conn, TENANT_A):
+        assert beat(conn, worker) == "ok"
+
+
+def test_a_worker_is_found_by_whoever_registered_it(conn: Connection) -> None:
+    mine, tenants = new_worker(), new_worker()
+    register(conn, mine)
+    with as_tenant(conn, TENANT_A):
+        register(conn, tenants)
+        call(conn, "find_worker", worker_id=tenants, owner="postgres")
+    call(conn, "find_worker", worker_id=mine, owner="postgres")
+    for worker, owner in [(mine, "key:other"), (new_worker(), "postgres"), (tenants, "postgres")]:
+        with refused("JF004"):
+            call(conn, "find_worker", worker_id=worker, owner=owner)
+
+
+def test_somebody_elses_worker_cannot_be_registered(conn: Connection, connect: Connect) -> None:
+    worker = new_worker()
+    register(connect("worker_login"), worker)
+    with refused("JF004"):
+        register(conn, worker)
+    register(connect("worker_login"), worker)

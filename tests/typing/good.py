@@ -6,8 +6,8 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from jobforge import Context, Handle, JobForge, Rate, Retry
-from jobforge.job import Job
+from jobforge import AsyncClient, Client, Context, Handle, JobForge, Rate, Retry
+from jobforge.job import Enqueued, Job, JobListing, JobRequest, State
 
 jf = JobForge(tenant="acme")
 
@@ -85,3 +85,12 @@ async def aenqueue(ctx: Context) -> None:
     assert_type(await fetch("x"), bytes)
     assert_type(ship(ctx, Order(number=1)), Order)
     assert_type(add(1, 2), int)
+
+
+def over_http(client: Client) -> None:
+    assert_type(client.enqueue_job(JobRequest("add", {"left": 1})), Enqueued)
+    assert_type(client.list_jobs(limit=3), list[JobListing])
+
+
+async def over_http_async(client: AsyncClient, job_id: UUID) -> None:
+    assert_type(await client.cancel_job(job_id, reason="no"), State)

@@ -41,6 +41,24 @@ def test_nothing_set_is_the_default(tmp_path: Path) -> None:
     assert Config().postgres_dir == Path(".jobforge/pg")
 
 
+def test_a_server_takes_the_place_of_a_database_that_was_named_further_off(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "jobforge.toml").write_text('database_url = "file"')
+    environ = {"JOBFORGE_SERVER": "https://jobs.example.com"}
+    config = load(environ=environ, folder=tmp_path)
+    assert (config.server, config.database_url) == ("https://jobs.example.com", None)
+    config = load(flags={"database_url": "flag"}, environ=environ, folder=tmp_path)
+    assert (config.server, config.database_url) == (None, "flag")
+
+
+def test_the_key_may_be_in_a_file_and_is_not_shown(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text("jf_secret\n")
+    config = load(environ={"JOBFORGE_KEY_FILE": str(tmp_path / "key")}, folder=tmp_path)
+    assert config.key == "jf_secret"
+    assert "jf_secret" not in repr(config)
+
+
 def test_pyproject_serves_when_there_is_no_jobforge_toml(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.jobforge]\ndata_dir = "state"')
     assert load(environ={}, folder=tmp_path).data_dir == Path("state")

@@ -1,7 +1,8 @@
 -- Maintenance calls this: drops history partitions older than p_history_days, and deletes,
 -- p_limit rows of each kind at most, dead jobs older than p_dead_days, idempotency keys past
--- their time, and workers gone for a day. Answers what went. Runs as the owner of the tables; a
--- caller while another is at it answers {}. Raises JF002.
+-- their time, workers gone for a day, operations that ended before the history begins, and what
+-- is remembered of requests for a day. Answers what went. Runs as the owner of the tables; a caller
+-- while another is at it answers {}. Raises JF002.
 create or replace function jobforge.apply_retention(
     p_history_days integer default 14,
     p_dead_days integer default 90,
@@ -18,6 +19,8 @@ declare
     v_keys bigint;
     v_freed bigint;
     v_workers bigint;
+    v_operations bigint;
+    v_requests bigint;
 begin
     perform jobforge.check_limit(p_limit, 1000000);
     if p_history_days < 1 or p_dead_days < 1 then
@@ -64,6 +67,20 @@ begin
     get diagnostics v_freed = row_count;
     delete from jobforge.workers as w where w.heartbeat_at < v_now - interval '1 day';
     get diagnostics v_workers = row_count;
+    delete from jobforge.operations as o
+     where o.ctid = any (array(
+           select e.ctid from jobforge.operations as e
+            where e.finished_at < v_now - make_interval(days => p_history_days)
+            limit p_limit for update skip locked));
+    get diagnostics v_operations = row_count;
+    delete from jobforge.idempotent_requests as r
+     where r.ctid = any (array(
+           select e.ctid from jobforge.idempotent_requests as e
+            where e.created_at < v_now - interval '24 hours'
+            limit p_limit for update skip locked));
+    get diagnostics v_requests = row_count;
+    delete from jobforge.request_rates as b where b.refilled_at < v_now - interval '1 day';
     return jsonb_build_object('partitions', to_jsonb(v_dropped), 'dead_jobs', v_dead,
-                              'idempotency_keys', v_keys + v_freed, 'workers', v_workers);
+                              'idempotency_keys', v_keys + v_freed, 'workers', v_workers,
+                              'operations', v_operations, 'idempotent_requests', v_requests);
 end $$;

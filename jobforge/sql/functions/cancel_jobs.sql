@@ -40,15 +40,7 @@ begin
               from jobforge.jobs as q
              where q.tenant_id = v_tenant and q.id = m.id and q.cancel_requested_at is null
                for update) as j);
-    with asked as (
-        update jobforge.jobs as j
-           set cancel_requested_at = jobforge.now(), cancel_reason = left(p_reason, 1000)
-         where j.ctid = any (v_rows) and j.state || '' = 'running'
-        returning j.worker_id
-    )
-    select coalesce(sum(a.jobs), 0) into v_asked
-      from (select count(*) as jobs, pg_notify('jobforge:worker:' || d.worker_id, '')
-              from asked as d group by d.worker_id) as a;
+    v_asked := jobforge.ask_to_cancel(v_rows, left(p_reason, 1000));
     v_canceled := v_asked + jobforge.cancel_rows(v_rows, left(p_reason, 1000));
     perform jobforge.audit(v_tenant, 'jobs.cancel', null,
         jsonb_build_object('filter', p_filter, 'reason', p_reason, 'jobs', v_canceled));

@@ -13,6 +13,10 @@ begin
     if p_tenant_id is null then
         perform jobforge.refuse('JF002', 'tenant_id is required', '{"field": "tenant_id"}');
     end if;
+    delete from jobforge.request_rates as r
+     where r.bucket = 'tenant:' || p_tenant_id
+        or r.bucket in (select 'key:' || k.id from jobforge.api_keys as k
+                         where k.tenant_id = p_tenant_id);
     -- Every table with a tenant_id that is not a partition, those of later areas too.
     for v_table in
         select c.relname

@@ -52,7 +52,7 @@ begin
 
     update jobforge.workers as w
        set heartbeat_at = v_now, running = jsonb_array_length(p_jobs)
-     where w.id = p_worker_id
+     where w.id = p_worker_id and (v_tenant is null or w.tenant_id = v_tenant)
     returning null::uuid, null::bigint, coalesce(w.command, 'ok') into job_id, lease, status;
     if not found then
         status := 'unknown';

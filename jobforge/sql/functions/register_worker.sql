@@ -1,6 +1,7 @@
 -- A worker says what it is: at its start, and again when a heartbeat answers `unknown`. Its id is
 -- a random UUID of the process, never a host name. p_definitions lists what it serves as
--- key@version. Raises JF002.
+-- key@version. It works for app.tenant_id when that is set, and belongs to whoever registers it:
+-- somebody else's id is JF004. Raises JF002.
 create or replace function jobforge.register_worker(
     p_worker_id uuid,
     p_queues text[],
@@ -25,11 +26,18 @@ begin
             '{"field": "worker"}');
     end if;
     insert into jobforge.workers as w (
-           id, started_at, heartbeat_at, pid, slots, host, build, queues, definitions)
+           id, started_at, heartbeat_at, pid, slots, host, build, queues, definitions, tenant_id,
+           owner)
     values (p_worker_id, v_now, v_now, p_pid, p_slots, left(p_host, 255), left(p_build, 255),
-            p_queues, p_definitions)
+            p_queues, p_definitions, jobforge.tenant(), jobforge.actor())
     on conflict (id) do update
        set heartbeat_at = v_now, stopped_at = null, pid = excluded.pid, slots = excluded.slots,
            host = excluded.host, build = excluded.build, queues = excluded.queues,
-           definitions = excluded.definitions;
+           definitions = excluded.definitions, owner = excluded.owner
+     where w.tenant_id is not distinct from excluded.tenant_id
+       and coalesce(w.owner, excluded.owner) = excluded.owner;
+    if not found then
+        perform jobforge.refuse('JF004', 'no such worker',
+            jsonb_build_object('worker_id', p_worker_id));
+    end if;
 end $$;

@@ -1,6 +1,7 @@
 -- First call of every tenant function: the tenant it acts for. The setting app.tenant_id decides;
 -- an argument may repeat it, never contradict it (JF006). Without the setting, only a trusted
--- back end (session_user in jobforge_service) may name the tenant by argument; others get JF001.
+-- back end (session_user in jobforge_service or jobforge_server) may name the tenant by argument;
+-- others get JF001.
 create or replace function jobforge.require_tenant(p_tenant_id uuid) returns uuid
 language plpgsql stable
 as $$
@@ -14,7 +15,9 @@ begin
         perform jobforge.refuse('JF006',
             'the tenant named differs from the tenant of this transaction');
     end if;
-    if p_tenant_id is not null and pg_has_role(session_user, 'jobforge_service', 'usage') then
+    if p_tenant_id is not null
+       and (pg_has_role(session_user, 'jobforge_service', 'usage')
+            or pg_has_role(session_user, 'jobforge_server', 'usage')) then
         return p_tenant_id;
     end if;
     perform jobforge.refuse('JF001',

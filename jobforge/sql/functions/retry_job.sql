@@ -1,8 +1,9 @@
 -- Runs a job again. A dead one is revived in place: its attempt numbers go on, and it gets its
 -- allowance again or p_attempts more. One that succeeded or was canceled is final: a new job is
--- made from it (retry_of), with p_payload if given. One that waits for its backoff runs now.
+-- made from it (retry_of). So it is with another payload: what a job was asked to do stays on
+-- record, and a dead one is put away as canceled. One that waits for its backoff runs now.
 -- Answers the id of the job that will run. Raises JF001, JF002, JF004, JF005 (running, queued,
--- blocked, or a dead job with a new payload's rules broken), JF006 to JF010.
+-- blocked), JF006 to JF010.
 create or replace function jobforge.retry_job(
     p_job_id uuid,
     p_payload jsonb default null,
@@ -22,6 +23,7 @@ declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
     v_job jobforge.jobs;
     v_old jobforge.finished_jobs;
+    v_row tid[];
     v_id uuid;
 begin
     if p_attempts is not null and p_attempts not between 1 and 1000 then
@@ -39,15 +41,19 @@ begin
         if v_job.state = 'scheduled' and v_job.attempt > 0 and p_payload is null then
             perform jobforge.edit_job(p_job_id, '{"run_at": null}', v_tenant);
         elsif v_job.state = 'dead' then
-            perform jobforge.revive_rows(
-                array(select j.ctid from jobforge.jobs as j
-                       where j.tenant_id = v_tenant and j.id = p_job_id),
-                p_attempts, p_payload);
+            v_row := array(select j.ctid from jobforge.jobs as j
+                            where j.tenant_id = v_tenant and j.id = p_job_id);
+            if p_payload is null then
+                perform jobforge.revive_rows(v_row, p_attempts);
+            else
+                perform jobforge.cancel_rows(v_row, 'retried with another payload');
+            end if;
         else
             perform jobforge.refuse_job(v_tenant, p_job_id, 'retried');
         end if;
-        v_id := p_job_id;
-    else
+    end if;
+    v_id := p_job_id;
+    if v_job.id is null or p_payload is not null then
         select f.* into v_old from jobforge.finished_jobs as f
          where f.tenant_id = v_tenant and f.id = p_job_id;
         if not found then

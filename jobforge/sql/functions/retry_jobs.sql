@@ -41,7 +41,7 @@ begin
             select q.ctid
               from jobforge.jobs as q
              where q.tenant_id = v_tenant and q.id = m.id and q.state || '' = 'dead'
-               for update) as j), p_attempts, null, p_rate);
+               for update) as j), p_attempts, p_rate);
     perform jobforge.audit(v_tenant, 'jobs.retry', null,
         jsonb_build_object('filter', p_filter, 'rate', p_rate, 'jobs', v_revived));
     return v_revived;

@@ -3,7 +3,6 @@
 create or replace function jobforge.revive_rows(
     p_rows tid[],
     p_attempts integer default null,
-    p_payload jsonb default null,
     p_rate double precision default null
 ) returns bigint
 language plpgsql
@@ -30,8 +29,7 @@ begin
            queued_at = case when n.due_at <= v_now then v_now end,
            finished_at = null,
            expires_at = null,
-           max_attempts = least(100000, j.attempt + coalesce(p_attempts, j.allowance)),
-           payload = coalesce(p_payload, j.payload)
+           max_attempts = least(100000, j.attempt + coalesce(p_attempts, j.allowance))
       from numbered as n
      where j.tenant_id = n.tenant_id and j.id = n.id and j.state || '' = 'dead';
     get diagnostics v_revived = row_count;

@@ -1,9 +1,10 @@
--- A worker that has drained says goodbye. Its row stays a day for the record. Raises nothing.
+-- A worker that has drained says goodbye. Its row stays a day for the record. With app.tenant_id
+-- set, only a worker of that tenant. Raises nothing.
 create or replace function jobforge.unregister_worker(p_worker_id uuid) returns void
 language sql security definer
 set search_path = pg_catalog, pg_temp
 as $$
     update jobforge.workers as w
        set stopped_at = jobforge.now(), running = 0
-     where w.id = p_worker_id
+     where w.id = p_worker_id and (jobforge.tenant() is null or w.tenant_id = jobforge.tenant())
 $$;

@@ -49,8 +49,8 @@ create table jobforge.jobs (
 
     -- Versions of a row are no duplicates worth looking for (deduplicate_items): they go soon.
     constraint jobs_pkey primary key (tenant_id, id) with (deduplicate_items = off),
-    -- The rules of a job's life. Postgres reads them anew for every statement (as written once, with
-    -- all their bounds, they took a tenth of an enqueue), so they are few and short.
+    -- The rules of a job's life. Postgres reads them anew for every statement (with all bounds that
+    -- there could be they took a tenth of an enqueue), so they are few and short.
     constraint jobs_are_in_a_live_state
         check (state in ('scheduled', 'blocked', 'queued', 'running', 'dead')),
     constraint running_jobs_hold_a_lease
@@ -378,9 +378,9 @@ create type jobforge.places as (
     ids uuid[]
 );
 
--- Ready jobs as one round of a claim found them: rows to take, how many others it mended, the places
--- of all that it met if they are to be remembered, and whether the first of the first tenant is
--- among those to take.
+-- Ready jobs as one round of a claim found them: rows to take, how many others it mended, the
+-- places of all that it met if they are to be remembered, and whether the first of the first
+-- tenant is among those to take.
 create type jobforge.ready_jobs as (
     picked tid[],
     mended bigint,

@@ -1,0 +1,78 @@
+"""What the HTTP API costs: `make bench-api`.
+
+One run, one durable Postgres, real `jobforge server` processes on loopback, clients in a process of
+their own. Every figure about time is a ratio of two things measured in turn, the median of several
+rounds: a noisy machine is as noisy for both. What the live stream must not do is counted, and must
+be nothing at any size. `--quick` runs all of it with tiny counts, to show that it works.
+"""
+
+import argparse
+import json
+import platform
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import door
+from creation import batch, single
+from listing import pages
+from scene import FULL, QUICK, Scene
+from side import ours, version
+from sql import Figure, line
+from stage import Stage
+from streaming import stream
+
+WORKLOADS: dict[str, Callable[[Scene], Iterator[Figure]]] = {
+    "single": single,
+    "batch": batch,
+    "pages": pages,
+    "stream": stream,
+}
+
+
+def main() -> int:
+    options = _options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers and clients are ended too
+    figures = []
+    with Stage() as stage:
+        scene = Scene(stage, ours(), QUICK if options.quick else FULL)
+        door.install(stage, scene.side)
+        versions = _versions(scene)
+        print(", ".join(f"{name} {number}" for name, number in versions.items()), flush=True)
+        for name in options.workloads or WORKLOADS:
+            print(f"… {name}", file=sys.stderr, flush=True)
+            for result in WORKLOADS[name](scene):
+                print(line(result), flush=True)
+                figures.append(result)
+    if options.json:
+        document = {
+            "versions": versions,
+            "size": asdict(scene.size),
+            "figures": [asdict(result) for result in figures],
+        }
+        options.json.write_text(json.dumps(document, indent=2))
+    judged = [result for result in figures if not options.quick or result.target == 0]
+    return 0 if all(result.is_met for result in judged) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("workloads", nargs="*", choices=[*WORKLOADS, []], help="all by default")
+    parser.add_argument("--quick", action="store_true", help="tiny counts: shows that it runs")
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    return parser.parse_args()
+
+
+def _versions(scene: Scene) -> dict[str, str]:
+    (postgres,) = scene.stage.admin.execute("show server_version").fetchone() or ("?",)
+    return {
+        "Postgres": str(postgres),
+        "Python": platform.python_version(),
+        "jobforge": version(scene.side),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""The door: a `jobforge server` process over a database of its own, as anybody would run it.
+
+It listens on loopback, writes its access log to a file, and counts requests against limits that
+are out of reach. Its login is a member of jobforge_server and nothing else.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from psycopg.conninfo import make_conninfo
+from side import Side
+from stage import Stage, Stuck
+
+from jobforge import calls, db
+from jobforge.api.keys import make_key
+from jobforge.control import Role
+
+_LOGIN = "bench_server"
+_LIMITS = {"JOBFORGE_REQUEST_RATE": "1000000", "JOBFORGE_TENANT_REQUEST_RATE": "1000000"}
+_LONGEST_S = 60
+_PAUSE_S = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A server that listens. `database` is for its superuser, `login` for the server itself."""
+
+    database: str
+    login: str
+    address: tuple[str, int]
+    process: "subprocess.Popen[bytes]"
+    log: Path
+
+    def make_key(self, tenant_id: UUID, role: Role) -> str:
+        key = make_key()
+        call = calls.create_api_key(
+            "bench", role, lookup=key.lookup, hash=key.hash, tenant_id=tenant_id
+        )
+        with db.connect(self.database) as conn:
+            db.run(conn, call)
+        return key.text
+
+    @property
+    def resident_mb(self) -> float:
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+    @property
+    def open_files(self) -> int:
+        return sum(1 for _ in Path(f"/proc/{self.process.pid}/fd").iterdir())
+
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        _until(self.process, self.log, condition, what)
+
+
+def install(stage: Stage, side: Side) -> None:
+    """Once: the database that each door gets a copy of, and the login of all of them."""
+    side.install(stage)
+    stage.admin.execute(f"create role {_LOGIN} login in role jobforge_server".encode())
+
+
+@contextmanager
+def opened(stage: Stage, side: Side) -> Iterator[Door]:
+    with side.fresh(stage) as database, tempfile.NamedTemporaryFile(dir=stage.folder) as file:
+        login = make_conninfo(database, user=_LOGIN)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jobforge", "server", "--port", "0", "--log-format", "json"],
+            env=_environment(login),
+            cwd=stage.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+        )
+        log = Path(file.name)
+        try:
+            _until(process, log, lambda: _address(log) is not None, "listen")
+            yield Door(database, login, _address(log) or ("", 0), process, log)
+        finally:
+            _end(process)
+
+
+def _environment(login: str) -> dict[str, str]:
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("JOBFORGE_")}
+    return {**kept, **_LIMITS, "JOBFORGE_DATABASE_URL": login}
+
+
+def _address(log: Path) -> tuple[str, int] | None:
+    """Where it listens, once it has said so."""
+    for line in log.read_text().splitlines(keepends=True):
+        if '"server.listening"' in line and line.endswith("\n"):
+            parts = urlsplit(json.loads(line)["url"])
+            return str(parts.hostname), int(parts.port or 0)
+    return None
+
+
+def _until(
+    process: "subprocess.Popen[bytes]", log: Path, condition: Callable[[], bool], what: str
+) -> None:
+    deadline = time.monotonic() + _LONGEST_S
+    while not condition():
+        if process.poll() is not None:
+            raise Stuck(f"the server ended: {log.read_text()[-1000:]}")
+        if time.monotonic() > deadline:
+            raise Stuck(f"the server did not {what} within {_LONGEST_S} s")
+        time.sleep(_PAUSE_S)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(_LONGEST_S)
+    except subprocess.TimeoutExpired:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

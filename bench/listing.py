@@ -1,0 +1,112 @@
+"""Listing: whether a page of jobs costs more when there are many.
+
+Two databases with a server each, one with a hundred times the jobs of the other: of one tenant,
+half of them queued and half ended, mixed. One client asks both in turn.
+"""
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import psycopg
+from clients import Http
+from scene import TENANT, Scene, in_turn
+from sql import Figure
+from stage import Stuck, settle_down
+
+from jobforge.control import Role
+
+_PAGE = 50
+_WARM = 5
+_FILL = """
+with chosen as materialized (
+    select jobforge.nth_id(f.id, n) as id, n, now() as at
+      from (select jobforge.uuid7() as id) as f, generate_series(1, %(jobs)s) as n
+), queued as (
+    insert into jobforge.jobs (tenant_id, id, created_at, run_at, queued_at, version, max_attempts,
+                               allowance, state, definition, queue, payload)
+    select %(tenant)s, id, at, at, at, 1, 5, 5, 'queued', 'noop', 'default',
+           jsonb_build_object('n', n)
+      from chosen
+     where n %% 2 = 0
+)
+insert into jobforge.finished_jobs (
+       tenant_id, id, lease, created_at, run_at, queued_at, started_at, finished_at, worker_id,
+       version, attempt, max_attempts, allowance, priority, flags, state, definition, queue, source,
+       payload)
+select %(tenant)s, id, 1, at, at, at, at, at, %(tenant)s, 1, 1, 5, 5, 0, 0, 'succeeded', 'noop',
+       'default', 'manual', jsonb_build_object('n', n)
+  from chosen
+ where n %% 2 = 1
+"""
+
+Query = Callable[[Http], str]
+
+
+def pages(scene: Scene) -> Iterator[Figure]:
+    size = scene.size
+    with ExitStack() as stack:
+        small = stack.enter_context(_filled(scene, size.small))
+        large = stack.enter_context(_filled(scene, size.large))
+        for name, query in _kinds(size.far):
+            times: dict[Http, list[float]] = {small: [], large: []}
+            for number in range(size.rounds):
+                for side in in_turn((small, large), number):
+                    times[side].append(_page_ms(side, query(side), size.pages))
+            ratios = [b / a for a, b in zip(times[small], times[large], strict=True)]
+            yield Figure(
+                f"{name}: time with {size.large:,} jobs, of that with {size.small:,}",
+                statistics.median(ratios),
+                1.5,
+                max(ratios) - min(ratios),
+                " → ".join(f"{statistics.median(each):.1f}" for each in times.values()) + " ms",
+                lower_is_better=True,
+            )
+
+
+@contextmanager
+def _filled(scene: Scene, jobs: int) -> Iterator[Http]:
+    with scene.opened() as door:
+        with psycopg.connect(door.database, autocommit=True) as conn:
+            conn.execute(_FILL, {"jobs": jobs, "tenant": TENANT})
+            settle_down(conn)
+        http = Http(door.address, door.make_key(TENANT, Role.VIEWER))
+        try:
+            yield http
+        finally:
+            http.close()
+
+
+def _kinds(far: int) -> list[tuple[str, Query]]:
+    return [
+        (f"a page of {_PAGE}", lambda _: ""),
+        ("the same of one state", lambda _: "&state=succeeded"),
+        (f"the page after {far} others", lambda http: f"&cursor={_cursor(http, far)}"),
+    ]
+
+
+def _cursor(http: Http, pages_before: int) -> str:
+    page: dict[str, Any] = {}
+    for _ in range(pages_before):
+        query = f"&cursor={page['next']}" if page else ""
+        page = json.loads(_ask(http, query))
+    return str(page["next"])
+
+
+def _page_ms(http: Http, query: str, count: int) -> float:
+    times = []
+    for number in range(-_WARM, count):
+        start = time.perf_counter()
+        answer = _ask(http, query)
+        if number >= 0:
+            times.append((time.perf_counter() - start) * 1000)
+        if answer.count(b'"created_at"') != _PAGE:
+            raise Stuck(f"a page of {_PAGE} jobs was {answer[:1000]!r}")
+    return statistics.median(times)
+
+
+def _ask(http: Http, query: str) -> bytes:
+    return http.ask(f"GET /api/v1/jobs?limit={_PAGE}{query}")

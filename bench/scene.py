@@ -1,0 +1,86 @@
+"""The scene of the bench of the HTTP API: the stage, our side on it, and the counts of a run."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import UUID
+
+import door
+from side import Side
+from stage import Stage
+
+T = TypeVar("T")
+
+TENANT = UUID(int=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The counts of a run."""
+
+    rounds: int
+    clients: tuple[int, ...]
+    single: int  # requests of all clients in a round
+    batches: int
+    batch: int
+    small: int
+    large: int
+    pages: int  # of each kind in a round
+    far: int  # pages before the one that is far down
+    streams: int
+    tenants: int
+    bustle: int  # jobs that run each time
+    times: int
+    workers: int
+
+
+FULL = Size(
+    rounds=5,
+    clients=(1, 16),
+    single=4_800,
+    batches=30,
+    batch=1_000,
+    small=10_000,
+    large=1_000_000,
+    pages=100,
+    far=50,
+    streams=500,
+    tenants=5,
+    bustle=2_000,
+    times=3,
+    workers=8,
+)
+QUICK = Size(
+    rounds=1,
+    clients=(1, 16),
+    single=48,
+    batches=2,
+    batch=100,
+    small=200,
+    large=1_000,
+    pages=5,
+    far=2,
+    streams=20,
+    tenants=2,
+    bustle=30,
+    times=2,
+    workers=4,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Where it is measured, and how much."""
+
+    stage: Stage
+    side: Side
+    size: Size
+
+    def opened(self) -> AbstractContextManager[door.Door]:
+        return door.opened(self.stage, self.side)
+
+
+def in_turn(sides: tuple[T, T], number: int) -> tuple[T, T]:
+    """The other way round in every other round."""
+    first, second = sides
+    return (second, first) if number % 2 else (first, second)

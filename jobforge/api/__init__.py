@@ -1,0 +1,18 @@
+"""The HTTP API: a door to the engine's functions. A handler parses, makes one call, answers."""
+
+from typing import TYPE_CHECKING
+
+from jobforge.config import Config
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["create_app"]
+
+
+def create_app(config: Config) -> "FastAPI":
+    """The application, to be run by any ASGI server; its database is opened when it starts."""
+    # FastAPI comes with jobforge[server]; what else is in here can do without.
+    from jobforge.api.app import make_app  # noqa: PLC0415
+
+    return make_app(config)

@@ -1,0 +1,138 @@
+"""The application: routes, what surrounds them, and what runs beside them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jobforge.api import openapi
+from jobforge.api.caller import TENANT_HEADER
+from jobforge.api.envelope import Envelope
+from jobforge.api.problems import (
+    problem_of,
+    problem_of_http,
+    problem_of_request,
+    request_id_of,
+)
+from jobforge.api.roles import PREFIX
+from jobforge.api.routes import (
+    audit,
+    definitions,
+    failures,
+    health,
+    jobs,
+    keys,
+    operations,
+    queues,
+    session,
+    stream,
+    tenants,
+    work,
+    workers,
+)
+from jobforge.api.server import Server
+from jobforge.config import Config
+from jobforge.db import Database
+from jobforge.errors import ConfigError, JobForgeError, Json
+
+_ROUTERS = [
+    module.router
+    for module in (
+        jobs,  # first: routes are tried in turn, and these are asked for most
+        stream,
+        definitions,
+        queues,
+        failures,
+        operations,
+        workers,
+        work,
+        tenants,
+        keys,
+        audit,
+        session,
+        health,
+    )
+]
+_OURS = ["X-Request-Id", "Retry-After", "Idempotent-Replayed"]
+
+
+def make_app(config: Config) -> FastAPI:
+    """The application; its database is opened when it starts, not before."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with _database(config) as database, asyncio.TaskGroup() as group:
+            app.state.server = server = Server(config, database)
+            group.create_task(server.progress.run())
+            group.create_task(server.hub.run())
+            group.create_task(server.fleet.run())
+            try:
+                yield
+            finally:
+                server.close()
+
+    app = _Application(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
+    for router in _ROUTERS:
+        app.include_router(router)
+    app.add_api_route(f"{PREFIX}/openapi.json", app.show_document, include_in_schema=False)
+    app.add_exception_handler(JobForgeError, _refuse)
+    app.add_exception_handler(RequestValidationError, _refuse_values)
+    app.add_exception_handler(HTTPException, _refuse_route)
+    if config.cors_origins:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=config.cors_origins,
+            allow_methods=["*"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", TENANT_HEADER],
+            expose_headers=_OURS,
+        )
+    app.add_middleware(Envelope, logs=config.access_log)
+    return app
+
+
+class _Application(FastAPI):
+    """FastAPI with our own OpenAPI document."""
+
+    def openapi(self) -> dict[str, Any]:
+        if self.openapi_schema is None:
+            self.openapi_schema = openapi.document(self)
+        return self.openapi_schema
+
+    async def show_document(self) -> dict[str, Json]:
+        return self.openapi()
+
+
+@asynccontextmanager
+async def _database(config: Config) -> AsyncIterator[Database]:
+    if config.database_url is None:
+        raise ConfigError("the server needs a database", field="database_url")
+    database = Database(
+        config.database_url,
+        size=config.server_connections,
+        behind_pooler=config.behind_pooler,
+        listen_url=config.listen_url,
+    )
+    async with database:
+        yield database
+
+
+async def _refuse(request: Request, error: Exception) -> Response:
+    assert isinstance(error, JobForgeError)  # noqa: S101 - as it was registered
+    return problem_of(error, request_id_of(request))
+
+
+async def _refuse_values(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - as it was registered
+    return problem_of_request(error, request_id_of(request))
+
+
+async def _refuse_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - as it was registered
+    return problem_of_http(error, request_id_of(request))

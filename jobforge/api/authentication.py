@@ -1,0 +1,166 @@
+"""Who makes a request: an API key, a token of the host application, or the dashboard's cookie.
+
+Found keys are remembered for a second, so that a busy client costs a query a second and not one
+per request. A key revoked through this server ends at once; through another, within that second.
+"""
+
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from uuid import UUID
+
+from starlette.requests import Request
+
+from jobforge import calls, telemetry
+from jobforge.api.keys import KeyText, read_key
+from jobforge.api.principal import Principal
+from jobforge.api.sessions import read_session, write_session
+from jobforge.api.tokens import Tokens
+from jobforge.config import Config
+from jobforge.control import FoundKey
+from jobforge.db import Database
+from jobforge.errors import ForeignOrigin, JobForgeError, Unauthenticated
+
+COOKIE = "jobforge_session"
+_REMEMBERED_S = 1.0
+_MOST_REMEMBERED = 10_000
+_TOUCHED_S = 60.0
+_LONGEST_TOKEN = 8192
+_SAFE = {"GET", "HEAD", "OPTIONS"}
+# Compared with when there is no such key, so that both answers take as long.
+_NO_HASH = secrets.token_bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A session that was begun: the cookie's name and value, and whose it is."""
+
+    cookie: str
+    value: str
+    expires: int
+    principal: Principal
+
+
+class Authentication:
+    """Finds the principal of a request."""
+
+    def __init__(self, config: Config, database: Database) -> None:
+        self._config = config
+        self._database = database
+        self._tokens = Tokens(config)
+        self._found: OrderedDict[str, tuple[FoundKey | None, float]] = OrderedDict()
+        self._touched: dict[UUID, float] = {}
+
+    async def principal(self, request: Request) -> Principal:
+        """Raises Unauthenticated; ForeignOrigin for a cookie that another site's page sent."""
+        given = request.headers.getlist("authorization")
+        if len(given) > 1:
+            raise Unauthenticated("there is more than one Authorization header")
+        if given:
+            return await self._from_header(given[0])
+        cookie = request.cookies.get(self.cookie_name(request))
+        if cookie is None:
+            raise Unauthenticated
+        principal = await self._from_cookie(cookie)
+        if request.method not in _SAFE:
+            self.check_origin(request)
+        return principal
+
+    async def begin_session(self, request: Request, text: str) -> Login:
+        """A cookie for the holder of a key; raises Unauthenticated."""
+        key = read_key(text)
+        if key is None:
+            raise Unauthenticated
+        principal = await self._from_key(key)
+        expires = int(time.time() + self._config.session_s)
+        value = write_session(key.lookup, expires, key.hash, self._config.session_secret)
+        return Login(self.cookie_name(request), value, expires, principal)
+
+    def forget(self) -> None:
+        """Keys have changed: what is remembered of them may be wrong."""
+        self._found.clear()
+
+    def cookie_name(self, request: Request) -> str:
+        return f"__Host-{COOKIE}" if self.is_secure(request) else COOKIE
+
+    def is_secure(self, request: Request) -> bool:
+        return self._own_origin(request).startswith("https:")
+
+    def check_origin(self, request: Request) -> None:
+        """A browser sends the cookie along with the requests of any page: this tells whose."""
+        origin = request.headers.get("origin")
+        if origin is None:
+            if request.headers.get("sec-fetch-site") == "same-origin":
+                return
+        elif origin.lower() == self._own_origin(request):
+            return
+        raise ForeignOrigin
+
+    def check_not_foreign(self, request: Request) -> None:
+        """For requests that set a cookie: programs send no origin, pages of others send theirs."""
+        if "origin" in request.headers or "sec-fetch-site" in request.headers:
+            self.check_origin(request)
+
+    def _own_origin(self, request: Request) -> str:
+        if self._config.public_url is not None:
+            return self._config.public_url
+        return f"{request.url.scheme}://{request.headers.get('host', '')}".lower()
+
+    async def _from_header(self, header: str) -> Principal:
+        scheme, _, text = header.partition(" ")
+        if scheme.lower() != "bearer" or len(text) > _LONGEST_TOKEN:
+            raise Unauthenticated
+        key = read_key(text.strip())
+        return await (self._from_key(key) if key else self._tokens.read(text.strip()))
+
+    async def _from_key(self, key: KeyText) -> Principal:
+        found = await self._find(key.lookup)
+        fits = key.fits(found.hash if found else _NO_HASH)
+        if found is None or not fits:
+            raise Unauthenticated
+        return await self._accepted(key.lookup, found)
+
+    async def _from_cookie(self, text: str) -> Principal:
+        session = read_session(text)
+        if session is None or session.expires < time.time():
+            raise Unauthenticated
+        found = await self._find(session.lookup)
+        if found is None or not session.fits(found.hash, self._config.session_secret):
+            raise Unauthenticated
+        return await self._accepted(session.lookup, found)
+
+    async def _accepted(self, lookup: str, found: FoundKey) -> Principal:
+        if not found.is_live:
+            raise Unauthenticated
+        await self._touch(found.id)
+        return Principal(
+            actor=f"key:{lookup}",
+            role=found.role,
+            tenant_id=found.tenant_id,
+            scopes=frozenset(found.scopes),
+            key_id=found.id,
+        )
+
+    async def _find(self, lookup: str) -> FoundKey | None:
+        found, until = self._found.get(lookup, (None, 0.0))
+        if time.monotonic() < until:
+            return found
+        found = await self._database.run(calls.find_api_key(lookup))
+        self._found[lookup] = found, time.monotonic() + _REMEMBERED_S
+        self._found.move_to_end(lookup)
+        while len(self._found) > _MOST_REMEMBERED:
+            self._found.popitem(last=False)
+        return found
+
+    async def _touch(self, key_id: UUID) -> None:
+        """Notes that the key was used, about once a minute."""
+        if time.monotonic() - self._touched.get(key_id, -_TOUCHED_S) < _TOUCHED_S:
+            return
+        if len(self._touched) > _MOST_REMEMBERED:
+            self._touched.clear()
+        self._touched[key_id] = time.monotonic()
+        try:
+            await self._database.run(calls.touch_api_key(key_id))
+        except JobForgeError as error:  # a request must not fail by it
+            telemetry.emit("key.untouched", "warning", error=telemetry.error_of(error))

@@ -1,0 +1,155 @@
+"""Bodies of requests: bounded in size, and JSON in the strict sense, before anything reads them.
+
+Python's parser takes NaN, keeps the last of two members of one name, and reads what Postgres cannot
+store. Each of these is refused here under a code of its own.
+"""
+
+import json
+import re
+from typing import Any, NoReturn
+
+from starlette.requests import Request
+
+from jobforge.errors import (
+    BadBody,
+    DuplicateMember,
+    Json,
+    LoneSurrogate,
+    NulCharacter,
+    NumberNotFinite,
+    NumberTooLong,
+    PayloadTooLarge,
+    TooDeep,
+    WrongMediaType,
+)
+
+_DEEPEST = 70  # the 64 levels of a payload, and what stands around it
+_MEDIA_TYPE = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"\\'))
+
+
+class JsonRequest(Request):
+    """A request whose body was read and parsed already."""
+
+    def __init__(self, request: Request, raw: bytes, value: Json) -> None:
+        super().__init__(request.scope, request.receive)
+        self._raw = raw
+        self._value = value
+
+    async def body(self) -> bytes:
+        return self._raw
+
+    async def json(self) -> Any:  # noqa: ANN401 - as Starlette has it
+        return self._value
+
+
+async def read_json(request: Request, limit: int) -> Request:
+    """The request with its body parsed; without a body, as it is."""
+    raw = await _read(request, limit)
+    if not raw:
+        return JsonRequest(request, raw, None)
+    headers = request.headers
+    if headers.get("content-encoding", "identity") != "identity":
+        raise WrongMediaType("compressed bodies are not taken")
+    if _MEDIA_TYPE.fullmatch(headers.get("content-type", "")) is None:
+        raise WrongMediaType
+    return JsonRequest(request, raw, parse(raw))
+
+
+def parse(raw: bytes) -> Json:
+    """Raises BadBody or one of its kind."""
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadBody("the body is not UTF-8") from error
+    if _depth(raw) > _DEEPEST:
+        raise TooDeep(f"the body has more than {_DEEPEST} levels")
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise BadBody(f"the body is not JSON: {error.msg.lower()} ({where})") from error
+    except ValueError as error:  # Python reads 4,300 digits at most
+        raise NumberTooLong from error
+    except RecursionError as error:
+        raise TooDeep from error
+    if "\0" in text or "\\u" in text:
+        _check_characters(value)
+    return value
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    told = request.headers.get("content-length", "0")
+    if told.isdigit() and int(told) > limit:
+        raise _too_large(limit)
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > limit:
+            raise _too_large(limit)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _too_large(limit: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"the body has more than {limit:,} bytes", detail={"limit": limit})
+
+
+def _depth(raw: bytes) -> int:
+    """Levels of nesting, by taking away the innermost brackets until none are left."""
+    bare = raw.translate(None, _NO_BRACKETS)
+    if b"\\" in bare or b'"' in bare.replace(b'""', b""):
+        bare = _STRING.sub(b"", raw).translate(None, _NO_BRACKETS)
+    brackets = bare.replace(b'"', b"").translate(_BRACKETS)
+    depth = 0
+    while brackets and depth <= _DEEPEST:
+        inner = brackets.replace(b"[]", b"")
+        if len(inner) == len(brackets):
+            return depth  # they do not match; the parser will say so
+        brackets = inner
+        depth += 1
+    return depth
+
+
+def _check_characters(value: Json) -> None:
+    if isinstance(value, str):
+        if "\0" in value:
+            raise NulCharacter
+        if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
+            raise LoneSurrogate
+    elif isinstance(value, dict):
+        for name, member in value.items():
+            _check_characters(name)
+            _check_characters(member)
+    elif isinstance(value, list):
+        for element in value:
+            _check_characters(element)
+
+
+def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DuplicateMember(f"the member {twice[:100]!r} is there twice")
+    return members
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise NumberNotFinite(f"{word} is no JSON")
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if value in {float("inf"), float("-inf")}:
+        raise NumberTooLong("the body holds a number that is too large")
+    return value
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_object,
+    parse_constant=_refuse_constant,
+    parse_float=_float,
+)

@@ -1,0 +1,85 @@
+"""Whoever makes a request, with the database: calls are made in their name and for their tenant."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, TypeVar
+from uuid import UUID
+
+from fastapi import Depends
+from starlette.requests import Request
+
+from jobforge import calls
+from jobforge.api.principal import Principal
+from jobforge.api.server import Server
+from jobforge.calls import Call
+from jobforge.control import Role
+from jobforge.errors import Forbidden, Invalid, NotFound, TenantRequired
+from jobforge.tenants import as_uuid
+
+T = TypeVar("T")
+
+TENANT_HEADER = "X-JobForge-Tenant"
+
+
+@dataclass(frozen=True, slots=True)
+class Calling:
+    """One request's way to the engine."""
+
+    server: Server
+    principal: Principal
+
+    @property
+    def tenant_id(self) -> UUID:
+        """Raises TenantRequired for one of the installation who named no tenant."""
+        if self.principal.tenant_id is None:
+            raise TenantRequired(f"name the tenant: {TENANT_HEADER}: <id or slug>")
+        return self.principal.tenant_id
+
+    async def run(self, call: Call[T]) -> T:
+        """For the tenant; the database sees to it that nothing else is touched."""
+        return await self.run_installation(call.for_tenant(self.tenant_id))
+
+    async def run_for_tenant_or_all(self, call: Call[T]) -> T:
+        """For the tenant; of one of the installation who named none, for all of it."""
+        if self.principal.tenant_id is None and self.principal.role is Role.SUPER_ADMIN:
+            return await self.run_installation(call)
+        return await self.run(call)
+
+    async def run_installation(self, call: Call[T]) -> T:
+        """In the caller's name alone, for what belongs to no tenant."""
+        return await self.server.database.run(call.under("app.actor", self.principal.actor))
+
+
+async def for_tenant(request: Request, server: Server, principal: Principal) -> Principal:
+    """The principal, for the tenant that the header names."""
+    named = request.headers.get(TENANT_HEADER)
+    if named is None:
+        return principal
+    if principal.role is not Role.SUPER_ADMIN:
+        if as_uuid(named) != principal.tenant_id:
+            raise Forbidden("this key is of another tenant")
+        return principal
+    tenant_id = await _find(server, named)
+    await server.accesses.note(principal.actor, tenant_id, f"{request.method} {request.url.path}")
+    return replace(principal, tenant_id=tenant_id)
+
+
+async def _find(server: Server, named: str) -> UUID:
+    if not named or len(named) > 200 or not named.isprintable():
+        raise Invalid(f"{TENANT_HEADER} is an id or a slug", field=TENANT_HEADER)
+    known = as_uuid(named) or server.slugs.get(named)
+    if known is not None:
+        return known
+    try:
+        found = await server.database.run(calls.find_tenant(named))
+    except NotFound as error:
+        raise NotFound(f"there is no tenant {named}", field=TENANT_HEADER) from error
+    return server.slugs.keep(named, found)
+
+
+async def _calling(request: Request) -> Calling:
+    calling = request.scope["jobforge.calling"]
+    assert isinstance(calling, Calling)  # noqa: S101 - the guard of every route has put it there
+    return calling
+
+
+Caller = Annotated[Calling, Depends(_calling)]

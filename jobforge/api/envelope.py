@@ -1,0 +1,83 @@
+"""What surrounds every request: its id, its line in the log, and the headers of every answer.
+
+Outermost of ours, so that whatever goes wrong inside is still answered as a problem.
+"""
+
+import re
+import time
+from uuid import uuid4
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jobforge import telemetry
+from jobforge.api.principal import Principal
+from jobforge.api.problems import problem_of_bug
+
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_GONE = 499  # the client left before it was answered
+
+
+class Envelope:
+    """`logs` is whether requests are written down."""
+
+    def __init__(self, app: ASGIApp, *, logs: bool) -> None:
+        self._app = app
+        self._logs = logs
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        request_id = _request_id(scope)
+        scope["jobforge.request_id"] = request_id
+        status: int | None = None
+
+        async def answer(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                _add_headers(MutableHeaders(scope=message), request_id)
+            await send(message)
+
+        with telemetry.bound(request_id=request_id):
+            try:
+                await self._app(scope, receive, answer)
+            except ClientDisconnect:
+                status = status or _GONE
+            except Exception as error:  # noqa: BLE001 - the top: told once, and answered
+                if status is None:
+                    await problem_of_bug(error, request_id)(scope, receive, answer)
+                else:
+                    telemetry.emit("request.failed", "error", error=telemetry.error_of(error))
+            finally:
+                if self._logs:
+                    _log(scope, status or _GONE, time.perf_counter() - began)
+
+
+def _request_id(scope: Scope) -> str:
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    text = given.decode("latin-1")
+    return text if _REQUEST_ID.fullmatch(text) else uuid4().hex
+
+
+def _add_headers(headers: MutableHeaders, request_id: str) -> None:
+    headers["x-request-id"] = request_id
+    headers["x-content-type-options"] = "nosniff"
+    headers.setdefault("cache-control", "no-store")
+
+
+def _log(scope: Scope, status: int, took_s: float) -> None:
+    principal: Principal | None = scope.get("jobforge.principal")
+    telemetry.emit(
+        "request.done",
+        method=scope["method"],
+        # Not the path itself: what stands in its place may be anything.
+        route=scope.get("jobforge.route"),
+        status=status,
+        duration_ms=round(took_s * 1000, 1),
+        actor=principal.actor if principal else None,
+        tenant_id=principal.tenant_id if principal else None,
+    )

@@ -1,0 +1,86 @@
+"""The way into every route: who is it, may they, how fast, and is the body sound.
+
+Default deny: a route that roles.py does not have cannot be added.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jobforge.api import bodies
+from jobforge.api.caller import Calling, for_tenant
+from jobforge.api.roles import PREFIX, RULES, Rule
+from jobforge.api.server import Server
+from jobforge.errors import ConfigError, UnknownField
+
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+
+# Bodies of many jobs may be larger than others.
+_BATCHES = {
+    f"{PREFIX}/jobs/batch",
+    f"{PREFIX}/worker/jobs/complete",
+    f"{PREFIX}/worker/jobs/enqueue",
+    f"{PREFIX}/worker/jobs/notes",
+}
+
+
+def area(name: str, *, prefix: str = PREFIX) -> APIRouter:
+    """A router for the routes of one area."""
+    return APIRouter(
+        prefix=prefix,
+        route_class=Guarded,
+        tags=[name],
+        generate_unique_id_function=lambda route: route.name,
+    )
+
+
+def rule_of(method: str, path: str) -> Rule:
+    """Raises ConfigError for a route that nobody was given."""
+    try:
+        return RULES[method, path]
+    except KeyError:
+        raise ConfigError(f"{method} {path} has no row in roles.py") from None
+
+
+class Guarded(APIRoute):
+    """A route whose handler is reached by those only who may use it."""
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+        [method] = sorted(self.methods or ())
+        rule = rule_of(method, self.path_format)
+        known = {field.alias for field in self.dependant.query_params}
+        takes_body = self.body_field is not None
+
+        async def guarded(request: Request) -> Response:
+            server: Server = request.app.state.server
+            request.scope["jobforge.route"] = rule.path
+            await _admit(request, server, rule)
+            for name in request.query_params:
+                if name not in known:
+                    raise UnknownField(f"{name}: there is no such parameter", field=name)
+            if takes_body:
+                request = await bodies.read_json(request, _body_limit(server, rule.path))
+            return await handle(request)
+
+        return guarded
+
+
+async def _admit(request: Request, server: Server, rule: Rule) -> None:
+    if rule.roles is None:
+        return
+    principal = await server.authentication.principal(request)
+    request.scope["jobforge.principal"] = principal
+    rule.check(principal)
+    principal = await for_tenant(request, server, principal)
+    await server.rates.check(principal)
+    request.scope["jobforge.calling"] = Calling(server, principal)
+
+
+def _body_limit(server: Server, path: str) -> int:
+    config = server.config
+    return config.batch_body_limit if path in _BATCHES else config.body_limit

@@ -1,0 +1,137 @@
+"""The OpenAPI document: what FastAPI finds, and what only we know: errors, roles, ways in."""
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+
+from jobforge import __version__
+from jobforge.api.caller import TENANT_HEADER
+from jobforge.api.problems import STATUSES, Problem
+from jobforge.api.roles import RULES, Rule
+from jobforge.control import Role
+from jobforge.errors import JobForgeError, Json
+
+_METHODS = ("get", "put", "post", "patch", "delete")
+_TITLES = {
+    400: "The body is no sound JSON, or no tenant is named.",
+    401: "Nobody is behind this request: no key or token, or one that does not hold.",
+    403: "The role or the scopes do not allow it.",
+    404: "There is no such thing, or it belongs to another tenant.",
+    409: "The state of things does not allow it.",
+    413: "The body, or a payload in it, is too large.",
+    415: "The body is not application/json.",
+    422: "A value is not allowed; `errors` tells where.",
+    429: "Too fast, or the tenant has too many jobs waiting; Retry-After tells when to come back.",
+    500: "A fault of the server; its log has it under the request id.",
+    503: "The database is away or busy; Retry-After tells when to come back.",
+}
+_DESCRIPTION = """\
+A multi-tenant job server that lives in Postgres.
+
+Authenticate with `Authorization: Bearer` and an API key (`jf_…`) or a token of your application.
+Errors are problem+json with a stable `code`. Lists have `items`; pass `next` on as `cursor`.
+"""
+
+
+def document(app: FastAPI) -> dict[str, Json]:
+    """The whole document, of OpenAPI 3.1."""
+    found = get_openapi(
+        title="JobForge",
+        version=__version__,
+        summary="Jobs in Postgres, over HTTP.",
+        description=_DESCRIPTION,
+        routes=app.routes,
+    )
+    schemas = found.setdefault("components", {}).setdefault("schemas", {})
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    described = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(described.pop("$defs"))
+    schemas["Problem"] = described
+    found["components"]["securitySchemes"] = _WAYS_IN
+    found["components"]["responses"] = {str(status): _refusal(status) for status in _TITLES}
+    for path, operations in found["paths"].items():
+        for method in _METHODS:
+            if method in operations:
+                _complete(operations[method], RULES[method.upper(), path])
+    return found
+
+
+def codes_of(status: int) -> list[str]:
+    """The codes that a status may come with."""
+    if status == 500:
+        return ["internal"]
+    return sorted({kind.code for kind in _tree(JobForgeError) if _status_of(kind) == status})
+
+
+def _complete(operation: dict[str, Json], rule: Rule) -> None:
+    operation["x-roles"] = sorted(Role) if rule.roles is None else sorted(rule.roles)
+    if rule.roles is None:
+        operation["security"] = []
+        operation["x-roles"] = ["public"]
+    else:
+        operation["security"] = [{"key": []}, {"session": []}]
+        operation.setdefault("parameters", []).append(_TENANT_PARAMETER)
+    for status in sorted(_statuses(operation, rule)):
+        operation["responses"][str(status)] = {"$ref": f"#/components/responses/{status}"}
+    operation["responses"] = dict(sorted(operation["responses"].items()))
+
+
+def _statuses(operation: dict[str, Json], rule: Rule) -> set[int]:
+    statuses = {500}
+    if rule.path != "/health":
+        statuses |= {422, 503}
+    if rule.roles is not None:
+        statuses |= {400, 401, 403, 404, 429}
+    if rule.method != "GET":
+        statuses |= {401, 403}
+    if rule.method != "GET" and rule.roles is not None:
+        statuses |= {409}
+    if "requestBody" in operation:
+        statuses |= {400, 413, 415}
+    return statuses
+
+
+def _refusal(status: int) -> dict[str, Any]:
+    codes = ", ".join(f"`{code}`" for code in codes_of(status))
+    refusal: dict[str, Any] = {
+        "description": f"{_TITLES[status]} Codes: {codes}.",
+        "content": {
+            "application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}
+        },
+    }
+    if status in {429, 503}:
+        refusal["headers"] = {"Retry-After": {"schema": {"type": "integer", "minimum": 1}}}
+    return refusal
+
+
+def _status_of(kind: type[JobForgeError]) -> int | None:
+    return next((status for parent, status in STATUSES if issubclass(kind, parent)), None)
+
+
+def _tree(root: type[JobForgeError]) -> list[type[JobForgeError]]:
+    leaves = [leaf for child in root.__subclasses__() for leaf in _tree(child)]
+    return [root, *leaves]
+
+
+_WAYS_IN = {
+    "key": {
+        "type": "http",
+        "scheme": "bearer",
+        "description": "An API key, `jf_…`, or a JWT of your application.",
+    },
+    "session": {
+        "type": "apiKey",
+        "in": "cookie",
+        "name": "jobforge_session",
+        "description": "From POST /api/v1/session; `__Host-jobforge_session` over https.",
+    },
+}
+_TENANT_PARAMETER = {
+    "name": TENANT_HEADER,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "maxLength": 200},
+    "description": "For a super admin: the tenant to act for, by id or slug.",
+}

@@ -1,0 +1,205 @@
+"""Errors as problem+json (RFC 9457): the one place where an error's class becomes a status.
+
+The text of an error of ours is for the caller. Whatever else goes wrong is told with its request id
+alone: the line in the log that has the same id says what it was.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from jobforge import errors, telemetry
+from jobforge.api.answers import Answer
+from jobforge.errors import JobForgeError, Json
+from jobforge.redact import redact, redact_text
+
+_BASE = "urn:jobforge:problem:"
+_MOST_FAULTS = 20
+
+# The first class that fits decides.
+STATUSES: list[tuple[type[JobForgeError], int]] = [
+    (errors.Unauthenticated, 401),
+    (errors.TooManyRequests, 429),
+    (errors.WrongMediaType, 415),
+    (errors.BadBody, 400),
+    (errors.TenantRequired, 400),
+    (errors.PayloadTooLarge, 413),
+    (errors.Invalid, 422),
+    (errors.LeaseLost, 409),
+    (errors.NotFound, 404),
+    (errors.Conflict, 409),
+    (errors.Denied, 403),
+    (errors.QueueFull, 429),
+    (errors.Contended, 503),
+    (errors.Unavailable, 503),
+]
+_RETRY_AFTER_S = {429: 1.0, 503: 1.0}
+# Facts of an error that help nobody outside.
+_INSIDE = ("sqlstate", "field")
+
+
+class Fault(BaseModel):
+    """One thing that is wrong with a request, and where."""
+
+    field: str = Field(examples=["payload.to"])
+    message: str = Field(examples=["Field required"])
+    code: str = Field(examples=["missing"])
+
+
+class Problem(BaseModel):
+    """What went wrong. `code` is stable and is what programs compare; texts may change."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": f"{_BASE}not_found",
+                    "title": "Not Found",
+                    "status": 404,
+                    "code": "not_found",
+                    "detail": "there is no such job",
+                    "errors": [],
+                    "facts": {},
+                    "request_id": "0b6f0b6c4d8e4f0c8f7d2f0f6a1b2c3d",
+                }
+            ]
+        }
+    )
+
+    type: str
+    title: str
+    status: int
+    code: str
+    detail: str
+    errors: list[Fault]
+    facts: dict[str, Any] = Field(description="Figures that belong to the code, such as `depth`.")
+    request_id: str
+
+
+def problem_of(error: JobForgeError, request_id: str) -> Answer:
+    status = next((status for kind, status in STATUSES if isinstance(error, kind)), None)
+    if status is None:
+        telemetry.emit("request.failed", "error", error=telemetry.error_of(error))
+        return _internal(request_id)
+    facts = _facts(error)
+    faults = facts.pop("errors", None) or _faults_of(error)
+    text = _first_line(error) if _is_foreign(error) else error.message
+    told = _Told(status, error.code, redact_text(text), _shown(faults), redact(facts))
+    return told.answer(request_id)
+
+
+def problem_of_request(error: RequestValidationError, request_id: str) -> Answer:
+    """What pydantic found; never what was given, which may be a secret."""
+    faults = [
+        {"field": _place(fault["loc"]), "message": fault["msg"], "type": fault["type"]}
+        for fault in error.errors()
+    ]
+    first = faults[0]
+    is_unknown = first["type"] == "extra_forbidden"
+    code = errors.UnknownField.code if is_unknown else errors.Invalid.code
+    told = _Told(422, code, f"{first['field']}: {first['message']}", _shown(faults))
+    return told.answer(request_id)
+
+
+def problem_of_http(error: HTTPException, request_id: str) -> Answer:
+    """What the framework itself refuses: no such route, another method."""
+    status = error.status_code
+    told = _Told(status, _HTTP_CODES.get(status, "error"), HTTPStatus(status).phrase)
+    answer = told.answer(request_id)
+    answer.headers.update(error.headers or {})
+    return answer
+
+
+def problem_of_bug(error: Exception, request_id: str) -> Answer:
+    telemetry.emit("request.failed", "error", error=telemetry.error_of(error))
+    return _internal(request_id)
+
+
+def request_id_of(request: Request) -> str:
+    return str(request.scope.get("jobforge.request_id", ""))
+
+
+_HTTP_CODES = {404: "no_such_route", 405: "method_not_allowed", 400: "bad_request"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A problem, before it is known of which request."""
+
+    status: int
+    code: str
+    detail: str
+    faults: Sequence[dict[str, str]] = ()
+    facts: Mapping[str, Json] = field(default_factory=dict)
+
+    def answer(self, request_id: str) -> Answer:
+        body = {
+            "type": _BASE + self.code,
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "code": self.code,
+            "detail": self.detail,
+            "errors": list(self.faults),
+            "facts": self.facts,
+            "request_id": request_id,
+        }
+        answer = Answer(body, self.status)
+        answer.headers["content-type"] = "application/problem+json"
+        if self.status in _RETRY_AFTER_S:
+            wait_s = self.facts.get("retry_after_s", _RETRY_AFTER_S[self.status])
+            answer.headers["retry-after"] = str(max(1, math.ceil(wait_s)))
+        if self.status == 401:
+            answer.headers["www-authenticate"] = "Bearer"
+        return answer
+
+
+def _facts(error: JobForgeError) -> dict[str, Json]:
+    if isinstance(error, errors.NotFound):
+        return {}  # only what was asked for: no body repeats an id that is not there
+    return {name: value for name, value in error.detail.items() if name not in _INSIDE}
+
+
+def _internal(request_id: str) -> Answer:
+    text = "something went wrong inside; the server's log has it under this request id"
+    return _Told(500, "internal", text).answer(request_id)
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """Where a value stands, without the word for the part of the request that it is in."""
+    return ".".join(map(str, location[1:])) or str(location[0])
+
+
+def _shown(faults: Sequence[Mapping[str, Json]]) -> list[dict[str, str]]:
+    return [_fault(fault) for fault in faults[:_MOST_FAULTS]]
+
+
+def _faults_of(error: JobForgeError) -> list[dict[str, Json]]:
+    if not error.field:
+        return []
+    return [{"field": error.field, "message": error.message, "type": error.code}]
+
+
+def _fault(fault: Mapping[str, Json]) -> dict[str, str]:
+    return {
+        "field": str(fault.get("field", "")),
+        "message": redact_text(str(fault.get("message", ""))),
+        "code": str(fault.get("type", "invalid")),
+    }
+
+
+def _is_foreign(error: JobForgeError) -> bool:
+    """Whether the text is Postgres's own, which may name tables and functions."""
+    if isinstance(error, errors.Contended | errors.Unavailable):
+        return True
+    return type(error) is errors.Denied and not error.detail
+
+
+def _first_line(error: JobForgeError) -> str:
+    return (type(error).__doc__ or "").splitlines()[0]

@@ -1,0 +1,232 @@
+"""Jobs: make, look at, change."""
+
+import hashlib
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import Header, Query
+from starlette.requests import Request
+
+from jobforge import calls
+from jobforge.api import views
+from jobforge.api.answers import Answer
+from jobforge.api.caller import Caller
+from jobforge.api.guard import area
+from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Items, Limit, Page, page, read_id
+from jobforge.api.schemas.body import Moment, Text
+from jobforge.api.schemas.jobs import (
+    Cancel,
+    JobChanges,
+    JobId,
+    JobState,
+    MadeJob,
+    NewJob,
+    NewJobs,
+    Reschedule,
+    Retry,
+    Summary,
+)
+from jobforge.calls import Call
+from jobforge.control import EnqueuedOnce
+from jobforge.errors import Json
+from jobforge.job import (
+    Attempt,
+    Enqueued,
+    EnqueueStatus,
+    Explanation,
+    JobEvent,
+    JobFilter,
+    JobHistory,
+    JobListing,
+    JobRequest,
+)
+
+router = area("jobs")
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        pattern=r"^[!-~]([ -~]*[!-~])?$",
+        description="The same key and body within 24 hours answer the same; another body is 409.",
+    ),
+]
+StateName = Literal[
+    "scheduled",
+    "blocked",
+    "queued",
+    "running",
+    "canceling",
+    "succeeded",
+    "canceled",
+    "dead",
+    "failed",
+]
+Exactly = Annotated[Text | None, Query(max_length=255)]
+
+
+@router.post(
+    "/jobs",
+    status_code=201,
+    response_model=MadeJob,
+    summary="Make a job",
+    responses={200: {"model": MadeJob, "description": "A job with the same key was there."}},
+)
+async def create_job(
+    body: NewJob, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
+) -> Answer:
+    """201 when the job was made; 200 when one with the same key was there and is answered."""
+    job = body.request(caller.principal.actor)
+    await caller.server.payloads.check([job], path="payload")
+    if idempotency_key is None:
+        made = await caller.server.creations.create(caller.tenant_id, job)
+        return Answer(_made(made), 201 if made.status is EnqueueStatus.CREATED else 200)
+    (once,) = await caller.run(await _once(idempotency_key, request, [job]))
+    status = 201 if once.status is EnqueueStatus.CREATED else 200
+    return Answer(_made(once), status, _replayed([once]))
+
+
+@router.post(
+    "/jobs/batch", status_code=201, response_model=Items[MadeJob], summary="Make many jobs"
+)
+async def create_jobs(
+    body: NewJobs, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
+) -> Answer:
+    """All or nothing; the answers come in the order of the jobs."""
+    jobs = [job.request(caller.principal.actor) for job in body.jobs]
+    await caller.server.payloads.check(jobs, path="jobs.{}.payload")
+    if idempotency_key is None:
+        made = await caller.run(calls.enqueue_jobs(jobs))
+        return Answer({"items": list(map(_made, made))}, 201)
+    once = await caller.run(await _once(idempotency_key, request, jobs))
+    return Answer({"items": list(map(_made, once))}, 201, _replayed(once))
+
+
+@router.get("/jobs", response_model=Page[JobListing], summary="List jobs")
+async def list_jobs(
+    *,
+    caller: Caller,
+    state: Annotated[list[StateName] | None, Query(max_length=9)] = None,
+    definition: Exactly = None,
+    queue: Exactly = None,
+    tag: Exactly = None,
+    source: Exactly = None,
+    key: Exactly = None,
+    correlation_id: Exactly = None,
+    fingerprint: Exactly = None,
+    created_after: Annotated[Moment | None, Query()] = None,
+    created_before: Annotated[Moment | None, Query()] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+) -> Answer:
+    """Newest first. All filters that are given must hold; `state` may be given several times, and
+    `failed` is a job whose last attempt failed."""
+    which = JobFilter(
+        state=state or None,
+        definition=definition,
+        queue=queue,
+        tag=tag,
+        source=source,
+        key=key,
+        correlation_id=correlation_id,
+        fingerprint=fingerprint,
+        created_after=created_after,
+        created_before=created_before,
+    )
+    jobs = await caller.run(calls.list_jobs(which, limit=limit, before=read_id(cursor)))
+    return Answer(page(views.masked_listings(jobs), limit, lambda job: job.id))
+
+
+@router.get("/jobs/{job_id}", response_model=JobHistory, summary="Look at a job")
+async def get_job(job_id: UUID, caller: Caller) -> Answer:
+    """The job with all its fields, its attempts and its timeline; secrets are masked."""
+    return Answer(views.masked_history(await caller.run(calls.get_job(job_id))))
+
+
+@router.get("/jobs/{job_id}/attempts", response_model=Items[Attempt], summary="Attempts of a job")
+async def list_attempts(job_id: UUID, caller: Caller) -> Answer:
+    """Oldest first, the one in progress too, with the ends of their output."""
+    history = await caller.run(calls.get_job(job_id))
+    return Answer({"items": views.masked_attempts(history.attempts)})
+
+
+@router.get("/jobs/{job_id}/events", response_model=Items[JobEvent], summary="Timeline of a job")
+async def list_events(job_id: UUID, caller: Caller) -> Answer:
+    """Oldest first: what became of it, what was done to it, what it said of its progress."""
+    history = await caller.run(calls.get_job(job_id))
+    return Answer({"items": views.masked_events(history.events)})
+
+
+@router.get(
+    "/jobs/{job_id}/explain", response_model=Items[Explanation], summary="Why a job does not run"
+)
+async def explain_job(job_id: UUID, caller: Caller) -> Answer:
+    """The decisive reason first, each with what would change it."""
+    return Answer({"items": await caller.run(calls.explain_job(job_id))})
+
+
+@router.post(
+    "/jobs/{job_id}/cancel", status_code=202, response_model=JobState, summary="Cancel a job"
+)
+async def cancel_job(job_id: UUID, caller: Caller, body: Cancel | None = None) -> Answer:
+    """`canceled` when it was waiting or dead; `canceling` when its worker has to stop it first."""
+    reason = body.reason if body else None
+    return Answer({"state": await caller.run(calls.cancel_job(job_id, reason=reason))}, 202)
+
+
+@router.post(
+    "/jobs/{job_id}/retry", status_code=202, response_model=JobId, summary="Run a job again"
+)
+async def retry_job(job_id: UUID, caller: Caller, body: Retry | None = None) -> Answer:
+    """Answers the job that will run: the same when it was dead, a new one (`retry_of`) when it had
+    succeeded or was canceled, or when it is to have another payload."""
+    wish = body or Retry()
+    if wish.payload is not None:
+        await _check_payload(caller, job_id, wish.payload)
+    again = await caller.run(calls.retry_job(job_id, payload=wish.payload, attempts=wish.attempts))
+    return Answer({"id": again}, 202)
+
+
+@router.post(
+    "/jobs/{job_id}/reschedule", response_model=JobState, summary="Move a job to another time"
+)
+async def reschedule_job(job_id: UUID, body: Reschedule, caller: Caller) -> Answer:
+    return Answer({"state": await caller.run(calls.reschedule_job(job_id, body.run_at))})
+
+
+@router.patch("/jobs/{job_id}", response_model=JobState, summary="Change a job that waits")
+async def edit_job(job_id: UUID, body: JobChanges, caller: Caller) -> Answer:
+    changes = body.given()
+    if body.payload is not None:
+        await _check_payload(caller, job_id, body.payload)
+    return Answer({"state": await caller.run(calls.edit_job(job_id, changes))})
+
+
+@router.get("/summary", response_model=Summary, summary="Count jobs by queue and state")
+async def summarize(
+    caller: Caller, window_s: Annotated[float, Query(gt=0, le=31_536_000)] = 86_400
+) -> Answer:
+    """Jobs that ended count within the window, 100,000 at most; all others as they are now."""
+    lines = await caller.run(calls.summarize(window_s=window_s))
+    return Answer({"window_s": window_s, "items": lines})
+
+
+async def _check_payload(caller: Caller, job_id: UUID, payload: dict[str, Json]) -> None:
+    job = (await caller.run(calls.get_job(job_id))).job
+    await caller.server.payloads.check_one(job.definition, job.version, payload)
+
+
+async def _once(key: str, request: Request, jobs: list[JobRequest]) -> Call[list[EnqueuedOnce]]:
+    # The path is part of what was asked: one job is not a batch of one.
+    asked = request.url.path.encode() + b"\n" + await request.body()
+    return calls.enqueue_jobs_once(jobs, request_key=key, body_hash=hashlib.sha256(asked).digest())
+
+
+def _made(made: Enqueued | EnqueuedOnce) -> dict[str, Json]:
+    return {"id": made.job_id, "status": made.status}
+
+
+def _replayed(made: list[EnqueuedOnce]) -> dict[str, str]:
+    return {"Idempotent-Replayed": "true"} if made[0].replayed else {}

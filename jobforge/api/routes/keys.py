@@ -1,0 +1,73 @@
+"""API keys: a tenant's own, and for super admins those of the installation."""
+
+from uuid import UUID
+
+from jobforge import calls
+from jobforge.api.answers import Answer
+from jobforge.api.caller import Caller
+from jobforge.api.guard import area
+from jobforge.api.keys import make_key
+from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
+from jobforge.api.roles import SCOPES
+from jobforge.api.schemas.keys import MadeKey, NewKey, Rotation
+from jobforge.control import ApiKey
+from jobforge.errors import Invalid, OutOfScope
+
+router = area("keys")
+
+
+@router.get("/keys", response_model=Page[ApiKey], summary="List keys")
+async def list_keys(caller: Caller, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> Answer:
+    """Newest first, ended ones too. What a key consists of is not kept."""
+    call = calls.list_api_keys(limit=limit, before=read_id(cursor))
+    return Answer(page(await caller.run_for_tenant_or_all(call), limit, lambda key: key.id))
+
+
+@router.post("/keys", status_code=201, response_model=MadeKey, summary="Make a key")
+async def create_key(body: NewKey, caller: Caller) -> Answer:
+    """The answer has the key, this once. A super admin who names no tenant makes keys of the
+    installation: `super_admin`, and `worker` for the jobs of all."""
+    for scope in body.scopes:
+        if scope not in SCOPES:
+            raise Invalid(f"there is no scope {scope}", field="scopes")
+    _check_no_wider(caller, body.scopes)
+    key = make_key()
+    made = await caller.run_for_tenant_or_all(
+        calls.create_api_key(
+            body.name,
+            body.role,
+            lookup=key.lookup,
+            hash=key.hash,
+            scopes=body.scopes,
+            expires_at=body.expires_at,
+        )
+    )
+    return Answer({"id": made, "key": key.text}, 201)
+
+
+@router.delete("/keys/{key_id}", status_code=204, summary="Revoke a key")
+async def revoke_key(key_id: UUID, caller: Caller) -> Answer:
+    """At once on this server, within a second on all others. Its sessions end with it."""
+    await caller.run_for_tenant_or_all(calls.revoke_api_key(key_id))
+    caller.server.authentication.forget()
+    return Answer(status=204)
+
+
+@router.post(
+    "/keys/{key_id}/rotate", status_code=201, response_model=MadeKey, summary="Rotate a key"
+)
+async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None) -> Answer:
+    """A new key of the same kind; the old one ends after the overlap."""
+    key = make_key()
+    overlap_s = body.overlap_s if body else 0
+    made = await caller.run_for_tenant_or_all(
+        calls.rotate_api_key(key_id, lookup=key.lookup, hash=key.hash, overlap_s=overlap_s)
+    )
+    caller.server.authentication.forget()
+    return Answer({"id": made, "key": key.text}, 201)
+
+
+def _check_no_wider(caller: Caller, scopes: list[str]) -> None:
+    own = caller.principal.scopes
+    if own and (not scopes or not own.issuperset(scopes)):
+        raise OutOfScope("a key cannot make one that may do more than itself")

@@ -1,0 +1,44 @@
+"""Queues: how full they are, their limits, their pauses."""
+
+from typing import Annotated
+
+from fastapi import Path
+
+from jobforge import calls
+from jobforge.api.answers import Answer
+from jobforge.api.caller import Caller
+from jobforge.api.guard import area
+from jobforge.api.pages import Items
+from jobforge.api.schemas.body import QueueName
+from jobforge.api.schemas.settings import Limits
+from jobforge.control import QueueInfo
+
+router = area("queues")
+
+Queue = Annotated[QueueName, Path()]
+
+
+@router.get("/queues", response_model=Items[QueueInfo], summary="List queues")
+async def list_queues(caller: Caller) -> Answer:
+    """With the jobs of the tenant; for a super admin who names none, of all."""
+    return Answer({"items": await caller.run_for_tenant_or_all(calls.list_queues())})
+
+
+@router.patch("/queues/{queue}", status_code=204, summary="Limit a queue")
+async def put_queue(queue: Queue, body: Limits, caller: Caller) -> Answer:
+    """What is not given stays; null takes a limit back."""
+    await caller.run_installation(calls.put_queue(queue, body.given()))
+    return Answer(status=204)
+
+
+@router.post("/queues/{queue}/pause", status_code=204, summary="Pause a queue")
+async def pause_queue(queue: Queue, caller: Caller) -> Answer:
+    """Its jobs wait; new ones may be made."""
+    await caller.run_installation(calls.pause_queue(queue))
+    return Answer(status=204)
+
+
+@router.post("/queues/{queue}/resume", status_code=204, summary="Resume a queue")
+async def resume_queue(queue: Queue, caller: Caller) -> Answer:
+    await caller.run_installation(calls.resume_queue(queue))
+    return Answer(status=204)

@@ -1,0 +1,66 @@
+"""Sessions of the dashboard: a key becomes a cookie that scripts cannot read."""
+
+import time
+
+from starlette.requests import Request
+
+from jobforge.api.answers import Answer
+from jobforge.api.caller import Caller
+from jobforge.api.guard import area
+from jobforge.api.principal import Principal
+from jobforge.api.schemas.keys import Credentials, Whoami
+from jobforge.api.server import Server
+
+router = area("session")
+
+
+@router.get("/session", response_model=Whoami, summary="Who am I")
+async def show_session(caller: Caller) -> Answer:
+    """Whom the server takes you for, by key, token or cookie."""
+    return Answer(_shown(caller.principal))
+
+
+@router.post("/session", status_code=201, response_model=Whoami, summary="Begin a session")
+async def begin_session(body: Credentials, request: Request) -> Answer:
+    """Sets a cookie that stands for the key, until it expires or the key ends."""
+    server: Server = request.app.state.server
+    authentication = server.authentication
+    authentication.check_not_foreign(request)
+    login = await authentication.begin_session(request, body.key)
+    answer = Answer(_shown(login.principal), 201)
+    answer.set_cookie(
+        login.cookie,
+        login.value,
+        max_age=login.expires - int(time.time()),
+        path="/",
+        httponly=True,
+        samesite="lax",
+        secure=authentication.is_secure(request),
+    )
+    return answer
+
+
+@router.delete("/session", status_code=204, summary="End a session")
+async def end_session(request: Request) -> Answer:
+    server: Server = request.app.state.server
+    authentication = server.authentication
+    authentication.check_not_foreign(request)
+    answer = Answer(status=204)
+    answer.delete_cookie(
+        authentication.cookie_name(request),
+        path="/",
+        httponly=True,
+        samesite="lax",
+        secure=authentication.is_secure(request),
+    )
+    return answer
+
+
+def _shown(principal: Principal) -> dict[str, object]:
+    return {
+        "actor": principal.actor,
+        "role": principal.role,
+        "tenant_id": principal.tenant_id,
+        "scopes": sorted(principal.scopes),
+        "key_id": principal.key_id,
+    }

@@ -1,0 +1,131 @@
+"""The live stream, and the log of a job, whole or as it is written."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from fastapi import Header, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jobforge import calls
+from jobforge.api import views
+from jobforge.api.answers import Answer
+from jobforge.api.caller import Caller
+from jobforge.api.events import EventStream
+from jobforge.api.feed import feed
+from jobforge.api.following import Following
+from jobforge.api.guard import area
+from jobforge.api.pages import Cursor, Page, page, read_cursor
+from jobforge.api.schemas.body import Text
+from jobforge.api.subscription import Watch
+from jobforge.errors import Invalid
+from jobforge.job import JobEvent
+
+router = area("stream")
+
+_MOST = 50
+_EVENTS = {"schema": {"type": "string"}}
+_ATTEMPT = """\
+id: 771:1763200000000000:attempt:5230861443022134712
+event: attempt
+data: {"job_id": "0198…", "definition": "send_welcome", "outcome": "succeeded", …}
+
+"""
+_LINE = """\
+id: 2026-12-24T18:00:00.000001+00:00
+event: log
+data: {"at": "2026-12-24T18:00:00.000001Z", "kind": "log", "data": {"message": "sent"}, …}
+
+"""
+
+StateName = Literal["scheduled", "queued", "succeeded", "canceled", "dead", "failed"]
+NoteKind = Literal["log", "progress", "event"]
+LastEventId = Annotated[
+    str | None,
+    Header(
+        alias="Last-Event-ID",
+        max_length=200,
+        description="The id of the last event that was received; all that came after it follows.",
+    ),
+]
+
+
+@router.get(
+    "/stream",
+    status_code=200,
+    summary="What happens, as it happens",
+    response_class=EventStream,
+    responses={200: {"content": {"text/event-stream": {**_EVENTS, "example": _ATTEMPT}}}},
+)
+async def stream(
+    request: Request,
+    caller: Caller,
+    *,
+    job: Annotated[list[UUID] | None, Query(max_length=_MOST)] = None,
+    definition: Annotated[list[Text] | None, Query(max_length=_MOST)] = None,
+    state: Annotated[list[StateName] | None, Query(max_length=6)] = None,
+    last_event_id: LastEventId = None,
+) -> Response:
+    """Server-sent events of the tenant: `attempt` when one ended, with the state that the job went
+    to; `event` for progress and for what was done to a job; `snapshot` with the number of jobs by
+    queue and state, when that changed, once a second at most. Each filter may be given several
+    times; with `state`, only attempts. `reset` says that what was missed is no longer known, `cut`
+    why the server ends the stream; come back with Last-Event-ID."""
+    watch = Watch(
+        caller.principal.tenant_id,
+        frozenset(job or ()),
+        frozenset(definition or ()),
+        frozenset(state or ()),
+    )
+
+    async def check() -> None:
+        await caller.server.authentication.principal(request)
+
+    return EventStream(feed(caller.server.hub, watch, last_event_id, check))
+
+
+@router.get(
+    "/jobs/{job_id}/logs",
+    status_code=200,
+    summary="What a job wrote to its log",
+    response_model=Page[JobEvent],
+    responses={200: {"content": {"text/event-stream": {**_EVENTS, "example": _LINE}}}},
+)
+async def list_logs(
+    request: Request,
+    job_id: UUID,
+    caller: Caller,
+    *,
+    follow: Annotated[bool, Query(description="As events, until the job has ended.")] = False,
+    kind: Annotated[list[NoteKind] | None, Query(max_length=3)] = None,
+    limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+    cursor: Cursor = None,
+    last_event_id: LastEventId = None,
+) -> Response:
+    """Oldest first. With `follow`, events named after the kind, and `end` with the job's state."""
+    kinds = list(kind or ["log"])
+    after = _moment(read_cursor(cursor) or (last_event_id if follow else None))
+    if not follow:
+        notes = await caller.run(calls.list_notes(job_id, after=after, kinds=kinds, limit=limit))
+        return Answer(page(views.masked_events(notes), limit, lambda note: note.at.isoformat()))
+    await caller.run(
+        calls.list_notes(job_id, limit=1)
+    )  # NotFound, while there is a status to say so
+
+    async def check() -> None:
+        await caller.server.authentication.principal(request)
+
+    return EventStream(Following(caller, job_id, kinds, after).frames(check))
+
+
+def _moment(text: str | None) -> datetime | None:
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Invalid("this is no cursor of a log", field="cursor") from error
+    if moment.tzinfo is None:
+        raise Invalid("this is no cursor of a log", field="cursor")
+    return moment

@@ -1,0 +1,57 @@
+"""Tenants: who shares this installation. For operators."""
+
+from uuid import UUID, uuid4
+
+from jobforge import calls
+from jobforge.api.answers import Answer
+from jobforge.api.caller import Caller
+from jobforge.api.guard import area
+from jobforge.api.pages import Items
+from jobforge.api.schemas.settings import Erased, NewTenant, TenantId, TenantSettings
+from jobforge.job import TenantInfo
+
+router = area("tenants")
+
+
+@router.get("/tenants", response_model=Items[TenantInfo], summary="List tenants")
+async def list_tenants(caller: Caller) -> Answer:
+    """By slug; those that have jobs and no settings are not in it."""
+    return Answer({"items": await caller.run_installation(calls.list_tenants())})
+
+
+@router.post("/tenants", status_code=201, response_model=TenantId, summary="Make a tenant")
+async def create_tenant(body: NewTenant, caller: Caller) -> Answer:
+    settings = {name: value for name, value in body.given().items() if name != "id"}
+    made = body.id or uuid4()
+    await caller.run_installation(calls.put_tenant(made, settings))
+    return Answer({"id": made}, 201)
+
+
+@router.patch("/tenants/{tenant_id}", status_code=204, summary="Change a tenant")
+async def put_tenant(tenant_id: UUID, body: TenantSettings, caller: Caller) -> Answer:
+    """What is not given stays; null takes a setting back."""
+    await caller.run_installation(calls.put_tenant(tenant_id, body.given()))
+    caller.server.slugs.forget()
+    return Answer(status=204)
+
+
+@router.delete("/tenants/{tenant_id}", response_model=Erased, summary="Erase a tenant")
+async def delete_tenant(tenant_id: UUID, caller: Caller) -> Answer:
+    """Every row of it, running jobs and keys too, at once and for good."""
+    erased = await caller.run_installation(calls.delete_tenant(tenant_id))
+    caller.server.slugs.forget()
+    caller.server.authentication.forget()
+    return Answer({"rows": erased})
+
+
+@router.post("/tenants/{tenant_id}/pause", status_code=204, summary="Pause a tenant")
+async def pause_tenant(tenant_id: UUID, caller: Caller) -> Answer:
+    """Its jobs wait; new ones may be made."""
+    await caller.run_installation(calls.pause_tenant(tenant_id))
+    return Answer(status=204)
+
+
+@router.post("/tenants/{tenant_id}/resume", status_code=204, summary="Resume a tenant")
+async def resume_tenant(tenant_id: UUID, caller: Caller) -> Answer:
+    await caller.run_installation(calls.resume_tenant(tenant_id))
+    return Answer(status=204)

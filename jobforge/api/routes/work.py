@@ -1,0 +1,320 @@
+"""For workers without a database: all that a worker asks of the engine, under the same leases.
+
+A worker's key may be of one tenant. Every call is then made for that tenant, so the engine finds no
+other's jobs: their tokens answer `lost`. A worker is known by its id to whoever registered it, and
+to nobody else.
+"""
+
+import random
+import time
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+import orjson
+from starlette.requests import Request
+
+from jobforge import calls
+from jobforge.api.answers import Answer
+from jobforge.api.caller import Caller, Calling
+from jobforge.api.guard import area
+from jobforge.api.pages import Items
+from jobforge.api.schemas.jobs import MadeJob
+from jobforge.api.schemas.work import (
+    BeatOfOne,
+    Beats,
+    Children,
+    Claim,
+    Claimed,
+    EndOfOne,
+    HeartbeatBody,
+    Held,
+    KnownDefinition,
+    NewDefinition,
+    NewDefinitions,
+    NotedJob,
+    Notes,
+    OfWorker,
+    OneEnd,
+    OneFailure,
+    OneHeartbeat,
+    OneJob,
+    Outcomes,
+    Partitions,
+    Reap,
+    ReapedJob,
+    Registered,
+    Registration,
+    SettledJob,
+)
+from jobforge.calls import Call
+from jobforge.errors import Denied, Json, LeaseLost, NotFound, TenantRequired
+from jobforge.job import (
+    BeatStatus,
+    ClaimedJob,
+    OutcomeReport,
+    Settled,
+    State,
+    Token,
+    WorkerCommand,
+)
+
+T = TypeVar("T")
+
+router = area("worker")
+
+# As a worker with a database asks again: a notification may overtake the rows it speaks of.
+_PAUSES_S = (0.025, 0.125)
+_POLL_S = 1.0
+
+
+@router.post("/worker/register", response_model=Registered, summary="Make a worker known")
+async def register(body: Registration, caller: Caller) -> Answer:
+    """At its start, and again when a heartbeat answers `unknown`."""
+    call = calls.register_worker(
+        body.worker_id,
+        body.queues,
+        slots=body.slots,
+        definitions=body.definitions,
+        host=body.host,
+        pid=body.pid,
+        build=body.build,
+    )
+    await _run(caller, call)
+    return Answer({"worker_id": body.worker_id, "tenant_id": caller.principal.tenant_id})
+
+
+@router.post("/worker/unregister", status_code=204, summary="Say goodbye for a worker")
+async def unregister(body: OfWorker, caller: Caller) -> Answer:
+    await _check(caller, body.worker_id)
+    await _run(caller, calls.unregister_worker(body.worker_id))
+    return Answer(status=204)
+
+
+@router.post(
+    "/worker/definitions",
+    response_model=Items[KnownDefinition],
+    summary="Make the definitions of a worker known",
+)
+async def put_definitions(body: NewDefinitions, caller: Caller) -> Answer:
+    """Repeating it is free. Definitions belong to the installation: a worker of one tenant may
+    serve those that are there, and changes nothing about them."""
+    return Answer({"items": [await _put(caller, each) for each in body.definitions]})
+
+
+@router.post("/worker/jobs/claim", response_model=Items[Claimed], summary="Claim jobs")
+async def claim_jobs(body: Claim, caller: Caller, request: Request) -> Answer:
+    """Each comes with a lease and everything that its run needs. With `wait_s` the answer waits
+    until there is a job, or until the time is up."""
+    await _check(caller, body.worker_id)
+    if not any(body.queues.values()):
+        return Answer({"items": []})
+    tenant_id = caller.principal.tenant_id
+    call = calls.claim_jobs(
+        body.worker_id,
+        body.queues,
+        definitions=body.definitions,
+        tenants=None if tenant_id is None else [tenant_id],
+        lease_s=body.lease_s,
+    ).under("synchronous_commit", "off")
+    jobs = await _claimed(caller, request, call, body)
+    return Answer({"items": list(map(_shown, jobs))})
+
+
+@router.post("/worker/jobs/heartbeat", response_model=Beats, summary="Extend leases")
+async def heartbeat_jobs(body: HeartbeatBody, caller: Caller) -> Answer:
+    """Once for all jobs that a worker runs: which to stop, and what it should do itself."""
+    tokens = [job.token() for job in body.jobs]
+    try:
+        await _check(caller, body.worker_id)
+    except NotFound:
+        # It has been silent for so long that it is forgotten, and all its leases are over.
+        lost = [{**_key(token), "status": BeatStatus.LOST} for token in tokens]
+        return Answer({"command": WorkerCommand.UNKNOWN, "items": lost})
+    call = calls.heartbeat_jobs(body.worker_id, tokens, lease_s=body.lease_s)
+    answer = await _run(caller, call)
+    return Answer({"command": answer.command, "items": answer.jobs})
+
+
+@router.post("/worker/jobs/complete", response_model=Items[SettledJob], summary="Settle jobs")
+async def complete_jobs(body: Outcomes, caller: Caller) -> Answer:
+    """All that ended since the last call. `lost`: the lease had expired, nothing was recorded."""
+    await _check(caller, body.worker_id)
+    reports = [outcome.ended() for outcome in body.outcomes]
+    return _settled(await _run(caller, calls.complete_jobs(body.worker_id, reports)))
+
+
+@router.post("/worker/jobs/notes", response_model=Items[NotedJob], summary="Say what jobs said")
+async def note_jobs(body: Notes, caller: Caller) -> Answer:
+    """Progress, log lines and events, in their order; one answer for each lease."""
+    await _check(caller, body.worker_id)
+    noted = await _run(
+        caller, calls.note_jobs(body.worker_id, [note.note() for note in body.notes])
+    )
+    items = [
+        {"job_id": each.job_id, "lease": each.lease, "status": _status(is_lost=each.is_lost)}
+        for each in noted
+    ]
+    return Answer({"items": items})
+
+
+@router.post("/worker/release", response_model=Items[SettledJob], summary="Hand jobs back")
+async def release_jobs(body: Held, caller: Caller) -> Answer:
+    """They are queued again at once, and the attempt does not count."""
+    await _check(caller, body.worker_id)
+    tokens = [job.token() for job in body.jobs]
+    return _settled(await _run(caller, calls.release_jobs(body.worker_id, tokens)))
+
+
+@router.post(
+    "/worker/jobs/enqueue",
+    status_code=201,
+    response_model=Items[MadeJob],
+    summary="Make jobs for a running job",
+)
+async def enqueue_jobs(body: Children, caller: Caller) -> Answer:
+    """For the tenant of the job that makes them, while its lease is held."""
+    await _check(caller, body.worker_id)
+    token = body.job.token()
+    await _check_held(caller, body.worker_id, token)
+    jobs = [job.request(caller.principal.actor) for job in body.jobs]
+    await caller.server.payloads.check(jobs, path="jobs.{}.payload")
+    call = calls.enqueue_jobs(jobs).for_tenant(token.tenant_id)
+    made = await caller.run_installation(call)
+    return Answer({"items": [{"id": each.job_id, "status": each.status} for each in made]}, 201)
+
+
+@router.post("/worker/jobs/reap", response_model=Items[ReapedJob], summary="End expired leases")
+async def reap_jobs(caller: Caller, body: Reap | None = None) -> Answer:
+    """Every worker asks for this every few seconds; of one tenant, for its tenant's jobs."""
+    limit = (body or Reap()).limit
+    return Answer({"items": await _run(caller, calls.reap_jobs(limit=limit))})
+
+
+@router.post(
+    "/worker/partitions", response_model=Partitions, summary="Make room for the days to come"
+)
+async def ensure_partitions(caller: Caller) -> Answer:
+    """Once an hour, by any worker."""
+    return Answer({"made": await _run(caller, calls.ensure_partitions())})
+
+
+@router.post("/worker/jobs/{job_id}/heartbeat", response_model=BeatOfOne, summary="Extend a lease")
+async def heartbeat_job(job_id: UUID, body: OneHeartbeat, caller: Caller) -> Answer:
+    """`cancel`: somebody asked for it. 409 `lease_lost` when the job is no longer held."""
+    await _check(caller, body.worker_id)
+    token = _token(caller, job_id, body)
+    call = calls.heartbeat_job(body.worker_id, token, lease_s=body.lease_s)
+    return Answer({"status": await _run(caller, call)})
+
+
+@router.post("/worker/jobs/{job_id}/complete", response_model=EndOfOne, summary="Settle a job")
+async def complete_job(job_id: UUID, body: OneEnd, caller: Caller) -> Answer:
+    """It has succeeded, unless `outcome` says otherwise. 409 when the job is no longer held."""
+    return await _end(caller, job_id, body)
+
+
+@router.post("/worker/jobs/{job_id}/fail", response_model=EndOfOne, summary="Report a failure")
+async def fail_job(job_id: UUID, body: OneFailure, caller: Caller) -> Answer:
+    """The job is tried again after its backoff, or is dead. 409 when it is no longer held."""
+    return await _end(caller, job_id, body)
+
+
+async def _run(caller: Calling, call: Call[T]) -> T:
+    """For the tenant that the key is confined to, if it is."""
+    if caller.principal.tenant_id is None:
+        return await caller.run_installation(call)
+    return await caller.run(call)
+
+
+async def _check(caller: Calling, worker_id: UUID) -> None:
+    await caller.server.fleet.check(caller.principal, worker_id)
+
+
+async def _check_held(caller: Calling, worker_id: UUID, token: Token) -> None:
+    """Raises LeaseLost, for another tenant's job too."""
+    tenant_id = caller.principal.tenant_id or token.tenant_id
+    try:
+        call = calls.get_job(token.job_id).for_tenant(tenant_id)
+        job = (await caller.run_installation(call)).job
+    except NotFound as error:
+        raise LeaseLost from error
+    if (job.tenant_id, job.worker_id, job.lease) != (token.tenant_id, worker_id, token.lease):
+        raise LeaseLost
+    if job.state not in {State.RUNNING, State.CANCELING}:
+        raise LeaseLost
+
+
+async def _put(caller: Calling, new: NewDefinition) -> dict[str, Json]:
+    named = {"key": new.key, "version": new.version}
+    if caller.principal.tenant_id is None:
+        await caller.run_installation(calls.put_definition(new.key, new.version, new.settings))
+        return {**named, "status": "registered"}
+    try:
+        await caller.run_installation(calls.get_definition(new.key, version=new.version))
+    except NotFound as error:
+        raise Denied(
+            f"{new.key}@{new.version} is not registered, and a worker of one tenant cannot do so",
+            detail=named,
+        ) from error
+    return {**named, "status": "known"}
+
+
+async def _claimed(
+    caller: Calling, request: Request, call: Call[list[ClaimedJob]], body: Claim
+) -> Sequence[ClaimedJob]:
+    bells = caller.server.fleet.bells
+    until = time.monotonic() + body.wait_s
+    pauses = iter(_PAUSES_S)
+    while True:
+        jobs = await _run(caller, call)
+        left_s = until - time.monotonic()
+        if jobs or left_s <= 0 or bells.is_stopped:
+            return jobs
+        pause = next(pauses, _POLL_S * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
+        if await bells.wait(body.queues, min(pause, left_s)):
+            pauses = iter(_PAUSES_S)
+        # What is claimed for somebody who has gone waits for its lease to expire.
+        if await request.is_disconnected():
+            return []
+
+
+def _shown(job: ClaimedJob) -> dict[str, Json]:
+    shown = job._asdict()
+    del shown["started"], shown["payload_json"]
+    # The payload goes out as the text that came in: its numbers may be long.
+    return {**shown, "started_at": job.started_at, "payload": orjson.Fragment(job.payload_json)}
+
+
+def _token(caller: Calling, job_id: UUID, body: OneJob) -> Token:
+    tenant_id = body.tenant_id or caller.principal.tenant_id
+    if tenant_id is None:
+        raise TenantRequired("name the tenant of the job: tenant_id, as it was claimed")
+    return Token(tenant_id, job_id, body.lease)
+
+
+async def _end(caller: Calling, job_id: UUID, body: OneEnd | OneFailure) -> Answer:
+    await _check(caller, body.worker_id)
+    report: OutcomeReport = body.report(_token(caller, job_id, body), body.outcome)
+    return Answer({"state": await _run(caller, calls.complete_job(body.worker_id, report))})
+
+
+def _settled(settled: Iterable[Settled]) -> Answer:
+    items = [
+        {
+            "job_id": each.job_id,
+            "lease": each.lease,
+            "status": _status(is_lost=each.is_lost),
+            "state": each.state,
+        }
+        for each in settled
+    ]
+    return Answer({"items": items})
+
+
+def _key(token: Token) -> dict[str, Json]:
+    return {"job_id": token.job_id, "lease": token.lease}
+
+
+def _status(*, is_lost: bool) -> str:
+    return "lost" if is_lost else "ok"

@@ -1,0 +1,32 @@
+"""Workers: who runs jobs, and telling them to stop."""
+
+from uuid import UUID
+
+from jobforge import calls
+from jobforge.api.answers import Answer
+from jobforge.api.caller import Caller
+from jobforge.api.guard import area
+from jobforge.api.pages import Items
+from jobforge.job import WorkerInfo
+
+router = area("workers")
+
+
+@router.get("/workers", response_model=Items[WorkerInfo], summary="List workers")
+async def list_workers(caller: Caller) -> Answer:
+    """All of the last day; `stale` is one that was not heard of for a minute."""
+    return Answer({"items": await caller.run_installation(calls.list_workers())})
+
+
+@router.post("/workers/{worker_id}/drain", status_code=202, summary="Let a worker finish and end")
+async def drain_worker(worker_id: UUID, caller: Caller) -> Answer:
+    """It claims no more, and ends when its jobs have."""
+    await caller.run_installation(calls.drain_worker(worker_id))
+    return Answer({}, 202)
+
+
+@router.post("/workers/{worker_id}/stop", status_code=202, summary="Let a worker end now")
+async def stop_worker(worker_id: UUID, caller: Caller) -> Answer:
+    """It hands its jobs back, and ends."""
+    await caller.run_installation(calls.stop_worker(worker_id))
+    return Answer({}, 202)

@@ -1,0 +1,70 @@
+"""What all bodies have in common: nothing unknown, nothing converted, times with their zone."""
+
+import re
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d([.,]\d{1,9})?)?([Zz]|[+-]\d\d:?\d\d)")
+_LARGEST_FLOAT = 1e15
+_FIRST_YEAR, _LAST_YEAR = 1900, 9000
+
+
+class Body(BaseModel):
+    """A text is not taken for a number, nor a number for a flag."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    def given(self) -> dict[str, Any]:
+        """The members that the body has, also those that are null."""
+        return {
+            name: getattr(self, name)
+            for name in type(self).model_fields
+            if name in self.model_fields_set
+        }
+
+
+def _as_text(value: object) -> object:
+    # pydantic would take a number for seconds since 1970.
+    if isinstance(value, str) and _TIME.fullmatch(value) is None:
+        raise ValueError("not a time as ISO 8601 has it, with its offset")
+    if isinstance(value, int | float):
+        raise ValueError("a time is a text, as ISO 8601 has it")  # noqa: TRY004 - pydantic's way
+    return value
+
+
+def _near(moment: datetime) -> datetime:
+    # At the ends of what Python can hold, another zone's time is beyond it.
+    if not _FIRST_YEAR <= moment.year <= _LAST_YEAR:
+        raise ValueError(f"a time of the years {_FIRST_YEAR} to {_LAST_YEAR}")
+    return moment
+
+
+def _whole(value: object) -> object:
+    # To JSON Schema 3.0 is an integer.
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("the character NUL is not allowed")
+    return text
+
+
+Moment = Annotated[
+    AwareDatetime,
+    BeforeValidator(_as_text),
+    AfterValidator(_near),
+    Field(strict=False, examples=["2026-12-24T18:00:00Z"]),
+]
+Seconds = Annotated[float, Field(ge=0, le=_LARGEST_FLOAT, allow_inf_nan=False)]
+Text = Annotated[str, AfterValidator(_without_nul)]
+Name = Annotated[Text, Field(min_length=1, max_length=200)]
+Reason = Annotated[Text, Field(max_length=500)]
+QueueName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$", examples=["mail"])]
+DefinitionKey = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$", examples=["send_welcome"])
+]
+Whole = Annotated[int, BeforeValidator(_whole)]
+Count = Annotated[Whole, Field(ge=1, le=2_147_483_647)]

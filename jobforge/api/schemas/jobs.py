@@ -1,0 +1,118 @@
+"""Bodies of the routes on jobs."""
+
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobforge.api.schemas.body import Body, Moment, QueueName, Reason, Seconds, Text, Whole
+from jobforge.errors import Json
+from jobforge.job import EnqueueStatus, JobRequest, State, SummaryLine
+
+MOST_JOBS = 10_000
+
+Attempts = Annotated[Whole, Field(ge=1, le=1000)]
+Tag = Annotated[Text, Field(min_length=1, max_length=200)]
+Priority = Annotated[Whole, Field(ge=-32768, le=32767)]
+
+
+class NewJob(Body):
+    """A job to be made. What is not given is as its definition has it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "definition": "send_welcome",
+                    "payload": {"to": "ada@example.com", "name": "Ada"},
+                    "key": "welcome:ada@example.com",
+                }
+            ]
+        }
+    )
+
+    definition: Annotated[
+        str,
+        Field(
+            pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(@[1-9][0-9]{0,8})?$",
+            description="`key`, for its newest active version, or `key@version`.",
+        ),
+    ]
+    payload: dict[str, Json] | None = None
+    version: Annotated[Whole, Field(ge=1, le=2_147_483_647)] | None = None
+    queue: QueueName | None = None
+    priority: Priority | None = None
+    run_at: Moment | None = None
+    delay_s: Seconds | None = None
+    expires_at: Moment | None = None
+    expires_in_s: Seconds | None = None
+    max_attempts: Attempts | None = None
+    timeout_s: Annotated[Whole, Field(ge=1, le=604_800)] | None = None
+    key: Annotated[Text, Field(min_length=1, max_length=255)] | None = Field(
+        None, description="Idempotency key of the job itself, of this tenant and definition."
+    )
+    key_mode: Literal["retained", "active", "window"] | None = None
+    key_window_s: Seconds | None = None
+    on_conflict: Literal["existing", "replace", "raise"] | None = None
+    limit_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
+    tags: Annotated[list[Tag], Field(max_length=50)] | None = None
+    correlation_id: Annotated[Text, Field(max_length=200)] | None = None
+    traceparent: Annotated[Text, Field(max_length=200)] | None = None
+    artifact_ref: Annotated[Text, Field(max_length=1000)] | None = None
+    far_future: bool | None = None
+
+    def request(self, created_by: str) -> JobRequest:
+        # By the thousand: what pydantic keeps of the fields is just what is asked for.
+        return JobRequest(**vars(self), created_by=created_by)
+
+
+class NewJobs(Body):
+    """Jobs to be made together: all of them, or none."""
+
+    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MOST_JOBS)]
+
+
+class MadeJob(BaseModel):
+    """The job of a request; `existing` is one that holds the same key."""
+
+    id: UUID
+    status: EnqueueStatus
+
+
+class JobId(BaseModel):
+    id: UUID
+
+
+class JobState(BaseModel):
+    state: State
+
+
+class JobChanges(Body):
+    """What to change about a job that waits; a `run_at` of null is now."""
+
+    payload: dict[str, Json] | None = None
+    priority: Priority | None = None
+    queue: QueueName | None = None
+    run_at: Moment | None = None
+
+
+class Cancel(Body):
+    reason: Reason | None = Field(None, examples=["not needed any more"])
+
+
+class Retry(Body):
+    """A new payload, or another number of attempts than the job's own."""
+
+    payload: dict[str, Json] | None = None
+    attempts: Attempts | None = None
+
+
+class Reschedule(Body):
+    run_at: Moment | None = Field(description="null: as soon as possible")
+
+
+class Summary(BaseModel):
+    """How many jobs there are, by queue and state; ended ones within the window."""
+
+    window_s: float
+    items: list[SummaryLine]

@@ -1,0 +1,54 @@
+"""Bodies of the routes on keys and on sessions."""
+
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobforge.api.roles import SCOPES
+from jobforge.api.schemas.body import Body, Moment, Name
+from jobforge.control import Role
+
+Scope = Annotated[str, Field(json_schema_extra={"enum": list(SCOPES)})]
+
+
+class NewKey(Body):
+    """A key to be made. Without scopes it may do all that its role may."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"name": "billing service", "role": "tenant_admin", "scopes": []}]
+        }
+    )
+
+    name: Name
+    role: Annotated[Role, Field(strict=False)]
+    scopes: Annotated[list[Scope], Field(max_length=50)] = Field(default_factory=list)
+    expires_at: Moment | None = None
+
+
+class MadeKey(BaseModel):
+    """`key` is shown this once."""
+
+    id: UUID
+    key: str = Field(examples=["jf_ab12cd34_…"])
+
+
+class Rotation(Body):
+    overlap_s: Annotated[float, Field(ge=0, le=2_592_000, allow_inf_nan=False)] = Field(
+        0, description="For so long the old key goes on to work."
+    )
+
+
+class Credentials(Body):
+    key: Annotated[str, Field(max_length=200)]
+
+
+class Whoami(BaseModel):
+    """Whom the server takes you for."""
+
+    actor: str
+    role: Role
+    tenant_id: UUID | None
+    scopes: list[str]
+    key_id: UUID | None

@@ -1,0 +1,58 @@
+"""Jobs as they are shown: secrets in payloads, results, errors, notes and tails are masked."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from jobforge.control import AuditEntry, FailureGroup
+from jobforge.job import Attempt, Job, JobEvent, JobHistory, JobListing
+from jobforge.redact import redact, redact_text
+
+
+def masked_history(history: JobHistory) -> JobHistory:
+    return JobHistory(
+        masked_job(history.job),
+        masked_attempts(history.attempts),
+        masked_events(history.events),
+    )
+
+
+def masked_job(job: Job) -> Job:
+    return replace(
+        job,
+        payload=redact(job.payload),
+        result=redact(job.result),
+        error=redact(job.error),
+        cancel_reason=_text(job.cancel_reason),
+    )
+
+
+def masked_listings(jobs: Iterable[JobListing]) -> list[JobListing]:
+    return [job if job.error is None else replace(job, error=redact(job.error)) for job in jobs]
+
+
+def masked_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
+    return [
+        replace(
+            attempt,
+            error=redact(attempt.error),
+            stdout_tail=_text(attempt.stdout_tail),
+            stderr_tail=_text(attempt.stderr_tail),
+        )
+        for attempt in attempts
+    ]
+
+
+def masked_events(events: Iterable[JobEvent]) -> list[JobEvent]:
+    return [replace(event, data=redact(event.data)) for event in events]
+
+
+def masked_failures(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
+    return [replace(group, error=redact(group.error)) for group in groups]
+
+
+def masked_audit(entries: Iterable[AuditEntry]) -> list[AuditEntry]:
+    return [replace(entry, detail=redact(entry.detail)) for entry in entries]
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else redact_text(text)

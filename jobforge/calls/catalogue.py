@@ -1,0 +1,74 @@
+"""Calls that look at the installation: definitions, queues, the audit log."""
+
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.control import AuditEntry, AuditFilter, DefinitionInfo, DefinitionListing, QueueInfo
+from jobforge.jsonb import encode
+
+EVERY_ENTRY = AuditFilter()
+
+
+def list_definitions(
+    *, prefix: str | None = None, limit: int = 50, after: str | None = None
+) -> Call[list[DefinitionListing]]:
+    """By key; `after` is the last key of the page before."""
+    return Call(
+        """
+        select key, version, description, queue, timeout_s, max_attempts, backoff_base_s,
+               backoff_cap_s, max_running, max_running_per_key, rate_limit, rate_period_s,
+               rate_burst, rate_limit_per_key, rate_period_per_key_s, rate_burst_per_key, hooks,
+               is_active, paused_at, created_at, updated_at, versions
+          from jobforge.list_definitions(%s, %s::integer, %s)
+        """,
+        (prefix, limit, after),
+        rows.definitions,
+    )
+
+
+def get_definition(key: str, *, version: int | None = None) -> Call[DefinitionInfo]:
+    """Without a version, the one that an enqueue would take. Raises NotFound."""
+    return Call(
+        """
+        select key, version, description, queue, timeout_s, max_attempts, backoff_base_s,
+               backoff_cap_s, max_running, max_running_per_key, rate_limit, rate_period_s,
+               rate_burst, rate_limit_per_key, rate_period_per_key_s, rate_burst_per_key, hooks,
+               is_active, paused_at, created_at, updated_at, versions, registered, overrides,
+               parameters
+          from jobforge.get_definition(%s, %s::integer)
+        """,
+        (key, version),
+        rows.definition,
+    )
+
+
+def list_queues(*, tenant_id: UUID | None = None) -> Call[list[QueueInfo]]:
+    """With the jobs of the tenant; for operators without one, of all."""
+    return Call(
+        """
+        select name, paused_at, max_running, rate_limit, rate_period_s, rate_burst, queued, running,
+               scheduled, oldest_queued_at
+          from jobforge.list_queues(%s)
+        """,
+        (tenant_id,),
+        rows.queues,
+    )
+
+
+def list_audit(
+    which: AuditFilter = EVERY_ENTRY,
+    *,
+    limit: int = 50,
+    before: UUID | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[list[AuditEntry]]:
+    """Newest first; `before` is the last id of the page before."""
+    return Call(
+        """
+        select id, tenant_id, at, actor, action, target, detail
+          from jobforge.list_audit(%s::jsonb, %s::integer, %s, %s)
+        """,
+        (encode(which.to_json(), "filter"), limit, before, tenant_id),
+        rows.audit,
+    )

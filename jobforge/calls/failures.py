@@ -1,0 +1,42 @@
+"""Calls on a tenant's dead jobs, grouped by what they died of."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.control import FailureFilter, FailureGroup
+from jobforge.errors import Json
+from jobforge.jsonb import encode
+
+EVERY_FAILURE = FailureFilter()
+
+
+def list_failures(
+    which: FailureFilter = EVERY_FAILURE,
+    *,
+    limit: int = 50,
+    before: UUID | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[list[FailureGroup]]:
+    """By their newest job; `before` is the sample_job_id of the last group of the page before."""
+    return Call(
+        """
+        select fingerprint, definition, jobs, first_seen, last_seen, sample_job_id, error, note,
+               snoozed_until, resolved_in
+          from jobforge.list_failures(%s::jsonb, %s::integer, %s, %s)
+        """,
+        (encode(which.to_json(), "filter"), limit, before, tenant_id),
+        rows.failures,
+    )
+
+
+def annotate_failure(
+    fingerprint: str, changes: Mapping[str, Json], *, tenant_id: UUID | None = None
+) -> Call[None]:
+    """Changes: note, snoozed_until, resolved_in; None takes one back."""
+    return Call(
+        "select jobforge.annotate_failure(%s, %s::jsonb, %s)",
+        (fingerprint, encode(dict(changes), "changes"), tenant_id),
+        rows.nothing,
+    )

@@ -1,0 +1,88 @@
+"""Calls on the keys of the HTTP API, for the server and for operators.
+
+With a tenant they are confined to its keys; without one they are about the installation's, and
+list, revoke and rotate those of any tenant.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.control import ApiKey, FoundKey, Role
+from jobforge.errors import Invalid
+
+
+def create_api_key(
+    name: str,
+    role: Role,
+    *,
+    lookup: str,
+    hash: bytes,  # noqa: A002 - the name of the column
+    scopes: Sequence[str] | None = None,
+    expires_at: datetime | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[UUID]:
+    """Answers its id. Conflict when the lookup is taken: make another key."""
+    if expires_at is not None and expires_at.tzinfo is None:
+        raise Invalid("expires_at needs a time zone", field="expires_at")
+    return Call(
+        "select jobforge.create_api_key(%s, %s, %s, %s, %s::text[], %s, %s)",
+        (name, role, lookup, hash, _listed(scopes), expires_at, tenant_id),
+        rows.value,
+    )
+
+
+def list_api_keys(
+    *, limit: int = 50, before: UUID | None = None, tenant_id: UUID | None = None
+) -> Call[list[ApiKey]]:
+    """Newest first; `before` is the last id of the page before."""
+    return Call(
+        """
+        select id, tenant_id, name, role, lookup, scopes, created_at, created_by, expires_at,
+               revoked_at, last_used_at, rotated_from
+          from jobforge.list_api_keys(%s::integer, %s, %s)
+        """,
+        (limit, before, tenant_id),
+        rows.api_keys,
+    )
+
+
+def revoke_api_key(key_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
+    return Call("select jobforge.revoke_api_key(%s, %s)", (key_id, tenant_id), rows.nothing)
+
+
+def rotate_api_key(
+    key_id: UUID,
+    *,
+    lookup: str,
+    hash: bytes,  # noqa: A002 - the name of the column
+    overlap_s: float = 0,
+    tenant_id: UUID | None = None,
+) -> Call[UUID]:
+    """Answers the new key's id; the old one ends after the overlap."""
+    return Call(
+        "select jobforge.rotate_api_key(%s, %s, %s, %s::float8, %s)",
+        (key_id, lookup, hash, overlap_s, tenant_id),
+        rows.value,
+    )
+
+
+def find_api_key(lookup: str) -> Call[FoundKey | None]:
+    return Call(
+        """
+        select id, tenant_id, role, scopes, hash, expires_at, revoked_at, last_used_at, is_live
+          from jobforge.find_api_key(%s)
+        """,
+        (lookup,),
+        rows.found_key,
+    )
+
+
+def touch_api_key(key_id: UUID) -> Call[None]:
+    return Call("select jobforge.touch_api_key(%s)", (key_id,), rows.nothing)
+
+
+def _listed(scopes: Sequence[str] | None) -> list[str] | None:
+    return None if scopes is None else list(scopes)

@@ -1,0 +1,39 @@
+"""Calls of servers for the live stream, and for whose a worker is."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.stream import QueueCount, StreamPage
+
+
+def read_stream(
+    after: str | None = None, *, limit: int = 1000, tenant_id: UUID | None = None
+) -> Call[StreamPage]:
+    """Looks at `limit` rows at most. Without `after` it tells where the stream is now."""
+    return Call(
+        """
+        select place, tenant_id, kind, name, job_id, definition, queue, state, attempt, at, actor,
+               data
+          from jobforge.read_stream(%s, %s::integer, %s)
+        """,
+        (after, limit, tenant_id),
+        rows.stream_page,
+    )
+
+
+def count_states(tenants: Sequence[UUID]) -> Call[list[QueueCount]]:
+    return Call(
+        """
+        select tenant_id, queue, state, jobs, oldest_queued_at, is_exact
+          from jobforge.count_states(%s::uuid[])
+        """,
+        (list(tenants),),
+        rows.queue_counts,
+    )
+
+
+def find_worker(worker_id: UUID, owner: str) -> Call[None]:
+    """Raises NotFound, unless that owner registered it for the tenant of the call."""
+    return Call("select jobforge.find_worker(%s, %s)", (worker_id, owner), rows.nothing)

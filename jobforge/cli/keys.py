@@ -1,0 +1,145 @@
+"""`jobforge keys`: keys to the HTTP API. For operators."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.database import DatabaseUrl
+from jobforge.cli.moment import parse_duration
+from jobforge.cli.options import AsJson
+from jobforge.cli.session import Tenant, find_tenant
+from jobforge.cli.way import ApiKey, Engine, ServerUrl, Way, reached
+from jobforge.errors import Invalid, Json
+
+if TYPE_CHECKING:
+    from jobforge.control import Role
+
+app = typer.Typer(help="Create, list, rotate and revoke API keys.", no_args_is_help=True)
+
+KeyId = Annotated[UUID, typer.Argument(metavar="ID", help="As `keys list` shows it.")]
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What it is for.")],
+    *,
+    role: Annotated[
+        str, typer.Option(metavar="ROLE", help="viewer, tenant_admin or worker.")
+    ] = "tenant_admin",
+    super_admin: Annotated[
+        bool, typer.Option("--super-admin", help="For operators: everything, every tenant.")
+    ] = False,
+    every_tenant: Annotated[
+        bool, typer.Option("--every-tenant", help="With --role worker: it serves all of them.")
+    ] = False,
+    scope: Annotated[
+        list[str] | None, typer.Option(metavar="AREA:read|write", help="Only that; repeatable.")
+    ] = None,
+    expires_in: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Such as 90d; else it does not expire.")
+    ] = None,
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Create a key and print it. It is shown this once."""
+    from jobforge.control import Role
+
+    if every_tenant and role != Role.WORKER:
+        raise Invalid("--every-tenant is for --role worker", field="every_tenant")
+    chosen = Role.SUPER_ADMIN if super_admin else _role(role)
+    with reached(Way(database_url, server, api_key)) as engine:
+        is_installation = chosen is Role.SUPER_ADMIN or every_tenant
+        key_id, text = engine.create_key(
+            name,
+            chosen,
+            scopes=scope,
+            expires_at=_moment(expires_in),
+            tenant_id=None if is_installation else find_tenant(engine, tenant),
+        )
+    _print_key(key_id, text, as_json=as_json)
+
+
+@app.command("list")
+def list_(
+    *,
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """List the newest 200 keys; of one tenant, or of all."""
+    from jobforge import calls
+
+    with reached(Way(database_url, server, api_key)) as engine:
+        keys = engine.run(calls.list_api_keys(limit=200, tenant_id=_named(engine, tenant)))
+    rows: list[dict[str, Json]] = [asdict(key) for key in keys]
+    output.print_rows(rows, as_json=as_json)
+
+
+@app.command()
+def revoke(
+    key_id: KeyId,
+    *,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """End a key; servers notice within a second."""
+    from jobforge import calls
+
+    with reached(Way(database_url, server, api_key)) as engine:
+        engine.run(calls.revoke_api_key(key_id))
+
+
+@app.command()
+def rotate(
+    key_id: KeyId,
+    *,
+    overlap: Annotated[
+        str, typer.Option(metavar="DURATION", help="For so long the old key goes on to work.")
+    ] = "0",
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Create a key of the same kind, and let the old one end."""
+    overlap_s = parse_duration(overlap, "--overlap")
+    with reached(Way(database_url, server, api_key)) as engine:
+        new_id, text = engine.rotate_key(key_id, overlap_s=overlap_s)
+    _print_key(new_id, text, as_json=as_json)
+
+
+def _role(text: str) -> "Role":
+    from jobforge.control import Role
+
+    try:
+        return Role(text)
+    except ValueError:
+        raise Invalid(f"--role is one of {', '.join(Role)}, not {text!r}", field="role") from None
+
+
+def _named(engine: Engine, tenant: str | None) -> UUID | None:
+    return None if tenant is None else find_tenant(engine, tenant)
+
+
+def _moment(duration: str | None) -> datetime | None:
+    if duration is None:
+        return None
+    return datetime.now(UTC) + timedelta(seconds=parse_duration(duration, "--expires-in"))
+
+
+def _print_key(key_id: UUID, text: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json({"id": str(key_id), "key": text})
+        return
+    typer.echo(text)
+    output.note(f"id {key_id}; the key is not shown again")

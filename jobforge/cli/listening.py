@@ -1,0 +1,141 @@
+"""The HTTP server put together: application, socket, signals, an orderly end."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+import uvicorn
+from fastapi import FastAPI
+
+from jobforge import telemetry
+from jobforge.api import create_app
+from jobforge.config import Config
+from jobforge.errors import ConfigError
+
+_DRAIN_S = 10
+
+
+class Listener(uvicorn.Server):
+    """uvicorn, which leaves the signals to us and tells the application when it is to end."""
+
+    def __init__(self, app: FastAPI, config: Config) -> None:
+        self._app = app
+        self.is_decided = threading.Event()  # whether it could start
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_config=None,
+                lifespan="on",
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=min(_DRAIN_S, int(config.drain_s)),
+            )
+        )
+
+    def capture_signals(self) -> nullcontext[None]:  # type: ignore[override]  # the same to `with`
+        return nullcontext()
+
+    def stop(self) -> None:
+        """Once: answer what was asked, then end. Twice: end."""
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.started:
+            telemetry.emit("server.listening", url=url_of((sockets or [])[0]))
+        self.is_decided.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Streams go on until they are told; uvicorn waits for them first.
+        self._app.state.server.close()
+        await super().shutdown(sockets)
+
+
+async def listen(config: Config, *, until_stdin_closes: bool) -> int:
+    """Serves until it is told to stop. The exit code is 1 when it was told so twice."""
+    _quiet_uvicorn()
+    listener = Listener(create_app(config), config)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, listener.stop)
+    if until_stdin_closes:
+        _on_end_of_stdin(listener)
+    bound = bind(config.server_host, config.server_port)
+    await listener.serve(sockets=[bound])
+    telemetry.emit("server.stopped")
+    return 1 if listener.force_exit or not listener.started else 0
+
+
+def new_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+@contextmanager
+def listening(config: Config) -> Iterator[str]:
+    """A server in a thread, for `dev`; on another port when its own is taken."""
+    _quiet_uvicorn()
+    try:
+        bound = bind(config.server_host, config.server_port)
+    except ConfigError:
+        bound = bind(config.server_host, 0)
+    listener = Listener(create_app(config), config)
+    thread = threading.Thread(target=listener.run, kwargs={"sockets": [bound]}, daemon=True)
+    thread.start()
+    listener.is_decided.wait(_DRAIN_S)
+    try:
+        yield url_of(bound)
+    finally:
+        listener.stop()
+        thread.join(timeout=_DRAIN_S)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Raises ConfigError when the port is taken, or the host is not ours."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # asyncio sends at once (TCP_NODELAY) only on sockets that say what they are.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise ConfigError(
+            f"cannot listen on {host}:{port}: {error.strerror}",
+            hint="is another server running? --port names another port",
+        ) from error
+    bound.set_inheritable(True)
+    return bound
+
+
+def url_of(bound: socket.socket) -> str:
+    host, port = bound.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _quiet_uvicorn() -> None:
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.asgi"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _on_end_of_stdin(listener: Listener) -> None:
+    loop = asyncio.get_running_loop()
+    stdin = sys.stdin.fileno()
+
+    def read() -> None:
+        if not os.read(stdin, 4096):
+            loop.remove_reader(stdin)
+            listener.stop()
+
+    loop.add_reader(stdin, read)

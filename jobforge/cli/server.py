@@ -1,0 +1,53 @@
+"""`jobforge server`: the HTTP API, until it is told to stop."""
+
+from typing import Annotated
+
+import typer
+
+from jobforge.cli.database import DatabaseUrl, find_url
+from jobforge.cli.options import UNTIL_STDIN_CLOSES
+from jobforge.cli.way import Way, reached
+from jobforge.config import Config, load
+
+
+def server(
+    *,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Where to listen; else 127.0.0.1.")
+    ] = None,
+    port: Annotated[str | None, typer.Option(metavar="PORT", help="Else 8700.")] = None,
+    log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
+) -> None:
+    """Serve the HTTP API.
+
+    Any number may run on one database. The first SIGTERM or Ctrl-C answers what was asked and ends
+    with 0; the second ends at once with 1.
+    """
+    config = load(
+        flags={
+            "server_host": host,
+            "server_port": port,
+            "log_format": log_format,
+            "log_level": log_level,
+            "database_url": find_url(database_url),
+        }
+    )
+    with reached(Way(config.database_url)):
+        pass  # what every request would fail by is told at once
+    raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))
+
+
+def _run(config: Config, *, until_stdin_closes: bool) -> int:
+    import asyncio
+
+    from jobforge import telemetry
+    from jobforge.cli import listening
+
+    telemetry.configure(format=config.log_format, level=config.log_level)
+    with asyncio.Runner(loop_factory=listening.new_loop) as runner:
+        return runner.run(listening.listen(config, until_stdin_closes=until_stdin_closes))

@@ -1,0 +1,200 @@
+"""How a command reaches the engine: by a connection to its database, or over HTTP with a key."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, TypeVar
+from uuid import UUID
+
+import typer
+
+from jobforge.cli.database import find_url
+from jobforge.config import load
+from jobforge.errors import Unauthenticated, Unavailable
+
+if TYPE_CHECKING:
+    from jobforge.calls import Call
+    from jobforge.control import Role
+    from jobforge.db import Connection
+    from jobforge.remote.address import ServerAddress
+    from jobforge.remote.transport import Transport
+
+T = TypeVar("T")
+
+ServerUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--server",
+        metavar="URL",
+        help="A server instead of a database; otherwise JOBFORGE_SERVER or jobforge.toml.",
+    ),
+]
+_KEY_HELP = "The key to the server; better by JOBFORGE_KEY, which nobody sees."
+ApiKey = Annotated[str | None, typer.Option("--api-key", "--key", metavar="KEY", help=_KEY_HELP)]
+# Where --key is that of a job.
+ApiKeyAlone = Annotated[str | None, typer.Option("--api-key", metavar="KEY", help=_KEY_HELP)]
+
+MadeKey = tuple[UUID, str]  # its id, and its text, which is shown once
+_RETRIES = 2  # somebody waits
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What the flags of a command say of it."""
+
+    database_url: str | None = None
+    server: str | None = None
+    api_key: str | None = None
+
+    def find_server(self) -> "ServerAddress | None":
+        """None when a database is meant. ConfigError when both are named, or no key is."""
+        from jobforge.remote.address import configured
+
+        flags = {"database_url": self.database_url, "server": self.server, "key": self.api_key}
+        return configured(load(flags=flags))
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """A connection to the database, of which the engine's errors are ours."""
+
+    conn: "Connection"
+
+    def run(self, call: "Call[T]") -> T:
+        from jobforge import db
+
+        return db.run(self.conn, call)
+
+    def own_tenant(self) -> UUID | None:
+        """A login has none."""
+        return None
+
+    def create_key(
+        self,
+        name: str,
+        role: "Role",
+        *,
+        scopes: Sequence[str] | None,
+        expires_at: datetime | None,
+        tenant_id: UUID | None,
+    ) -> MadeKey:
+        from jobforge import calls
+        from jobforge.api.keys import make_key
+
+        made = make_key()
+        call = calls.create_api_key(
+            name,
+            role,
+            lookup=made.lookup,
+            hash=made.hash,
+            scopes=scopes,
+            expires_at=expires_at,
+            tenant_id=tenant_id,
+        )
+        return self.run(call), made.text
+
+    def rotate_key(self, key_id: UUID, *, overlap_s: float) -> MadeKey:
+        from jobforge import calls
+        from jobforge.api.keys import make_key
+
+        made = make_key()
+        call = calls.rotate_api_key(key_id, lookup=made.lookup, hash=made.hash, overlap_s=overlap_s)
+        return self.run(call), made.text
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A server, which makes keys by itself."""
+
+    transport: "Transport"
+
+    def run(self, call: "Call[T]") -> T:
+        return self.transport.run(call)
+
+    def own_tenant(self) -> UUID | None:
+        """That of the key, if it is of one."""
+        from jobforge.remote.keys import whoami
+
+        return self.transport.run(whoami()).tenant_id
+
+    def create_key(
+        self,
+        name: str,
+        role: "Role",
+        *,
+        scopes: Sequence[str] | None,
+        expires_at: datetime | None,
+        tenant_id: UUID | None,
+    ) -> MadeKey:
+        from jobforge.remote.keys import create_key
+
+        made = self.transport.run(
+            create_key(name, role, scopes=scopes, expires_at=expires_at, tenant_id=tenant_id)
+        )
+        return made.id, made.text
+
+    def rotate_key(self, key_id: UUID, *, overlap_s: float) -> MadeKey:
+        from jobforge.remote.keys import rotate_key
+
+        made = self.transport.run(rotate_key(key_id, overlap_s=overlap_s))
+        return made.id, made.text
+
+
+Engine = Direct | Remote
+
+
+@contextmanager
+def reached(way: Way) -> Iterator[Engine]:
+    """The engine, by whichever way; what cannot be reached is told with what to do."""
+    server = way.find_server()
+    if server is not None:
+        with _served(server) as engine:
+            yield engine
+        return
+    from jobforge import db
+
+    with explained(), db.connect(find_url(way.database_url)) as conn:
+        yield Direct(conn)
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Within it, a database that cannot be reached is told with what to do."""
+    try:
+        yield
+    except Unavailable as error:
+        raise Unavailable(
+            f"the database cannot be reached: {error.message}",
+            hint="is it running, and is the URL right? --database-url or JOBFORGE_DATABASE_URL",
+        ) from error
+
+
+@contextmanager
+def explained_server() -> Iterator[None]:
+    """As `explained`, for a server and its key."""
+    try:
+        yield
+    except Unavailable as error:
+        raise Unavailable(
+            error.message,
+            detail=error.detail,
+            hint="is it running, and is the address right? --server or JOBFORGE_SERVER",
+        ) from error
+    except Unauthenticated as error:
+        raise Unauthenticated(
+            "the server does not take this key",
+            hint="it may be wrong, revoked or expired: --api-key or JOBFORGE_KEY",
+        ) from error
+
+
+@contextmanager
+def _served(server: "ServerAddress") -> Iterator[Remote]:
+    from jobforge.remote.transport import Transport
+
+    transport = Transport(replace(server, retries=_RETRIES))
+    try:
+        with explained_server():
+            yield Remote(transport)
+    finally:
+        transport.close()

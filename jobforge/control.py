@@ -1,0 +1,240 @@
+"""The words of the control plane as data: keys, failures, operations, the catalogue, the audit log.
+
+As job.py has those of jobs. Owns no behaviour beyond being written as JSON.
+"""
+
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+from uuid import UUID
+
+from jobforge.errors import Json
+from jobforge.job import EnqueueStatus
+
+
+class Role(StrEnum):
+    """What the holder of a key may do."""
+
+    VIEWER = "viewer"
+    TENANT_ADMIN = "tenant_admin"
+    WORKER = "worker"
+    SUPER_ADMIN = "super_admin"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as lists show it. Without a tenant it is the installation's."""
+
+    id: UUID
+    tenant_id: UUID | None
+    name: str
+    role: Role
+    lookup: str
+    scopes: list[str]
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    rotated_from: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundKey:
+    """A key as the server checks it. `is_live` is the database's word on expiry and revocation."""
+
+    id: UUID
+    tenant_id: UUID | None
+    role: Role
+    scopes: list[str]
+    hash: bytes
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    is_live: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionListing:
+    """A definition as a list shows it, with the settings that hold."""
+
+    key: str
+    version: int
+    description: str | None
+    queue: str
+    timeout_s: int
+    max_attempts: int
+    backoff_base_s: float
+    backoff_cap_s: float
+    max_running: int | None
+    max_running_per_key: int | None
+    rate_limit: int | None
+    rate_period_s: float
+    rate_burst: int | None
+    rate_limit_per_key: int | None
+    rate_period_per_key_s: float
+    rate_burst_per_key: int | None
+    hooks: bool
+    is_active: bool
+    paused_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    versions: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class DefinitionInfo(DefinitionListing):
+    """All that is known of one version of a definition."""
+
+    registered: dict[str, Json]
+    overrides: dict[str, Json]
+    parameters: dict[str, Json] | None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInfo:
+    """A queue, its limits, and how many jobs are in it."""
+
+    name: str
+    paused_at: datetime | None
+    max_running: int | None
+    rate_limit: int | None
+    rate_period_s: float | None
+    rate_burst: int | None
+    queued: int
+    running: int
+    scheduled: int
+    oldest_queued_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureFilter:
+    """Which groups of dead jobs; all that is given must hold."""
+
+    definition: str | None = None
+    queue: str | None = None
+    since: datetime | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return _given(self)
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Dead jobs of one fingerprint, and what people know of them. `jobs` stops at 10,000."""
+
+    fingerprint: str
+    definition: str
+    jobs: int
+    first_seen: datetime
+    last_seen: datetime
+    sample_job_id: UUID
+    error: dict[str, Json] | None
+    note: str | None
+    snoozed_until: datetime | None
+    resolved_in: str | None
+
+
+class OperationKind(StrEnum):
+    """What is done to every job that matches."""
+
+    CANCEL = "cancel"
+    RETRY = "retry"
+    REDRIVE = "redrive"  # of dead jobs: a canary first, then at a rate
+    DISCARD = "discard"  # of dead jobs
+
+
+class OperationState(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    WAITING = "waiting"  # for its canaries
+    DONE = "done"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+
+@dataclass(frozen=True, slots=True)
+class OperationOptions:
+    """How; docs/sql.md says which options a kind takes."""
+
+    reason: str | None = None
+    attempts: int | None = None
+    canary: int | None = None
+    rate: float | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return _given(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An action on many jobs, and how far it is."""
+
+    id: UUID
+    kind: OperationKind
+    state: OperationState
+    filter: dict[str, Json]
+    options: dict[str, Json]
+    matched: int
+    done: int
+    skipped: int
+    reason: str | None
+    created_by: str
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+class OperationStep(NamedTuple):
+    """What one step did, and how the operation stands after it."""
+
+    tenant_id: UUID
+    operation_id: UUID
+    state: OperationState
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which entries of the log; all that is given must hold."""
+
+    actor: str | None = None
+    action: str | None = None
+    target: str | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return _given(self)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """Who did what, to what."""
+
+    id: UUID
+    tenant_id: UUID | None
+    at: datetime
+    actor: str
+    action: str
+    target: str | None
+    detail: Json
+
+
+class Allowance(NamedTuple):
+    """Whether a request may go on, and if not, in how many seconds to try again."""
+
+    allowed: bool
+    retry_after_s: float
+
+
+class EnqueuedOnce(NamedTuple):
+    job_id: UUID
+    status: EnqueueStatus
+    replayed: bool  # an earlier request with the same key had this answer
+
+
+def _given(what: FailureFilter | OperationOptions | AuditFilter) -> dict[str, Json]:
+    values = ((field.name, getattr(what, field.name)) for field in fields(what))
+    return {name: value for name, value in values if value is not None}

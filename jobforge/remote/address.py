@@ -1,0 +1,84 @@
+"""Where a server is, and the key to it."""
+
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from jobforge.config import Config
+from jobforge.errors import ConfigError
+
+_PREFIX = "/api/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """`url` is that of the API. `tenant` is named with every request that names no other."""
+
+    url: str
+    key: str = field(repr=False)
+    tenant: str | None = None
+    timeout_s: float = 30
+    retries: int = 4
+    trust_env: bool = False
+
+    @property
+    def is_secure(self) -> bool:
+        return self.url.startswith("https:")
+
+
+def server_address(  # noqa: PLR0913 - one for each thing that can be said
+    server: str,
+    key: str,
+    *,
+    tenant: UUID | str | None = None,
+    timeout_s: float = 30,
+    retries: int = 4,
+    trust_env: bool = False,
+) -> ServerAddress:
+    """ConfigError when the server is no address, or the key none."""
+    named = None if tenant is None else str(tenant)
+    return ServerAddress(_url(server), _key(key), named, timeout_s, retries, trust_env)
+
+
+def configured(config: Config) -> ServerAddress | None:
+    """The server that the settings name, if they do; ConfigError when they name a database too."""
+    if config.server is None:
+        return None
+    if config.database_url is not None:
+        raise ConfigError(
+            "a server and a database are named, and only one can be meant",
+            field="server",
+            hint="give --server or --database-url, JOBFORGE_SERVER or JOBFORGE_DATABASE_URL",
+        )
+    if config.key is None:
+        raise ConfigError(
+            "a server is named, and no key to it",
+            field="key",
+            hint="set JOBFORGE_KEY, or key_file; an operator has keys: jobforge keys create",
+        )
+    return server_address(config.server, config.key)
+
+
+def _key(text: str) -> str:
+    key = text.strip()
+    # What cannot stand in a header would be shown in the error that says so.
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError("the key must be one word, as it was shown", field="key")
+    return key
+
+
+def _url(server: str) -> str:
+    try:
+        parts = urlsplit(server.strip())
+        is_address = parts.scheme in {"http", "https"} and bool(parts.hostname)
+        is_alone = not (parts.username or parts.password or parts.query or parts.fragment)
+        _ = parts.port
+    except ValueError:
+        is_address = is_alone = False
+    if not is_address:
+        raise ConfigError("server must be an address like https://jobs.example.com", field="server")
+    if not is_alone:
+        raise ConfigError(
+            "server must be an address alone: the key is given by itself", field="server"
+        )
+    return server.strip().rstrip("/").removesuffix(_PREFIX) + _PREFIX

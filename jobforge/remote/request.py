@@ -1,0 +1,28 @@
+"""A request to a server, as a value."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from jobforge.errors import Json
+
+T_co = TypeVar("T_co", covariant=True)
+
+TENANT_HEADER = "X-JobForge-Tenant"
+ONCE_HEADER = "Idempotency-Key"
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[T_co]):
+    """`read` makes of the answer what was asked for.
+
+    Is it repeatable, it does no harm to send it again when its answer was lost.
+    """
+
+    method: str
+    path: str
+    read: Callable[[Json], T_co]
+    query: Sequence[tuple[str, str]] = ()
+    body: bytes | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    is_repeatable: bool = False

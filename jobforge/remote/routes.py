@@ -1,0 +1,181 @@
+"""Which route of the server does what a function of the engine does. The only such table.
+
+What is not in it needs a database: a whole transaction, many jobs in one statement, upkeep.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+from jobforge.calls import Call
+from jobforge.control import (
+    ApiKey,
+    AuditEntry,
+    DefinitionInfo,
+    DefinitionListing,
+    FailureGroup,
+    Operation,
+    QueueInfo,
+)
+from jobforge.errors import Conflict, Json, TenantRequired
+from jobforge.job import Explanation, JobEvent, JobListing, SummaryLine, TenantInfo, WorkerInfo
+from jobforge.jsonb import decode
+from jobforge.remote.answers import (
+    Read,
+    history,
+    made_job,
+    made_jobs,
+    nothing,
+    one,
+    record,
+    records,
+)
+from jobforge.remote.arguments import TENANT, Arguments, members, query, written
+from jobforge.remote.request import ONCE_HEADER, TENANT_HEADER, Request
+from jobforge.rows import Rows
+
+T = TypeVar("T")
+
+_ALWAYS_WITH_BODY = {"PATCH", "PUT"}
+_EVERYTHING_SAID = ("progress", "log", "event")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """`once`: under an idempotency key of its own. `again`: to repeat it changes nothing."""
+
+    where: str
+    arguments: Arguments
+    rows: Read
+    once: bool = False
+    again: bool = False
+
+
+Routes = Mapping[str, Route]
+
+
+def request_of(call: Call[T], routes: Routes) -> Request[T]:
+    """Conflict when only a database can run it."""
+    route = routes.get(call.function or "")
+    if route is None:
+        raise Conflict(f"{call.function} is not offered over HTTP: it needs a database")
+    given = members(route.arguments, call.parameters)
+    tenant = given.pop(TENANT, None) or call.tenant
+    if call.held is not None:
+        given |= {"worker_id": call.held.worker_id, "job": call.held.token._asdict()}
+        tenant = None  # it is that of the job
+    method, _, pattern = route.where.partition(" ")
+    in_path = {name: value for name, value in given.items() if f"{{{name}}}" in pattern}
+    others = {name: value for name, value in given.items() if name not in in_path}
+    is_read = method == "GET"
+    return Request(
+        method,
+        pattern.format(**{name: quote(str(value), safe="") for name, value in in_path.items()}),
+        lambda answer: call.decode(route.rows(answer)),
+        query=query(others) if is_read else (),
+        body=None if is_read or not (others or method in _ALWAYS_WITH_BODY) else written(others),
+        headers=_headers(tenant, once=route.once),
+        is_repeatable=method != "POST" or route.once or route.again,
+    )
+
+
+def _headers(tenant: object, *, once: bool) -> dict[str, str]:
+    headers = {} if tenant is None else {TENANT_HEADER: str(tenant)}
+    return {**headers, ONCE_HEADER: uuid4().hex} if once else headers
+
+
+def _notes(parameters: Sequence[Any]) -> dict[str, Json]:
+    job_id, after, kinds, limit, tenant_id = parameters
+    given = members("job_id cursor limit tenant_id", (job_id, after, limit, tenant_id))
+    return {**given, "kind": kinds or _EVERYTHING_SAID}
+
+
+def _counting(parameters: Sequence[Any]) -> dict[str, Json]:
+    kind, which, tenant_id = parameters
+    return {"kind": kind, "filter": _which(which), TENANT: tenant_id}
+
+
+def _starting(parameters: Sequence[Any]) -> dict[str, Json]:
+    kind, which, options, tenant_id = parameters
+    return {**_counting((kind, which, tenant_id)), **decode(options)}
+
+
+def _which(text: str) -> dict[str, Json]:
+    which: dict[str, Json] = decode(text)
+    if isinstance(which.get("state"), str):
+        which["state"] = [which["state"]]
+    return which
+
+
+def _tenant(answer: Json) -> Rows:
+    if answer["tenant_id"] is None:
+        raise TenantRequired("this key is of no tenant: name the one to act for")
+    return [(UUID(answer["tenant_id"]),)]
+
+
+_state = one("state")
+_id = one("id", UUID)
+
+ROUTES: Routes = {
+    # A tenant's jobs.
+    "enqueue_job": Route(
+        "POST /jobs", "definition payload:json *options tenant_id", made_job, once=True
+    ),
+    "enqueue_jobs": Route("POST /jobs/batch", "jobs:json tenant_id", made_jobs, once=True),
+    "get_job": Route("GET /jobs/{job_id}", "job_id tenant_id", history),
+    "list_jobs": Route("GET /jobs", "*filter limit cursor tenant_id", records(JobListing)),
+    "list_notes": Route("GET /jobs/{job_id}/logs", _notes, records(JobEvent)),
+    "explain_job": Route("GET /jobs/{job_id}/explain", "job_id tenant_id", records(Explanation)),
+    "summarize": Route("GET /summary", "window_s tenant_id", records(SummaryLine)),
+    "cancel_job": Route(
+        "POST /jobs/{job_id}/cancel", "job_id reason tenant_id", _state, again=True
+    ),
+    "retry_job": Route("POST /jobs/{job_id}/retry", "job_id payload:json attempts tenant_id", _id),
+    "reschedule_job": Route(
+        "POST /jobs/{job_id}/reschedule", "job_id run_at! tenant_id", _state, again=True
+    ),
+    "edit_job": Route("PATCH /jobs/{job_id}", "job_id *changes tenant_id", _state),
+    # Many of them.
+    "list_failures": Route(
+        "GET /failures", "*filter limit cursor tenant_id", records(FailureGroup)
+    ),
+    "annotate_failure": Route(
+        "PATCH /failures/{fingerprint}", "fingerprint *changes tenant_id", nothing
+    ),
+    "count_jobs": Route("POST /operations/count", _counting, one("jobs"), again=True),
+    "start_operation": Route("POST /operations", _starting, _id),
+    "get_operation": Route("GET /operations/{id}", "id tenant_id", record(Operation)),
+    "list_operations": Route("GET /operations", "limit cursor tenant_id", records(Operation)),
+    "cancel_operation": Route("POST /operations/{id}/cancel", "id tenant_id", _state, again=True),
+    # The installation.
+    "list_definitions": Route(
+        "GET /definitions", "prefix limit cursor", records(DefinitionListing)
+    ),
+    "get_definition": Route("GET /definitions/{key}", "key version", record(DefinitionInfo)),
+    "put_definition": Route(
+        "PUT /definitions/{key}/versions/{version}", "key version *settings", nothing
+    ),
+    "override_definition": Route("PATCH /definitions/{key}", "key *overrides", nothing),
+    "pause_definition": Route("POST /definitions/{key}/pause", "key", nothing, again=True),
+    "resume_definition": Route("POST /definitions/{key}/resume", "key", nothing, again=True),
+    "list_queues": Route("GET /queues", "tenant_id", records(QueueInfo)),
+    "put_queue": Route("PATCH /queues/{queue}", "queue *settings", nothing),
+    "pause_queue": Route("POST /queues/{queue}/pause", "queue", nothing, again=True),
+    "resume_queue": Route("POST /queues/{queue}/resume", "queue", nothing, again=True),
+    "list_workers": Route("GET /workers", "", records(WorkerInfo)),
+    "drain_worker": Route("POST /workers/{worker_id}/drain", "worker_id", nothing, again=True),
+    "stop_worker": Route("POST /workers/{worker_id}/stop", "worker_id", nothing, again=True),
+    # Who shares it. The tenant of these is what they are about, so it is in the path.
+    "list_tenants": Route("GET /tenants", "", records(TenantInfo)),
+    "put_tenant": Route("PATCH /tenants/{id}", "id *settings", nothing),
+    "delete_tenant": Route("DELETE /tenants/{id}", "id", one("rows")),
+    "pause_tenant": Route("POST /tenants/{id}/pause", "id", nothing, again=True),
+    "resume_tenant": Route("POST /tenants/{id}/resume", "id", nothing, again=True),
+    # The server looks up the slug, and says for whom it would act.
+    "find_tenant": Route("GET /session", "tenant_id", _tenant),
+    "list_api_keys": Route("GET /keys", "limit cursor tenant_id", records(ApiKey)),
+    "revoke_api_key": Route("DELETE /keys/{key_id}", "key_id tenant_id", nothing),
+    "list_audit": Route("GET /audit", "*filter limit cursor tenant_id", records(AuditEntry)),
+}

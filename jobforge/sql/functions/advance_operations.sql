@@ -1,0 +1,51 @@
+-- Servers and workers call this again and again: one step, of p_limit jobs at most, of the
+-- operation that is due first; with app.tenant_id set, of that tenant only. No row when none is
+-- due. Progress is written with the step, so that one which is cut off was never made. Raises
+-- JF002.
+--
+-- Locks the operation, passing over those that others are at, then jobs in order of id. A step that
+-- was in the way of others, or had no room, is tried again later; one that cannot be made fails its
+-- operation, so that it does not stand in the way of the rest.
+create or replace function jobforge.advance_operations(p_limit integer default 1000)
+returns table (tenant_id uuid, operation_id uuid, state text, jobs bigint)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+set enable_material = off
+as $$
+#variable_conflict use_column
+declare
+    v_tenant uuid := jobforge.tenant();
+    v_old jobforge.operations;
+    v_new jobforge.operations;
+begin
+    perform jobforge.check_limit(p_limit, 10000);
+    select * into v_old from jobforge.operations as o
+     where o.finished_at is null and o.due_at <= jobforge.now()
+       and (v_tenant is null or o.tenant_id = v_tenant)
+     order by o.due_at
+     limit 1
+       for update skip locked;
+    if not found then
+        return;
+    end if;
+    begin
+        v_new := jobforge.step_operation(v_old, p_limit);
+    exception
+        when transaction_rollback or object_not_in_prerequisite_state or insufficient_resources then
+            v_new := v_old;
+            v_new.due_at := jobforge.now() + interval '5 seconds';
+        when others then
+            v_new := v_old;
+            v_new.state := 'failed';
+            v_new.reason := format('error %s: %s', sqlstate, left(sqlerrm, 500));
+    end;
+    perform jobforge.save_operation(v_new);
+    return query
+    select v_new.tenant_id, v_new.id, v_new.state,
+           v_new.done + v_new.skipped - v_old.done - v_old.skipped;
+end $$;

@@ -1,0 +1,21 @@
+-- How many jobs an operation would act on now: its dry run. Counted up to 100,000, among the newest
+-- million of the tenant's jobs. Raises JF001, JF002, JF006.
+create or replace function jobforge.count_jobs(
+    p_kind text,
+    p_filter jsonb,
+    p_tenant_id uuid default null
+) returns bigint
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+begin
+    perform jobforge.check_operation(p_kind, p_filter, '{}');
+    return (select cardinality(o.ids)
+              from jobforge.operable_rows(v_tenant, p_kind, p_filter,
+                       'ffffffff-ffff-ffff-ffff-ffffffffffff', 100000, 1000000) as o);
+end $$;

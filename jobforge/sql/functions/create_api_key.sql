@@ -1,0 +1,37 @@
+-- The server and operators store a new key, of which only p_lookup and the SHA-256 of its text
+-- come here. Roles: viewer and tenant_admin, of a tenant; super_admin, of none; worker, of a
+-- tenant or of none, which then serves all. p_scopes narrow what it may do, as the server reads
+-- them; null or none of them do not. Answers its id. Raises JF001, JF002, JF005 (the lookup is
+-- taken: make another key), JF006.
+create or replace function jobforge.create_api_key(
+    p_name text,
+    p_role text,
+    p_lookup text,
+    p_hash bytea,
+    p_scopes text[] default null,
+    p_expires_at timestamptz default null,
+    p_tenant_id uuid default null
+) returns uuid
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.tenant_or_all(p_tenant_id);
+    v_key jobforge.api_keys;
+begin
+    perform jobforge.check_api_key(p_name, p_role, p_scopes, p_expires_at, v_tenant);
+    v_key.id := jobforge.uuid7();
+    v_key.tenant_id := v_tenant;
+    v_key.created_at := jobforge.now();
+    v_key.expires_at := p_expires_at;
+    v_key.role := p_role;
+    v_key.lookup := p_lookup;
+    v_key.name := p_name;
+    v_key.created_by := jobforge.actor();
+    v_key.hash := p_hash;
+    v_key.scopes := coalesce(p_scopes, '{}');
+    perform jobforge.insert_api_key(v_key);
+    perform jobforge.audit(v_tenant, 'key.create', v_key.id::text, jsonb_build_object(
+        'name', p_name, 'role', p_role, 'scopes', p_scopes, 'expires_at', p_expires_at));
+    return v_key.id;
+end $$;

@@ -1,0 +1,18 @@
+-- The server looks up the key that a request carries, ended ones too; it compares the hash itself.
+-- No row for an unknown one. Raises nothing.
+create or replace function jobforge.find_api_key(p_lookup text)
+returns table (
+    id uuid, tenant_id uuid, role text, scopes text[], hash bytea, expires_at timestamptz,
+    revoked_at timestamptz, last_used_at timestamptz, is_live boolean
+)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    return query
+    select k.id, k.tenant_id, k.role, k.scopes, k.hash, k.expires_at, k.revoked_at, k.last_used_at,
+           k.revoked_at is null and coalesce(k.expires_at > jobforge.now(), true)
+      from jobforge.api_keys as k
+     where k.lookup = p_lookup;
+end $$;

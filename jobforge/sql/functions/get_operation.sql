@@ -1,0 +1,23 @@
+-- One operation of a tenant, and how far it is. Raises JF001, JF004, JF006.
+create or replace function jobforge.get_operation(p_id uuid, p_tenant_id uuid default null)
+returns table (
+    id uuid, kind text, state text, filter jsonb, options jsonb, matched bigint, done bigint,
+    skipped bigint, reason text, created_by text, created_at timestamptz, started_at timestamptz,
+    finished_at timestamptz
+)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+begin
+    return query
+    select o.id, o.kind, o.state, o.filter, o.options, o.matched, o.done, o.skipped, o.reason,
+           o.created_by, o.created_at, o.started_at, o.finished_at
+      from jobforge.operations as o
+     where o.tenant_id = v_tenant and o.id = p_id;
+    if not found then
+        perform jobforge.refuse('JF004', 'no such operation', jsonb_build_object('id', p_id));
+    end if;
+end $$;

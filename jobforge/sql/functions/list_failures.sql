@@ -1,0 +1,74 @@
+-- A tenant's dead jobs in groups of one fingerprint: they died of the same kind of error. The
+-- group with the newest job comes first; that job is its sample, and p_before the sample of the
+-- last group of the page before. The filter's fields, all optional, all must hold: definition,
+-- queue, since (a time: died then or later). Raises JF001, JF002, JF006.
+--
+-- Costs one index probe for each fingerprint of the tenant, of 10,000 at most, and for each group
+-- on the page reads its newest 10,000 jobs at most: `jobs`, and what was first and last seen, go
+-- no further. Jobs that died without an error are in no group.
+create or replace function jobforge.list_failures(
+    p_filter jsonb default '{}',
+    p_limit integer default 50,
+    p_before uuid default null,
+    p_tenant_id uuid default null
+) returns table (
+    fingerprint text, definition text, jobs bigint, first_seen timestamptz, last_seen timestamptz,
+    sample_job_id uuid, error jsonb, note text, snoozed_until timestamptz, resolved_in text
+)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_definition text;
+    v_queue text;
+    v_since timestamptz;
+begin
+    perform jobforge.check_limit(p_limit, 200);
+    perform jobforge.check_filter(p_filter, '{definition,queue}', '{since}');
+    v_definition := p_filter ->> 'definition';
+    v_queue := p_filter ->> 'queue';
+    v_since := (p_filter ->> 'since')::timestamptz;
+    return query
+    with paged as materialized (
+        select g.fingerprint, s.id, s.definition, s.error
+          from jobforge.dead_groups(v_tenant) as g
+         cross join lateral (
+            select n.id, n.definition, n.error
+              from (select j.id, j.definition, j.error, j.queue, j.finished_at
+                      from jobforge.jobs as j
+                     where j.tenant_id = v_tenant and j.state = 'dead'
+                       and j.fingerprint = g.fingerprint
+                     order by j.id desc
+                     limit 10000) as n
+             where (v_queue is null or n.queue = v_queue)
+               and (v_since is null or n.finished_at >= v_since)
+             limit 1) as s
+         where (p_before is null or s.id < p_before)
+           and (v_definition is null or s.definition = v_definition)
+         order by s.id desc
+         limit p_limit
+    )
+    select p.fingerprint, p.definition, c.jobs, c.first_seen, c.last_seen, p.id, p.error,
+           k.note, k.snoozed_until, k.resolved_in
+      from paged as p
+     cross join lateral (
+        select count(*) as jobs, min(n.finished_at) as first_seen, max(n.finished_at) as last_seen
+          from (select j.queue, j.finished_at
+                  from jobforge.jobs as j
+                 where j.tenant_id = v_tenant and j.state = 'dead'
+                   and j.fingerprint = p.fingerprint
+                 order by j.id desc
+                 limit 10000) as n
+         where (v_queue is null or n.queue = v_queue)
+           and (v_since is null or n.finished_at >= v_since)) as c
+      left join jobforge.failure_notes as k
+        on k.tenant_id = v_tenant and k.fingerprint = p.fingerprint
+     order by p.id desc;
+end $$;

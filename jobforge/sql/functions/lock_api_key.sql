@@ -1,0 +1,17 @@
+-- A key by its id, locked; of another tenant it is as if it did not exist. Called by what changes
+-- keys. Raises JF004.
+create or replace function jobforge.lock_api_key(p_tenant_id uuid, p_id uuid)
+returns jobforge.api_keys
+language plpgsql
+as $$
+declare
+    v_key jobforge.api_keys;
+begin
+    select * into v_key from jobforge.api_keys as k
+     where k.id = p_id and (p_tenant_id is null or k.tenant_id = p_tenant_id)
+       for update;
+    if not found then
+        perform jobforge.refuse('JF004', 'no such key', jsonb_build_object('id', p_id));
+    end if;
+    return v_key;
+end $$;

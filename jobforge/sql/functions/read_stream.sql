@@ -1,0 +1,68 @@
+-- Servers call this to tell their clients what happened: the attempts that ended, and what jobs
+-- and operators noted (log lines aside), of all tenants or of one. The order is that of the
+-- transactions, and only those are read that are older than every one still running; so nothing
+-- is ever added before a position, however late it is committed. p_after is a position that was
+-- answered before; null only asks where the stream is now. At most p_limit rows are looked at,
+-- of whatever tenant. The last row, of kind `mark`, has the position up to which everything was
+-- read; its data tell whether that is all there is. The state is where the job went, as far as
+-- is known now. Takes no locks. Raises JF002, JF006.
+create or replace function jobforge.read_stream(
+    p_after text default null,
+    p_limit integer default 1000,
+    p_tenant_id uuid default null
+) returns table (
+    place text, tenant_id uuid, kind text, name text, job_id uuid, definition text, queue text,
+    state text, attempt integer, at timestamptz, actor text, data jsonb
+)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_tenant uuid := (jobforge.claimable_tenants(
+        case when p_tenant_id is not null then array[p_tenant_id] end))[1];
+    v_end xid8 := pg_snapshot_xmin(pg_current_snapshot());
+    v_after jobforge.stream_position := jobforge.stream_position(
+        coalesce(p_after, v_end::text || ':0'), p_after is not null);
+    v_upto xid8;
+begin
+    perform jobforge.check_limit(p_limit, 10000);
+    v_upto := jobforge.stream_reach(v_after.txid, v_end, p_limit);
+    return query
+    with happened as materialized (
+        select row_number() over () as rank, u.*
+          from jobforge.stream_rows(v_after, v_upto, p_limit) as u
+    ), told as (
+        select h.rank, jobforge.stream_place(h.txid, h.at, h.kind, h.n) as place,
+               h.tenant_id, h.kind, h.name, h.job_id,
+               coalesce(h.definition, j.definition) as definition,
+               coalesce(h.queue, j.queue) as queue,
+               case when h.kind = 'attempt'
+                    then jobforge.state_after(h.tenant_id, h.job_id, h.lease, h.name) end as state,
+               h.attempt, h.at, h.actor, h.data
+          from happened as h
+          left join lateral (
+               select a.definition, a.queue from jobforge.all_jobs as a
+                where h.kind = 'event' and a.tenant_id = h.tenant_id and a.id = h.job_id
+                limit 1) as j on true
+         where v_tenant is null or h.tenant_id = v_tenant
+        union all
+        select null, case when l.n < p_limit
+                          then jobforge.stream_place(v_upto, case when v_upto = v_end
+                                   then jobforge.now() else coalesce(l.at, v_after.at) end)
+                          else (select jobforge.stream_place(f.txid, f.at, f.kind, f.n)
+                                  from happened as f where f.rank = l.n) end,
+               null, 'mark', null, null, null, null, null, null, null, null,
+               jsonb_build_object('is_complete', v_upto = v_end and l.n < p_limit)
+          from (select count(*) as n, max(f.at) as at from happened as f) as l
+    )
+    select t.place, t.tenant_id, t.kind, t.name, t.job_id, t.definition, t.queue, t.state,
+           t.attempt, t.at, t.actor, t.data
+      from told as t
+     order by t.rank nulls last;
+end $$;

@@ -1,0 +1,42 @@
+-- A new key in place of an old one: the same tenant, role, name, scopes, and as long a life. The
+-- old one ends after p_overlap_s, 30 days at most, or when it would have. Answers the new id.
+-- Raises JF001, JF002, JF004, JF005 (the old one has ended, or the lookup is taken), JF006. Locks
+-- the old key.
+create or replace function jobforge.rotate_api_key(
+    p_id uuid,
+    p_lookup text,
+    p_hash bytea,
+    p_overlap_s double precision default 0,
+    p_tenant_id uuid default null
+) returns uuid
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_old jobforge.api_keys := jobforge.lock_api_key(jobforge.tenant_or_all(p_tenant_id), p_id);
+    v_new jobforge.api_keys := v_old;
+    v_now timestamptz := jobforge.now();
+begin
+    if p_overlap_s is null or not p_overlap_s between 0 and 2592000 then
+        perform jobforge.refuse('JF002', 'the overlap lasts at most 30 days',
+            '{"field": "overlap_s"}');
+    elsif v_old.revoked_at is not null or v_old.expires_at <= v_now then
+        perform jobforge.refuse('JF005', 'the key has ended; create another',
+            jsonb_build_object('id', p_id));
+    end if;
+    v_new.id := jobforge.uuid7();
+    v_new.created_at := v_now;
+    v_new.expires_at := v_now + (v_old.expires_at - v_old.created_at);
+    v_new.last_used_at := null;
+    v_new.rotated_from := p_id;
+    v_new.lookup := p_lookup;
+    v_new.created_by := jobforge.actor();
+    v_new.hash := p_hash;
+    perform jobforge.insert_api_key(v_new);
+    update jobforge.api_keys as k
+       set expires_at = least(k.expires_at, v_now + make_interval(secs => p_overlap_s))
+     where k.id = p_id;
+    perform jobforge.audit(v_old.tenant_id, 'key.rotate', p_id::text,
+        jsonb_build_object('new_id', v_new.id, 'overlap_s', p_overlap_s));
+    return v_new.id;
+end $$;

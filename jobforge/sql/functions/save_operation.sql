@@ -1,0 +1,26 @@
+-- Writes down how an operation stands after a step, and in the audit log that it ended. The row is
+-- locked by the caller.
+create or replace function jobforge.save_operation(p_operation jobforge.operations) returns void
+language plpgsql
+as $$
+declare
+    v_has_ended boolean := p_operation.state in ('done', 'failed');
+begin
+    update jobforge.operations as o
+       set state = p_operation.state, reason = p_operation.reason, due_at = p_operation.due_at,
+           started_at = p_operation.started_at, stepped_at = p_operation.stepped_at,
+           finished_at = case when v_has_ended then jobforge.now() end,
+           below = p_operation.below, tokens = p_operation.tokens,
+           canaries = p_operation.canaries, done = p_operation.done,
+           skipped = p_operation.skipped,
+           matched = greatest(o.matched, p_operation.done + p_operation.skipped)
+     where o.tenant_id = p_operation.tenant_id and o.id = p_operation.id;
+    if v_has_ended then
+        perform jobforge.audit(
+            p_operation.tenant_id, 'operation.end', p_operation.id::text,
+            jsonb_build_object(
+                'kind', p_operation.kind, 'state', p_operation.state, 'done', p_operation.done,
+                'skipped', p_operation.skipped, 'reason', p_operation.reason,
+                'created_by', p_operation.created_by));
+    end if;
+end $$;

@@ -1,0 +1,173 @@
+"""Values of settings, as a flag, a variable or TOML gives them, read as what they stand for."""
+
+import math
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from jobforge.errors import Json
+
+Parser = Callable[[Json], Json]
+
+
+class Wrong(ValueError):
+    """What a value should have been."""
+
+
+def text(value: Json) -> str:
+    if not isinstance(value, str):
+        raise Wrong(f"a text, not {value!r}")
+    return value
+
+
+def path(value: Json) -> Path:
+    return value if isinstance(value, Path) else Path(text(value))
+
+
+def boolean(value: Json) -> bool:
+    if isinstance(value, bool):
+        return value
+    word = value.strip().lower() if isinstance(value, str) else ""
+    if word not in _BOOLEANS:
+        raise Wrong(f"true or false, not {value!r}")
+    return _BOOLEANS[word]
+
+
+_BOOLEANS = {
+    **dict.fromkeys(("true", "yes", "on", "1"), True),
+    **dict.fromkeys(("false", "no", "off", "0"), False),
+}
+
+
+def whole(low: int, high: int) -> Parser:
+    def parse(value: Json) -> int:
+        wrong = Wrong(f"a whole number from {low:,} to {high:,}, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise wrong
+        try:
+            number = int(value)
+        except ValueError:
+            raise wrong from None
+        if not low <= number <= high:
+            raise wrong
+        return number
+
+    return parse
+
+
+def seconds(low: float, high: float) -> Parser:
+    def parse(value: Json) -> float:
+        wrong = Wrong(f"a number of seconds from {low:g} to {high:g}, not {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int | float | str):
+            raise wrong
+        try:
+            number = float(value)
+        except ValueError:
+            raise wrong from None
+        if not math.isfinite(number) or not low <= number <= high:
+            raise wrong
+        return number
+
+    return parse
+
+
+def one_of(*words: str) -> Parser:
+    def parse(value: Json) -> str:
+        if not isinstance(value, str) or value.lower() not in words:
+            raise Wrong(f"one of {', '.join(words)}, not {value!r}")
+        return value.lower()
+
+    return parse
+
+
+def names(pattern: str) -> Parser:
+    def parse(value: Json) -> tuple[str, ...]:
+        names = _items(value)
+        for name in names:
+            if not re.fullmatch(pattern, name):
+                raise Wrong(f"a list of names, and {name!r} is none")
+        return tuple(names)
+
+    return parse
+
+
+def _items(value: Json) -> list[str]:
+    """A list of TOML, or a text with commas, as a flag or a variable has it."""
+    if isinstance(value, str):
+        value = value.split(",")
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise Wrong(f"a list of texts, not {value!r}")
+    return [item.strip() for item in value if item.strip()]
+
+
+def queues(value: Json) -> dict[str, int | None]:
+    queues: dict[str, int | None] = {}
+    for item in _items(value):
+        # Names of queues may hold colons themselves.
+        name, _, slots = item.rpartition(":") if re.search(r":\d+\Z", item) else (item, "", None)
+        if not re.fullmatch(_QUEUE_NAME, name):
+            raise Wrong(f"queues with their slots, as in mail:10,default:4, and not {item!r}")
+        if name in queues:
+            raise Wrong(f"different queues, and {name} is there twice")
+        queues[name] = None if slots is None else whole(1, 100_000)(slots)
+    return queues
+
+
+def tables(value: Json) -> dict[str, dict[str, Json]]:
+    if not isinstance(value, dict) or not all(isinstance(table, dict) for table in value.values()):
+        raise Wrong("tables of jobforge.toml, as in [commands.thumbnail]")
+    return value
+
+
+def origin(value: Json) -> str:
+    given = text(value).rstrip("/").lower()
+    if not re.fullmatch(r"https?://[a-z0-9.:\[\]-]+", given):
+        raise Wrong(f"scheme and host, as in https://jobs.example.com, not {value!r}")
+    return given
+
+
+def origins(value: Json) -> tuple[str, ...]:
+    return tuple(origin(item) for item in _items(value))
+
+
+def secret(value: Json) -> str:
+    if len(text(value)) < _SHORTEST_SECRET:
+        raise Wrong(f"a secret of at least {_SHORTEST_SECRET} characters")
+    return text(value)
+
+
+def algorithms(value: Json) -> tuple[str, ...]:
+    names = _items(value)
+    for name in names:
+        if name not in _ALGORITHMS:
+            raise Wrong(f"some of {', '.join(_ALGORITHMS)}, and {name!r} is none")
+    if len({name.startswith("HS") for name in names}) > 1:
+        # A public key must never be taken for a shared secret.
+        raise Wrong("either algorithms of a shared secret or of a public key, not both")
+    return tuple(names)
+
+
+def roles(value: Json) -> dict[str, str]:
+    """Words of a token's claim and the roles that they stand for."""
+    pairs = value.items() if isinstance(value, dict) else map(_role_pair, _items(value))
+    roles = {str(word): str(role) for word, role in pairs}
+    for role in roles.values():
+        if role not in _ROLES:
+            raise Wrong(f"words and roles, as in admin:tenant_admin, and {role!r} is no role")
+    return roles
+
+
+def _role_pair(item: str) -> tuple[str, str]:
+    word, _, role = item.rpartition(":")
+    return word or role, role
+
+
+_SHORTEST_SECRET = 32
+_ROLES = ("viewer", "tenant_admin", "worker", "super_admin")
+_ALGORITHMS = (
+    *("HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA"),
+)
+_QUEUE_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}"
+COMMAND_NAME = r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}"
+VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]*"

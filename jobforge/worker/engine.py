@@ -1,0 +1,33 @@
+"""What a worker needs of the engine: a database, or a server that stands before one."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol, TypeVar
+
+from jobforge.calls import Call
+
+T = TypeVar("T")
+
+
+class Link(Protocol):
+    """A connection for one loop."""
+
+    async def run(self, call: Call[T]) -> T: ...
+
+    async def close(self) -> None: ...
+
+
+class Engine(Protocol):
+    """`listen` tells the names of channels, where it can.
+
+    A server keeps bulk operations going itself; before a bare database the workers do.
+    """
+
+    can_listen: bool
+    keeps_operations: bool
+
+    async def run(self, call: Call[T]) -> T: ...
+
+    def link(self, *, durable: bool = True) -> Link: ...
+
+    def listen(self, *channels: str) -> AbstractAsyncContextManager[AsyncIterator[str]]: ...

@@ -1,0 +1,91 @@
+"""Objects of every kind that a tenant can have, for others to ask for in vain."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+from api.house import House
+from cluster import Connection
+from psycopg.types.json import Jsonb
+
+# What belongs to a tenant, and how its rows are told apart before and after.
+TABLES = (
+    "jobs",
+    "finished_jobs",
+    "attempts",
+    "job_events",
+    "operations",
+    "failure_notes",
+    "api_keys",
+    "idempotent_requests",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """`named` fills the places in paths; `ids` must be in no answer to anybody else."""
+
+    tenant_id: UUID
+    named: dict[str, list[str]]
+    ids: frozenset[str]
+
+
+def make_objects(api: House) -> Foreign:
+    """For tenant B, through its own keys and a worker's hand."""
+    admin = api.client("tenant_admin", api.b)
+    api.conn.execute("select jobforge.put_definition('of_b', 1)")
+    waiting, dead, done = (
+        admin.post("/jobs", json={"definition": "of_b", "tags": ["of-b"]}).json()["id"]
+        for _ in range(3)
+    )
+    worker = str(uuid4())
+    _run(api.conn, worker, {dead: "failed", done: "succeeded"})
+    group = admin.get("/failures").json()["items"][0]["fingerprint"]
+    admin.patch(f"/failures/{group}", json={"note": "known to B"})
+    operation = admin.post("/operations", json={"kind": "retry", "filter": {"tag": "none"}}).json()
+    key = admin.post("/keys", json={"name": "of B", "role": "viewer"}).json()
+    named = {
+        "job_id": [waiting, dead, done],
+        "fingerprint": [group],
+        "operation_id": [operation["id"]],
+        "key_id": [key["id"]],
+        "tenant_id": [str(api.b.tenant_id)],
+        "worker_id": [worker],
+    }
+    ids = {one for ids in named.values() for one in ids}
+    return Foreign(api.b.tenant_id, named, frozenset(ids))
+
+
+def rows_of(conn: Connection, tenant_id: UUID) -> Iterator[tuple[str, str]]:
+    """Every row of a tenant, as text; what merely reading changes is left out."""
+    for table in TABLES:
+        rows = conn.execute(
+            f"select (to_jsonb(t) - 'last_used_at')::text as row from jobforge.{table} as t"
+            " where tenant_id = %s order by 1",
+            [tenant_id],
+        )
+        yield from ((table, row["row"]) for row in rows)
+
+
+def _run(conn: Connection, worker: str, outcomes: dict[str, str]) -> None:
+    """Claims everything, settles these, and lets the others go."""
+    conn.execute("select jobforge.register_worker(%s, '{default}', 10)", [worker])
+    claimed = conn.execute(
+        "select tenant_id, job_id, lease from jobforge.claim_jobs(%s, '{default}', '{10}')",
+        [worker],
+    ).fetchall()
+    tokens = [{name: str(value) for name, value in row.items()} for row in claimed]
+    settled = [
+        {
+            **token,
+            "outcome": outcomes[token["job_id"]],
+            "final": True,
+            "error": {"type": "Broken", "message": "of B"},
+            "stdout_tail": "said by B",
+        }
+        for token in tokens
+        if token["job_id"] in outcomes
+    ]
+    conn.execute("select jobforge.complete_jobs(%s, %s)", [worker, Jsonb(settled)])
+    rest = [token for token in tokens if token["job_id"] not in outcomes]
+    conn.execute("select jobforge.release_jobs(%s, %s)", [worker, Jsonb(rest)])

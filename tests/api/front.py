@@ -1,0 +1,82 @@
+"""What stands before a server and does not always do its part: answers get lost, or it is busy."""
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Literal
+
+import httpx2
+
+Fault = Literal["lose", "busy", "down", "throttled"]
+
+
+class Front:
+    """`faults` come once each, in their order, `always` for as long as it is set; all other
+    requests are passed on. `seen` has them all.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.faults: deque[Fault] = deque()
+        self.always: Fault | None = None
+        self.seen: list[str] = []
+        self._behind = httpx2.Client(base_url=url, trust_env=False, timeout=60)
+        self._door = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._door.daemon_threads = True
+        self.url = f"http://127.0.0.1:{self._door.server_address[1]}"
+
+    @contextmanager
+    def opened(self) -> Iterator["Front"]:
+        thread = threading.Thread(target=self._door.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield self
+        finally:
+            self._door.shutdown()
+            thread.join()
+            self._door.server_close()
+            self._behind.close()
+
+    def pass_on(self, method: str, path: str, headers: dict[str, str], body: bytes) -> Any:
+        """An answer; None when it got lost."""
+        self.seen.append(f"{method} {path.partition('?')[0]}")
+        fault = self.always or (self.faults.popleft() if self.faults else None)
+        if fault == "down":
+            return None
+        if fault in _REFUSED:
+            return httpx2.Response(_REFUSED[fault], headers={"retry-after": "0"})
+        kept = {name: value for name, value in headers.items() if name.lower() in _PASSED}
+        answer = self._behind.request(method, path, headers=kept, content=body)
+        return None if fault == "lose" else answer
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        front = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def handle_any(self) -> None:
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                answer = front.pass_on(self.command, self.path, dict(self.headers), body)
+                if answer is None:
+                    self.close_connection = True
+                    return
+                self.send_response(answer.status_code)
+                for name in ("content-type", "retry-after"):
+                    if name in answer.headers:
+                        self.send_header(name, answer.headers[name])
+                if answer.status_code != 204:
+                    self.send_header("content-length", str(len(answer.content)))
+                self.end_headers()
+                self.wfile.write(answer.content)
+
+            do_GET = do_POST = do_PATCH = do_DELETE = do_PUT = handle_any  # noqa: N815 - as http.server has it
+
+            def log_message(self, *_: object) -> None: ...
+
+        return Handler
+
+
+_REFUSED = {"busy": 503, "throttled": 429}
+_PASSED = {"authorization", "content-type", "idempotency-key", "x-jobforge-tenant"}

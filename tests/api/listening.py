@@ -1,0 +1,80 @@
+"""A client of the live stream, as browsers are: it reads events and remembers the last id."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import httpx2
+from api.house import API, House, Party
+
+
+@dataclass(slots=True)
+class Listener:
+    """What one client has heard so far."""
+
+    events: list[tuple[str, Any]] = field(default_factory=list)
+    last_id: str | None = None
+    has_ended: bool = False
+
+    def jobs(self, kind: str = "attempt") -> list[UUID]:
+        return [UUID(data["job_id"]) for name, data in self.events if name == kind]
+
+    def named(self, name: str) -> list[Any]:
+        return [data for heard, data in self.events if heard == name]
+
+    async def until(self, condition: Callable[["Listener"], bool]) -> None:
+        async with asyncio.timeout(30):
+            while not condition(self):  # noqa: ASYNC110 - what is waited for is what arrives
+                await asyncio.sleep(0.01)
+
+    async def read(self, lines: AsyncIterator[str]) -> None:
+        name, data, last_id = "message", None, None
+        async for line in lines:
+            label, _, text = line.partition(": ")
+            match label:
+                case "id":
+                    last_id = text
+                case "event":
+                    name = text
+                case "data":
+                    data = json.loads(text)
+                case "" if not text:
+                    self.last_id = last_id or self.last_id
+                    if data is not None:
+                        self.events.append((name, data))
+                    name, data, last_id = "message", None, None
+        self.has_ended = True
+
+
+@asynccontextmanager
+async def listening(
+    api: House,
+    party: Party | None,
+    path: str = "/stream",
+    *,
+    url: str | None = None,
+    last_id: str | None = None,
+    filters: dict[str, Any] | None = None,
+) -> AsyncIterator[Listener]:
+    """Connected, and told where it is; without a party, as super admin."""
+    key = api.super_key if party is None else party.keys["viewer"]
+    headers = {"authorization": f"Bearer {key}"}
+    if last_id is not None:
+        headers["last-event-id"] = last_id
+    listener = Listener(last_id=last_id)
+    async with (
+        httpx2.AsyncClient(base_url=(url or api.url) + API, trust_env=False, timeout=30) as client,
+        client.stream("GET", path, headers=headers, params=filters or {}) as response,
+    ):
+        assert response.status_code == 200, await response.aread()
+        reading = asyncio.create_task(listener.read(response.aiter_lines()))
+        try:
+            await listener.until(lambda it: it.has_ended or it.last_id is not None)
+            yield listener
+        finally:
+            reading.cancel()
+            await asyncio.wait([reading])

@@ -1,0 +1,198 @@
+"""Who is behind a request: keys and sessions. Tokens are in test_tokens.py."""
+
+from datetime import UTC, datetime, timedelta
+
+import httpx2
+import pytest
+from api.house import API, House
+
+from jobforge.api.keys import make_key, read_key
+from jobforge.api.sessions import read_session, write_session
+from jobforge.redact import redact_text
+
+
+def _bearer(key: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {key}"}
+
+
+def test_nobody_gets_in_without_a_key_that_holds(api: House) -> None:
+    good = api.a.keys["viewer"]
+    unknown = make_key().text
+    wrong = good[:-4] + ("AAAA" if not good.endswith("AAAA") else "BBBB")
+    refused: list[list[tuple[str, str]]] = [
+        [],
+        [("authorization", "")],
+        [("authorization", "Bearer")],
+        [("authorization", good)],
+        [("authorization", f"Basic {good}")],
+        [("authorization", f"Bearer {unknown}")],
+        [("authorization", f"Bearer {wrong}")],
+        [("authorization", "Bearer " + "x" * 10_000)],
+        [("authorization", f"Bearer {good}"), ("authorization", f"Bearer {good}")],
+        [("authorization", f"Bearer {good}'; drop table jobforge.jobs; --")],
+        [("x-api-key", good)],
+        [("cookie", "jobforge_session=")],
+        [("cookie", f"jobforge_session={good}")],
+    ]
+    client = api.client(None)
+    bodies = set()
+    for headers in refused:
+        answer = client.get("/jobs", headers=httpx2.Headers(headers))
+        assert answer.status_code == 401, (headers, answer.text)
+        assert answer.headers["www-authenticate"] == "Bearer"
+        bodies.add((answer.json()["code"], answer.json()["detail"]) if len(headers) < 2 else None)
+    # An unknown key and a wrong one are told alike.
+    assert len(bodies - {None}) == 1
+    assert client.get("/jobs", headers=_bearer(good)).status_code == 200
+    assert client.get(f"/jobs?key={good}").status_code == 401
+
+
+def test_a_revoked_key_ends_at_once_and_an_expired_one_with_its_time(api: House) -> None:
+    admin = api.client("tenant_admin")
+    made = admin.post("/keys", json={"name": "short", "role": "viewer"}).json()
+    headers = _bearer(made["key"])
+    assert api.client(None).get("/session", headers=headers).json()["role"] == "viewer"
+    assert admin.delete(f"/keys/{made['id']}").status_code == 204
+    assert api.client(None).get("/session", headers=headers).status_code == 401
+    assert admin.delete(f"/keys/{made['id']}").status_code == 204  # again is no error
+
+    past = datetime.now(UTC) - timedelta(days=1)
+    refused = admin.post(
+        "/keys", json={"name": "past", "role": "viewer", "expires_at": past.isoformat()}
+    )
+    assert refused.status_code == 422
+    soon = api.make_key("viewer", api.a.tenant_id, expires_at=past + timedelta(days=2))
+    api.conn.execute(
+        "update jobforge.api_keys set expires_at = now() - interval '1 s' where lookup = %s",
+        [soon.split("_")[1]],
+    )
+    assert api.client(None).get("/session", headers=_bearer(soon)).status_code == 401
+
+
+def test_a_rotated_key_works_during_the_overlap(api: House) -> None:
+    admin = api.client("tenant_admin")
+    old = admin.post("/keys", json={"name": "turning", "role": "viewer"}).json()
+    new = admin.post(f"/keys/{old['id']}/rotate", json={"overlap_s": 60}).json()
+    for made in (old, new):
+        assert api.client(None).get("/session", headers=_bearer(made["key"])).status_code == 200
+    last = admin.post(f"/keys/{new['id']}/rotate").json()
+    assert api.client(None).get("/session", headers=_bearer(new["key"])).status_code == 401
+    assert api.client(None).get("/session", headers=_bearer(last["key"])).status_code == 200
+
+
+def test_what_a_key_consists_of_is_shown_once_and_kept_nowhere(api: House) -> None:
+    admin = api.client("tenant_admin")
+    made = admin.post("/keys", json={"name": "once", "role": "worker"}).json()["key"]
+    listed = admin.get("/keys", params={"limit": 200})
+    assert made not in listed.text
+    assert "hash" not in listed.json()["items"][0]
+    secret = made.split("_", 2)[2]
+    rows = api.conn.execute("select to_jsonb(k)::text as row from jobforge.api_keys as k")
+    assert not [row for row in rows if secret in row["row"]]
+    used = [key["last_used_at"] for key in listed.json()["items"] if key["role"] == "tenant_admin"]
+    assert any(used)
+
+
+def _login(api: House, key: str, **headers: str) -> httpx2.Response:
+    return httpx2.post(
+        f"{api.url}{API}/session", json={"key": key}, headers=headers, trust_env=False
+    )
+
+
+def _cookie(answer: httpx2.Response) -> str:
+    return answer.headers["set-cookie"].split(";")[0]
+
+
+def test_a_session_is_a_cookie_that_holds_no_key_and_ends_with_it(api: House) -> None:
+    admin = api.client("tenant_admin")
+    made = admin.post("/keys", json={"name": "for people", "role": "tenant_admin"}).json()
+    begun = _login(api, made["key"])
+    assert begun.status_code == 201
+    set_cookie = begun.headers["set-cookie"]
+    assert "HttpOnly" in set_cookie
+    assert "SameSite=lax" in set_cookie
+    assert made["key"].split("_", 2)[2] not in set_cookie
+
+    cookie = {"cookie": _cookie(begun)}
+    client = api.client(None)
+    assert client.get("/session", headers=cookie).json()["key_id"] == made["id"]
+    ended = client.delete("/session", headers=cookie)
+    assert 'jobforge_session="";' in ended.headers["set-cookie"]
+    assert admin.delete(f"/keys/{made['id']}").status_code == 204
+    assert client.get("/session", headers=cookie).status_code == 401
+    assert _login(api, made["key"]).status_code == 401
+
+
+def test_a_session_cannot_be_forged_nor_prolonged(api: House) -> None:
+    key = api.a.keys["viewer"]
+    value = _cookie(_login(api, key)).partition("=")[2]
+    lookup, expires, seal = value.split(".")
+    other = api.a.keys["tenant_admin"].split("_")[1]
+    own = read_key(key)
+    assert own is not None
+    past = write_session(lookup, 1, own.hash, None)
+    with_a_secret = write_session(lookup, int(expires), own.hash, "s" * 32)
+    for forged in (
+        f"{lookup}.{int(expires) + 1}.{seal}",
+        f"{other}.{expires}.{seal}",
+        f"{lookup}.{expires}.{'A' * 43}",
+        past,
+        with_a_secret,
+    ):
+        headers = {"cookie": f"jobforge_session={forged}"}
+        assert api.client(None).get("/session", headers=headers).status_code == 401, forged
+    session = read_session(value)
+    assert session is not None
+    assert session.fits(own.hash, None)
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 403),
+        ({"origin": "https://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"origin": "{own}.evil.example"}, 403),
+        ({"origin": "{own}"}, 201),
+        ({"sec-fetch-site": "same-origin"}, 201),
+    ],
+)
+def test_a_session_acts_for_pages_of_the_server_only(
+    api: House, headers: dict[str, str], status: int
+) -> None:
+    sent = {name: value.format(own=api.url) for name, value in headers.items()}
+    sent["cookie"] = _cookie(_login(api, api.a.keys["tenant_admin"]))
+    answer = api.client(None).post("/jobs", json={"definition": "plain"}, headers=sent)
+    assert answer.status_code == status, answer.text
+    assert api.client(None).get("/jobs", headers=sent).status_code == 200
+
+
+def test_another_site_cannot_log_a_browser_in(api: House) -> None:
+    key = api.a.keys["viewer"]
+    assert _login(api, key, origin="https://evil.example").status_code == 403
+    assert _login(api, key, origin=api.url).status_code == 201
+
+
+def test_over_https_the_cookie_is_bound_to_the_host(api: House) -> None:
+    secure = {"x-forwarded-proto": "https"}
+    begun = _login(api, api.a.keys["viewer"], **secure)
+    assert begun.headers["set-cookie"].startswith("__Host-jobforge_session=")
+    assert "Secure" in begun.headers["set-cookie"]
+    sent = {"cookie": _cookie(begun)}
+    assert api.client(None).get("/session", headers={**sent, **secure}).status_code == 200
+    assert api.client(None).get("/session", headers=sent).status_code == 401
+
+
+def test_a_request_keeps_its_id_when_that_is_harmless(api: House) -> None:
+    client = api.client("viewer")
+    kept = client.get("/jobs", headers={"x-request-id": "order-66.a"})
+    assert kept.headers["x-request-id"] == "order-66.a"
+    replaced = client.get("/jobs", headers={"x-request-id": "a b\tc"})
+    assert len(replaced.headers["x-request-id"]) == 32
+
+
+def test_a_key_in_a_text_is_hidden() -> None:
+    for _ in range(20):
+        key = make_key().text
+        assert redact_text(f"used {key}, then {key}.") == "used [redacted], then [redacted]."

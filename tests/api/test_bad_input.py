@@ -1,0 +1,178 @@
+"""Whatever is wrong with a request has its status and its code; none is a server error."""
+
+import gzip
+import json
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import pytest
+from api.house import House
+
+from jobforge.api.bodies import parse
+from jobforge.errors import BadBody, DuplicateMember, TooDeep
+
+DEEP = '{"definition": "plain", "payload": {"a": ' + "[" * 80 + "]" * 80 + "}}"
+HUGE = '{"definition": "plain", "payload": {"a": "' + "x" * 300_000 + '"}}'
+JSON = {"content-type": "application/json"}
+
+
+class Case(NamedTuple):
+    """A request, and what it is answered with."""
+
+    about: str
+    status: int
+    code: str
+    body: str | bytes = ""
+    path: str = "/jobs"
+    method: str = "POST"
+    headers: dict[str, str] = JSON
+
+
+def _get(about: str, status: int, code: str, path: str) -> Case:
+    return Case(about, status, code, path=path, method="GET")
+
+
+def _put(payload: str) -> str:
+    return f'{{"definition": "plain", "payload": {payload}}}'
+
+
+CASES = [
+    Case("not JSON", 400, "invalid_json", "{"),
+    Case("JSON and more", 400, "invalid_json", "{} {}"),
+    Case("not UTF-8", 400, "invalid_json", b'{"definition": "\xff"}'),
+    Case("NaN", 400, "number_not_finite", _put('{"a": NaN}')),
+    Case("Infinity", 400, "number_not_finite", _put('{"a": -Infinity}')),
+    Case("too large a number", 400, "number_too_long", _put('{"a": 1e999}')),
+    Case("5,000 digits", 400, "number_too_long", _put('{"a": ' + "9" * 5000 + "}")),
+    Case("30 digits", 422, "invalid", _put('{"a": ' + "9" * 30 + "}")),
+    Case("a member twice", 400, "duplicate_member", '{"definition": "a", "definition": "b"}'),
+    Case("twice, within", 400, "duplicate_member", _put('{"a": {"b": 1, "b": 2}}')),
+    Case("NUL", 400, "nul_character", _put('{"a": "\\u0000"}')),
+    Case("NUL in a name", 400, "nul_character", _put('{"\\u0000": 1}')),
+    Case("half a pair", 400, "lone_surrogate", _put('{"a": "\\ud800"}')),
+    Case("80 levels", 400, "too_deep", DEEP),
+    Case("100,000 levels", 400, "too_deep", "[" * 100_000 + "]" * 100_000),
+    Case("brackets that do not match", 400, "invalid_json", "[" * 50 + "}" * 50),
+    Case("a payload too large", 413, "payload_too_large", HUGE),
+    Case("a body too large", 413, "payload_too_large", " " * 1_100_000),
+    Case("another type", 415, "unsupported_media_type", "{}", headers={"content-type": "text/x"}),
+    Case("no type", 415, "unsupported_media_type", "{}", headers={}),
+    Case(
+        "compressed",
+        415,
+        "unsupported_media_type",
+        gzip.compress(b"{}" * 1000),
+        headers={**JSON, "content-encoding": "gzip"},
+    ),
+    Case("no body", 422, "invalid"),
+    Case("a list", 422, "invalid", "[]"),
+    Case("an unknown member", 422, "unknown_field", '{"definition": "plain", "state": "dead"}'),
+    Case("another's tenant", 422, "unknown_field", '{"definition": "plain", "tenant_id": "x"}'),
+    Case("a lease", 422, "unknown_field", '{"definition": "plain", "lease": 1}'),
+    Case("no definition", 422, "invalid", "{}"),
+    Case("an unknown definition", 404, "unknown_definition", '{"definition": "nobody"}'),
+    Case("an unknown version", 404, "unknown_definition", '{"definition": "plain@9"}'),
+    Case("too high a priority", 422, "invalid", '{"definition": "plain", "priority": 40000}'),
+    Case("a text for a number", 422, "invalid", '{"definition": "plain", "priority": "1"}'),
+    Case("no attempts", 422, "invalid", '{"definition": "plain", "max_attempts": 0}'),
+    Case(
+        "a time without a zone", 422, "invalid", '{"definition": "plain", "run_at": "2026-01-01"}'
+    ),
+    Case("a number for a time", 422, "invalid", '{"definition": "plain", "run_at": 1}'),
+    Case("far ahead", 422, "invalid", '{"definition": "plain", "run_at": "9999-12-31T23:59:59Z"}'),
+    Case(
+        "beyond all times",
+        422,
+        "invalid",
+        '{"definition": "plain", "run_at": "9999-12-31T23:59:59-23:00", "far_future": true}',
+    ),
+    Case("a payload that does not fit", 422, "invalid_payload", '{"definition": "mail"}'),
+    Case("no key", 422, "invalid", '{"definition": "plain", "key": ""}'),
+    Case("a long key", 422, "invalid", json.dumps({"definition": "plain", "key": "k" * 256})),
+    Case("an empty batch", 422, "invalid", '{"jobs": []}', path="/jobs/batch"),
+    _get("a limit below", 422, "invalid", "/jobs?limit=-1"),
+    _get("a limit of 0", 422, "invalid", "/jobs?limit=0"),
+    _get("a limit above", 422, "invalid", "/jobs?limit=1000000000"),
+    _get("a limit that is none", 422, "invalid", "/jobs?limit=ten"),
+    _get("a bad cursor", 422, "invalid", "/jobs?cursor=%21%21"),
+    _get("a cursor of something else", 422, "invalid", "/jobs?cursor=bWFpbA"),
+    _get("an unknown parameter", 422, "unknown_field", "/jobs?sort=payload"),
+    _get("an unknown state", 422, "invalid", "/jobs?state=lost"),
+    _get("NUL in a query", 422, "invalid", "/jobs?tag=%00"),
+    _get("a wrong time", 422, "invalid", "/jobs?created_after=yesterday"),
+    _get("an id that is none", 422, "invalid", "/jobs/1"),
+    _get("an id that is not there", 404, "not_found", f"/jobs/{uuid4()}"),
+    _get("a key that is none", 422, "invalid", "/definitions/%00"),
+    _get("no such route", 404, "no_such_route", "/nothing"),
+    Case("another method", 405, "method_not_allowed", method="PUT"),
+]
+
+
+def test_every_bad_request_has_its_status_and_its_code(api: House) -> None:
+    client = api.client("tenant_admin")
+    for case in CASES:
+        answer = client.request(
+            case.method, case.path, content=case.body or None, headers=case.headers
+        )
+        said = f"{case.about}: {answer.status_code} {answer.text}"
+        problem = answer.json()
+        assert (answer.status_code, problem["code"]) == (case.status, case.code), said
+        assert answer.headers["content-type"] == "application/problem+json", said
+        assert problem["request_id"] == answer.headers["x-request-id"], said
+        assert set(problem) == {
+            *("type", "title", "status", "code", "detail", "errors", "facts", "request_id")
+        }
+    assert api.client("viewer").get("/jobs").json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("key", "status", "code"),
+    [("", 422, "invalid"), ("k" * 256, 422, "invalid"), ("\x80", 422, "invalid")],
+)
+def test_a_bad_idempotency_key_is_refused(api: House, key: str, status: int, code: str) -> None:
+    raw = {b"idempotency-key": key.encode("latin-1")}
+    answer = api.client("tenant_admin").post("/jobs", json={"definition": "plain"}, headers=raw)
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+
+
+def test_what_is_wrong_is_told_with_its_place_and_without_the_value(api: House) -> None:
+    body = {"definition": "mail", "payload": {"to": "a", "n": "hunter2-is-secret"}}
+    problem = api.client("tenant_admin").post("/jobs", json=body).json()
+    assert problem["errors"][0]["field"] == "payload.n"
+    assert "hunter2" not in json.dumps(problem)
+    batch = {"jobs": [{"definition": "plain"}, {"definition": "mail", "payload": {}}]}
+    problem = api.client("tenant_admin").post("/jobs/batch", json=batch).json()
+    assert problem["errors"][0]["field"] == "jobs.1.payload"
+
+
+def test_a_body_of_unknown_length_is_cut_off_too(api: House) -> None:
+    chunks = (b" " * 100_000 for _ in range(20))
+    answer = api.client("tenant_admin").post("/jobs", content=chunks, headers=JSON)
+    assert answer.status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": "[[[{{{", "b": "\\"]]"}', {"a": "[[[{{{", "b": '"]]'}),
+        ('"\\ud83d\\ude00"', "\N{GRINNING FACE}"),
+        ("[" * 69 + "]" * 69, None),
+        ("123456789012345678901234567890", 123456789012345678901234567890),
+    ],
+)
+def test_sound_json_is_taken(text: str, value: Any) -> None:
+    assert value in (None, parse(text.encode()))
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[" * 71 + "]" * 71, TooDeep),
+        ('{"a": "\\"", "b": ' + "[" * 71 + "]" * 71 + "}", TooDeep),
+        ('[{"a": 1, "a": 1}]', DuplicateMember),
+        ("[,]", BadBody),
+    ],
+)
+def test_unsound_json_is_not(text: str, error: type[BadBody]) -> None:
+    with pytest.raises(error):
+        parse(text.encode())

@@ -1,0 +1,369 @@
+"""The client over HTTP: what the database answers, its errors, and nothing done twice."""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from api.front import Front
+from api.house import House
+from integration.workshop import eventually
+from sql.engine import claim, complete, enqueue, enqueue_one, new_worker, note, state_of
+
+from jobforge import AsyncClient, Client, Context, JobForge, calls, db, errors
+from jobforge.calls import Call
+from jobforge.control import OperationKind, OperationOptions, OperationState, Role
+from jobforge.job import JobFilter, JobRequest, State
+from jobforge.remote.patience import Patience
+from jobforge.remote.routes import ROUTES, request_of
+from jobforge.remote.stream import StreamEvent
+
+WORKER = new_worker()
+LATER = datetime.now(UTC) + timedelta(days=30)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def client(api: House) -> Iterator[Client]:
+    with Client(api.url, api.a.keys["tenant_admin"]) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def operator(api: House) -> Iterator[Client]:
+    """A super admin who acts for no tenant unless a call names one."""
+    with Client(f"{api.url}/", api.super_key) as opened:
+        yield opened
+
+
+@pytest.fixture
+def front(api: House) -> Iterator[Front]:
+    with Front(api.url).opened() as opened:
+        yield opened
+
+
+@dataclass(frozen=True, slots=True)
+class Things:
+    """What tenant A has: jobs that wait, one that is dead, one that says something."""
+
+    tenant_id: UUID
+    waiting: list[UUID]
+    dead: UUID
+    talking: UUID
+    fingerprint: str
+
+
+@pytest.fixture(scope="module")
+def things(api: House) -> Things:
+    tenant_id = api.a.tenant_id
+    enqueue(api.conn, tenant_id, 2, definition="plain", priority=5)
+    dead, talking = claim(api.conn, WORKER, limit=2, tenants=[tenant_id])
+    error = {"type": "Oops", "message": "no answer"}
+    complete(api.conn, WORKER, [dead], "failed", error=error, final=True)
+    note(api.conn, WORKER, [talking], "log", message="hello")
+    waiting = enqueue(api.conn, tenant_id, 6, definition="plain", tags=["old"])
+    [group] = db.run(api.conn, calls.list_failures(tenant_id=tenant_id))
+    return Things(
+        tenant_id,
+        waiting,
+        dead["job_id"],
+        talking["job_id"],
+        group.fingerprint,
+    )
+
+
+def test_what_is_read_is_what_the_database_answers(
+    api: House, operator: Client, things: Things
+) -> None:
+    tenant_id = things.tenant_id
+    cancels = OperationKind.CANCEL
+    which = JobFilter(state="dead", created_after=datetime.now(UTC) - timedelta(days=1))
+    operation = db.run(
+        api.conn, calls.start_operation(cancels, JobFilter(tag="none"), tenant_id=tenant_id)
+    )
+    reads: list[Call[Any]] = [
+        calls.get_job(things.dead, tenant_id=tenant_id),
+        calls.list_jobs(which, tenant_id=tenant_id),
+        calls.list_jobs(limit=2, before=things.waiting[3], tenant_id=tenant_id),
+        calls.list_notes(things.talking, tenant_id=tenant_id),
+        calls.explain_job(things.dead, tenant_id=tenant_id),
+        calls.summarize(window_s=3600, tenant_id=tenant_id),
+        calls.list_failures(tenant_id=tenant_id),
+        calls.count_jobs(OperationKind.DISCARD, which, tenant_id=tenant_id),
+        calls.list_operations(tenant_id=tenant_id),
+        calls.get_operation(operation, tenant_id=tenant_id),
+        calls.list_definitions(prefix="pl"),
+        calls.list_definitions(limit=1, after="mail"),
+        calls.get_definition("mail", version=1),
+        calls.list_queues(tenant_id=tenant_id),
+        calls.list_workers(),
+        calls.list_tenants(),
+        calls.find_tenant("tenant-a"),
+        calls.list_audit(limit=1, tenant_id=tenant_id),
+    ]
+    for call in reads:
+        answer = operator.run(call)
+        assert answer == db.run(api.conn, call), call.function
+        assert answer is not None, call.function
+    keys = calls.list_api_keys(tenant_id=tenant_id)
+    assert {key.id for key in operator.run(keys)} == {key.id for key in db.run(api.conn, keys)}
+    changes = {name for name, route in ROUTES.items() if not route.where.startswith("GET ")}
+    named = {call.function for call in [*reads, keys]}
+    assert named >= ROUTES.keys() - changes  # what changes something is tried below
+
+
+def test_what_is_changed_is_changed_in_the_database(
+    api: House, client: Client, operator: Client, things: Things
+) -> None:
+    first, second, third, fourth, *_ = things.waiting
+    tenant_id = things.tenant_id
+
+    def job(job_id: UUID) -> Any:
+        return db.run(api.conn, calls.get_job(job_id, tenant_id=tenant_id)).job
+
+    assert client.cancel_job(first, reason="no more") is State.CANCELED
+    assert job(first).cancel_reason == "no more"
+    assert client.edit_job(second, {"priority": 7, "payload": {"n": 1}}) is State.QUEUED
+    assert (job(second).priority, job(second).payload) == (7, {"n": 1})
+    assert client.reschedule_job(third, LATER) is State.SCHEDULED
+    assert job(third).run_at == LATER
+    assert client.reschedule_job(third, None) is State.QUEUED
+    again = client.retry_job(first, payload={"n": 2}, attempts=2)
+    assert (job(again).retry_of, job(again).payload, job(again).max_attempts) == (
+        first,
+        {"n": 2},
+        2,
+    )
+
+    client.annotate_failure(things.fingerprint, {"note": "known"})
+    assert [group.note for group in client.list_failures()] == ["known"]
+    # Its canary is not run, so it waits.
+    started = client.start_operation(
+        OperationKind.REDRIVE,
+        JobFilter(state="dead", fingerprint=things.fingerprint),
+        OperationOptions(reason="again", canary=1),
+    )
+    assert client.get_operation(started).options == {"reason": "again", "canary": 1}
+    assert client.cancel_operation(started) is OperationState.CANCELED
+
+    operator.put_definition("new", 2, {"queue": "slow", "timeout_s": 5})
+    operator.override_definition("new", {"max_running": 3})
+    operator.pause_definition("new")
+    found = operator.get_definition("new")
+    assert (found.version, found.queue, found.max_running) == (2, "slow", 3)
+    assert found.paused_at is not None
+    operator.resume_definition("new")
+    operator.put_queue("slow", {"max_running": 9})
+    operator.pause_queue("slow")
+    operator.resume_queue("slow")
+    [slow] = [queue for queue in operator.list_queues() if queue.name == "slow"]
+    assert (slow.max_running, slow.paused_at) == (9, None)
+
+    guest = uuid4()
+    operator.put_tenant(guest, {"slug": "guest"})
+    assert operator.find_tenant("guest") == guest
+    operator.pause_tenant(guest)
+    operator.resume_tenant(guest)
+    operator.enqueue_job(JobRequest("plain", {}), tenant_id=guest)
+    assert operator.delete_tenant(guest)["jobs"] == 1
+    for tell in (operator.drain_worker, operator.stop_worker):
+        with pytest.raises(errors.NotFound):
+            tell(uuid4())
+    assert state_of(api.conn, tenant_id, fourth) == "queued"
+
+
+def test_a_key_is_made_rotated_and_revoked_and_shown_once(api: House, client: Client) -> None:
+    made = client.create_key("reports", Role.VIEWER, scopes=["jobs:read"], expires_at=LATER)
+    assert made.text not in repr(made)
+    with Client(api.url, made.text) as reports:
+        assert made.text not in repr(reports)
+        assert reports.whoami().scopes == ["jobs:read"]
+        rotated = client.rotate_key(made.id)
+        with Client(api.url, rotated.text) as successor:
+            assert successor.list_jobs(limit=1) is not None
+        client.revoke_api_key(rotated.id)
+        with pytest.raises(errors.Unauthenticated):
+            reports.list_jobs()
+
+
+def test_a_refusal_is_the_error_that_the_database_would_raise(api: House, client: Client) -> None:
+    theirs = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
+    refusals: list[tuple[type[errors.JobForgeError], Callable[[], object]]] = [
+        (errors.NotFound, lambda: client.get_job(theirs)),
+        (errors.UnknownDefinition, lambda: client.enqueue_job(JobRequest("nothing", {}))),
+        (errors.InvalidPayload, lambda: client.enqueue_job(JobRequest("mail", {"to": 3}))),
+        (errors.Forbidden, client.list_tenants),
+        (errors.Forbidden, lambda: client.list_jobs(tenant_id=api.b.tenant_id)),
+        (errors.Conflict, lambda: client.run(calls.cancel_jobs(JobFilter()))),
+        (errors.Invalid, lambda: client.edit_job(uuid4(), {"job_id": str(theirs)})),
+    ]
+    for kind, ask in refusals:
+        with pytest.raises(kind) as caught:
+            ask()
+        assert type(caught.value) is kind
+    with pytest.raises(errors.InvalidPayload) as faulty:
+        client.enqueue_job(JobRequest("mail", {"to": 3}))
+    assert faulty.value.field == "payload.to"
+    with Client(api.url, "jf_wrong") as stranger, pytest.raises(errors.Unauthenticated):
+        stranger.list_jobs()
+    for address, key in (("jobs.example.com", "jf_any"), ("http://[", "jf_any"), (api.url, "a\nb")):
+        with pytest.raises(errors.ConfigError) as caught:
+            Client(address, key)
+        assert "a\nb" not in str(caught.value)
+
+
+def test_jobs_whose_answer_got_lost_are_made_once(api: House, front: Front) -> None:
+    before = len(db.run(api.conn, calls.list_jobs(limit=200, tenant_id=api.b.tenant_id)))
+    front.faults.extend(["lose", "busy"])
+    with Client(front.url, api.b.keys["tenant_admin"]) as client:
+        made = client.enqueue_jobs([JobRequest("plain", {}), JobRequest("plain", {"n": 2})])
+    assert front.seen == ["POST /api/v1/jobs/batch"] * 3
+    after = db.run(api.conn, calls.list_jobs(limit=200, tenant_id=api.b.tenant_id))
+    assert len(after) == before + 2
+    assert {each.job_id for each in made} <= {job.id for job in after}
+
+
+def test_nobody_comes_back_before_the_server_says_so() -> None:
+    request = request_of(calls.get_job(uuid4()), ROUTES)
+    patience = Patience(retries=2)
+    refusal = errors.TooManyRequests(detail={"retry_after_s": 7.5})
+    assert patience.pause_s(request, refusal) == 7.5
+    too_long = errors.TooManyRequests(detail={"retry_after_s": 3600})
+    assert patience.pause_s(request, too_long) is None
+    assert Patience(retries=0).pause_s(request, refusal) is None
+
+
+def test_what_might_be_done_twice_is_not_repeated(api: House, front: Front) -> None:
+    ended = enqueue_one(api.conn, api.b.tenant_id, definition="plain")
+    with Client(front.url, api.b.keys["tenant_admin"]) as client:
+        client.cancel_job(ended)
+        front.faults.append("lose")
+        with pytest.raises(errors.Unavailable):
+            client.retry_job(ended)
+    again = db.run(api.conn, calls.list_jobs(limit=200, tenant_id=api.b.tenant_id))
+    assert [job.retry_of for job in again].count(ended) == 1
+    assert front.seen.count(f"POST /api/v1/jobs/{ended}/retry") == 1
+
+
+def test_a_server_that_does_not_answer_is_told(front: Front) -> None:
+    front.always = "down"
+    client = Client(front.url, "jf_any", retries=1)
+    with client, pytest.raises(errors.Unavailable, match="does not answer"):
+        client.list_jobs()
+    assert len(front.seen) == 2
+
+
+@pytest.mark.anyio
+async def test_async_code_awaits_the_same_methods(api: House) -> None:
+    async with AsyncClient(api.url, api.super_key, tenant="tenant-b") as client:
+        made = await client.enqueue_job(JobRequest("plain", {"n": 2**60}))
+        history = await client.get_job(made.job_id)
+        assert (history.job.tenant_id, history.job.payload) == (api.b.tenant_id, {"n": 2**60})
+        with pytest.raises(errors.UnknownDefinition):
+            await client.enqueue_job(JobRequest("nothing", {}))
+
+
+@pytest.mark.anyio
+async def test_a_stream_goes_on_after_its_last_event(api: House) -> None:
+    heard: list[StreamEvent] = []
+
+    async def listen(client: AsyncClient, after: str | None) -> None:
+        async for event in client.stream(definitions=["streamed"], after=after):
+            heard.append(event)  # noqa: PERF401 - it is read while it grows
+
+    def end_one() -> UUID:
+        job_id = enqueue_one(api.conn, api.b.tenant_id, definition="streamed")
+        [job] = claim(api.conn, WORKER, tenants=[api.b.tenant_id], definitions=["streamed@1"])
+        complete(api.conn, WORKER, [job], "succeeded")
+        return job_id
+
+    def jobs() -> list[str]:
+        return [event.data["job_id"] for event in heard if event.name == "attempt"]
+
+    db.run(api.conn, calls.put_definition("streamed", 1))
+    async with AsyncClient(api.url, api.b.keys["viewer"]) as client:
+        listening = asyncio.create_task(listen(client, None))
+        # The first word is a snapshot: from then on nothing is missed.
+        await eventually(lambda: bool(heard))
+        first = end_one()
+        await eventually(lambda: jobs() == [str(first)])
+        listening.cancel()
+        after = heard[-1].id
+        heard.clear()
+        second = end_one()
+        listening = asyncio.create_task(listen(client, after))
+        await eventually(lambda: jobs() == [str(second)])
+        listening.cancel()
+
+
+def test_an_app_makes_jobs_without_a_database(api: House) -> None:
+    jf = JobForge(server=api.url, key=api.a.keys["tenant_admin"])
+
+    @jf.job(key="remote")
+    def remote(ctx: Context, n: int) -> int:
+        return n + ctx.attempt
+
+    with pytest.raises(errors.UnknownDefinition):
+        remote.enqueue(1)
+    for call in jf.registrations():
+        db.run(api.conn, call)
+    handle = remote.using(key="one", tags=["t"]).enqueue(41)
+    assert handle.tenant_id == api.a.tenant_id
+    assert (handle.job().payload, handle.job().tags) == ({"n": 41}, ["t"])
+    many = remote.enqueue_many([remote.args(1), remote.using(priority=3).args(2)])
+    assert [each.job().priority for each in many] == [0, 3]
+    with pytest.raises(errors.Conflict, match="over HTTP"):
+        remote.using(conn=api.conn).enqueue(1)
+    with pytest.raises(errors.Conflict, match="over HTTP"), jf.transaction():
+        pass
+    [job] = claim(api.conn, WORKER, tenants=[api.a.tenant_id], definitions=["remote@1"])
+    complete(api.conn, WORKER, [job], "succeeded", result=42)
+    ended = next(each for each in [handle, *many] if each.id == job["job_id"])
+    assert ended.result(timeout=10) == 42
+    jf.close()
+
+
+@pytest.mark.anyio
+async def test_an_operators_app_names_the_tenant(api: House) -> None:
+    jf = JobForge(server=api.url, key=api.super_key)
+
+    @jf.job
+    def operated(n: int) -> int:
+        return n
+
+    await jf.aregister()
+    with pytest.raises(errors.TenantRequired):
+        await operated.aenqueue(1)
+    handle = await operated.using(tenant="tenant-b").aenqueue(1)
+    assert handle.tenant_id == api.b.tenant_id
+    assert (await handle.ajob()).definition == "operated"
+    await jf.aclose()
+
+
+def test_the_examples_of_the_guide_run(api: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).parents[2] / "docs" / "http.md"
+    text = page.read_text(encoding="utf-8").replace("https://jobs.example.com", api.url)
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    monkeypatch.setenv("JOBFORGE_KEY", api.b.keys["tenant_admin"])
+    db.run(api.conn, calls.put_definition("send_welcome", 1, {"queue": "mail"}))
+    names: dict[str, Any] = {"__name__": "guide"}
+    for block in blocks:
+        exec(compile(block, page.name, "exec"), names)  # noqa: S102 - it is what we test
+    asyncio.run(names["follow"]())
+    assert len(blocks) == 3
+    assert names["handle"].job().payload == {"to": "ada@example.com", "name": "Ada"}
+    names["jf"].close()
+
+
+def test_an_app_has_a_server_or_a_database() -> None:
+    with pytest.raises(errors.ConfigError):
+        JobForge("postgresql://db.example.com/app", server="https://jobs.example.com")

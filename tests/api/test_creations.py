@@ -1,0 +1,88 @@
+"""Single jobs that are made together, each with an answer of its own."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from uuid import UUID, uuid4
+
+import pytest
+from cluster import Connection, Database
+
+from jobforge import db
+from jobforge.api.creations import Creations
+from jobforge.errors import DuplicateKey, JobForgeError, UnknownDefinition
+from jobforge.job import Enqueued, EnqueueStatus, JobRequest
+
+pytestmark = pytest.mark.anyio
+
+PLAIN = JobRequest("plain")
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+async def creations(database: Database, conn: Connection) -> AsyncIterator[Creations]:
+    conn.execute("select jobforge.put_definition('plain', 1)")
+    async with db.Database(database.url_as("server_login"), size=4) as opened:
+        yield Creations(opened)
+
+
+def _transactions(conn: Connection) -> int:
+    """In how many transactions jobs were made."""
+    row = conn.execute("select count(distinct xmin::text) as n from jobforge.jobs").fetchone()
+    assert row is not None
+    return int(row["n"])
+
+
+async def _gather(
+    creations: Creations, tenant_id: UUID, jobs: list[JobRequest]
+) -> list[Enqueued | BaseException]:
+    wishes = (creations.create(tenant_id, job) for job in jobs)
+    return await asyncio.gather(*wishes, return_exceptions=True)
+
+
+async def test_jobs_that_come_together_are_made_together(
+    creations: Creations, conn: Connection
+) -> None:
+    made = await _gather(creations, uuid4(), [PLAIN] * 100)
+    assert len({each.job_id for each in made if isinstance(each, Enqueued)}) == 100
+    assert _transactions(conn) == 2  # the first, and all that came meanwhile
+
+
+async def test_one_that_is_refused_spoils_none_of_the_others(creations: Creations) -> None:
+    taken = PLAIN._replace(key="once", on_conflict="raise")
+    unknown = JobRequest("nobody")
+    made = await _gather(creations, uuid4(), [PLAIN, unknown, PLAIN, taken, taken, PLAIN, unknown])
+    kinds = [type(each) for each in made]
+    assert kinds.count(Enqueued) == 4
+    assert [kinds[1], kinds[6]] == [UnknownDefinition, UnknownDefinition]
+    assert kinds.count(DuplicateKey) == 1
+    assert made[0] != made[2]
+
+
+async def test_tenants_do_not_mix(creations: Creations, conn: Connection) -> None:
+    tenants = [uuid4() for _ in range(3)]
+    wishes = [creations.create(tenant, PLAIN) for tenant in tenants for _ in range(5)]
+    made = await asyncio.gather(*wishes)
+    rows = conn.execute("select id, tenant_id from jobforge.jobs").fetchall()
+    owners = {row["id"]: row["tenant_id"] for row in rows}
+    asked = [tenant for tenant in tenants for _ in range(5)]
+    assert [owners[each.job_id] for each in made] == asked
+
+
+async def test_whoever_gives_up_leaves_the_others_their_answers(creations: Creations) -> None:
+    tenant_id = uuid4()
+    tasks = [asyncio.create_task(creations.create(tenant_id, PLAIN)) for _ in range(6)]
+    await asyncio.sleep(0)  # all of them are in line
+    tasks[0].cancel()
+    tasks[3].cancel()
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    for given_up in (0, 3):
+        assert isinstance(answers[given_up], asyncio.CancelledError)
+    others = [answer for index, answer in enumerate(answers) if index not in {0, 3}]
+    for answer in others:
+        assert isinstance(answer, Enqueued | JobForgeError)
+    again = await creations.create(tenant_id, PLAIN)
+    assert again.status is EnqueueStatus.CREATED

@@ -1,0 +1,226 @@
+"""The worker over HTTP: it runs, keeps and settles jobs with a key, and no database."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from api.front import Fault, Front
+from api.house import House, Party
+from cluster import wait_until
+from integration.terminal import Terminal
+from integration.workshop import eventually
+from sql.engine import enqueue_one, state_of
+
+from jobforge import Context, JobForge, calls, db, errors
+from jobforge.job import JobHistory
+from jobforge.remote.address import server_address
+from jobforge.remote.work import WORK, Server
+from jobforge.worker import Worker
+
+APP = """
+from jobforge import Context, JobForge
+from jobforge.errors import Conflict
+
+jf = JobForge()
+
+
+@jf.job(key="parent")
+def parent(ctx: Context, n: int) -> int:
+    ctx.log.info("hello")
+    child.enqueue(n + 1)
+    return n
+
+
+@jf.job(key="light", isolation="inline")
+async def light(n: int) -> None:
+    try:
+        child.enqueue(n)
+    except Conflict:
+        await child.aenqueue(n + 1)
+
+
+@jf.job(key="child")
+def child(n: int) -> int:
+    return n
+"""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def front(api: House) -> Iterator[Front]:
+    with Front(api.url).opened() as opened:
+        yield opened
+
+
+def history(api: House, party: Party, job_id: UUID) -> JobHistory:
+    return db.run(api.conn, calls.get_job(job_id, tenant_id=party.tenant_id))
+
+
+@asynccontextmanager
+async def working(app: JobForge, url: str, key: str, **options: Any) -> AsyncIterator[Worker]:
+    """A worker in this loop, until the end of the block."""
+    given = {"queues": {"default": 10}, "lease_s": 4.0, "heartbeat_s": 0.5}
+    async with reached(url, key) as server, asyncio.TaskGroup() as group:
+        worker = Worker(app, server, poll_s=server.poll_s, **{**given, **options})
+        running = group.create_task(worker.run())
+        try:
+            await eventually(lambda: running.done() or worker.is_running)
+            yield worker
+        finally:
+            worker.stop()
+            worker.stop()
+
+
+@asynccontextmanager
+async def reached(url: str, key: str) -> AsyncIterator[Server]:
+    server = Server(server_address(url, key))
+    try:
+        await server.open()
+        yield server
+    finally:
+        await server.close()
+
+
+def register(api: House, app: JobForge) -> None:
+    for call in app.registrations():
+        db.run(api.conn, call)
+
+
+@pytest.mark.anyio
+async def test_a_tenants_worker_runs_its_tenants_jobs_as_any_worker_does(api: House) -> None:
+    app = JobForge("postgresql://nowhere.example.com/none")
+    may_end = asyncio.Event()
+
+    @app.job(isolation="inline")
+    async def echo(ctx: Context, n: int) -> int:
+        await ctx.progress(1, 1, "half")
+        ctx.log.info("said")
+        return n
+
+    @app.job(isolation="inline", retry=1)
+    async def fail() -> None:
+        raise ValueError("no")
+
+    @app.job(isolation="inline")
+    async def wait() -> None:
+        await may_end.wait()
+
+    register(api, app)
+    theirs = enqueue_one(api.conn, api.b.tenant_id, definition="echo", payload={"n": 1})
+    own = [
+        enqueue_one(api.conn, api.a.tenant_id, definition=name, payload=payload)
+        for name, payload in (
+            ("echo", {"n": 2**80}),
+            ("echo", {"n": 2}),
+            ("fail", {}),
+            ("wait", {}),
+        )
+    ]
+
+    def states() -> list[str]:
+        return [state_of(api.conn, api.a.tenant_id, job_id) for job_id in own]
+
+    async with working(app, api.url, api.a.keys["worker"]):
+        # No result is as long as the first, so it fails for good.
+        await eventually(lambda: states() == ["dead", "succeeded", "dead", "running"])
+        db.run(api.conn, calls.cancel_job(own[3], tenant_id=api.a.tenant_id))
+        await eventually(lambda: states()[3] == "canceled")  # the next heartbeat tells
+    echoed = history(api, api.a, own[1])
+    assert echoed.job.result == 2
+    notes = db.run(api.conn, calls.list_notes(own[1], tenant_id=api.a.tenant_id))
+    assert [note.kind for note in notes] == ["progress", "log"]
+    error = history(api, api.a, own[2]).job.error
+    assert error is not None
+    assert error["type"] == "ValueError"
+    assert state_of(api.conn, api.b.tenant_id, theirs) == "queued"
+    [worker] = [each for each in db.run(api.conn, calls.list_workers()) if each.state == "stopped"]
+    assert worker.running == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("fault", ["down", "throttled"])
+async def test_what_ended_while_the_server_was_away_is_settled_when_it_is_back(
+    api: House, front: Front, fault: Fault
+) -> None:
+    app = JobForge("postgresql://nowhere.example.com/none")
+    started, may_end = asyncio.Event(), asyncio.Event()
+
+    @app.job(isolation="inline", key="cut")
+    async def cut() -> str:
+        started.set()
+        await may_end.wait()
+        return "done"
+
+    register(api, app)
+    async with working(app, front.url, api.make_key("worker", None), lease_s=30.0):
+        job_id = enqueue_one(api.conn, api.b.tenant_id, definition="cut")
+        await asyncio.wait_for(started.wait(), 30)
+        front.always = fault
+        asked = len(front.seen)
+        may_end.set()
+        await eventually(lambda: "POST /api/v1/worker/jobs/complete" in front.seen[asked:])
+        front.always = None
+        await eventually(lambda: state_of(api.conn, api.b.tenant_id, job_id) == "succeeded")
+    [attempt] = history(api, api.b, job_id).attempts
+    assert attempt.outcome == "succeeded"
+
+
+@pytest.mark.anyio
+async def test_a_worker_is_refused_by_another_role_and_by_unknown_definitions(api: House) -> None:
+    with pytest.raises(errors.Denied, match="viewer"):
+        async with reached(api.url, api.a.keys["viewer"]):
+            pytest.fail("it must not start")
+    app = JobForge("postgresql://nowhere.example.com/none")
+
+    @app.job(isolation="inline")
+    async def unheard_of() -> None: ...
+
+    async with reached(api.url, api.a.keys["worker"]) as server:
+        worker = Worker(app, server, queues={"default": 1})
+        with pytest.raises(errors.Denied, match="unheard_of"):
+            await worker.run()
+
+
+def test_everything_that_a_worker_calls_has_a_route() -> None:
+    source = Path(calls.__file__).parent.parent / "worker"
+    text = "".join(path.read_text(encoding="utf-8") for path in source.glob("*.py"))
+    called = {name for name in calls.__all__ if f"calls.{name}(" in text}
+    assert called - WORK.keys() <= {"advance_operations"}
+
+
+def test_the_command_runs_jobs_that_make_jobs_and_drains(api: House, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    key = api.make_key("worker", None)
+    shell = Terminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
+    with shell.started("worker", "app.py", "--concurrency", "2") as worker:
+        worker.wait_for("worker.started")
+        parent = enqueue_one(api.conn, api.a.tenant_id, definition="parent", payload={"n": 1})
+        enqueue_one(api.conn, api.b.tenant_id, definition="light", payload={"n": 2})
+        wait_until(lambda: len(_results(api, "child")) == 2)
+        worker.signal(signal.SIGTERM)
+        assert worker.end() == 0
+    assert key not in worker.said
+    assert sorted(_results(api, "child")) == [2, 3]
+    assert history(api, api.a, parent).job.state == "succeeded"
+
+
+def _results(api: House, definition: str) -> list[Any]:
+    rows = api.conn.execute(
+        "select result from jobforge.finished_jobs where definition = %s", [definition]
+    )
+    return [row["result"] for row in rows]
+
+
+def test_the_command_ends_when_the_server_does_not_take_its_key(api: House, tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    ended = Terminal(tmp_path).run("worker", "--server", api.url, "--key", "jf_wrong")
+    assert (ended.returncode, "does not take this key" in ended.stderr) == (4, True), ended.stderr

@@ -1,0 +1,131 @@
+"""Who may use which route: the table is walked, route by route and role by role."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from api.house import House
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+
+from jobforge.api import create_app
+from jobforge.api.guard import area
+from jobforge.api.roles import PREFIX, RULES, SCOPES, Rule
+from jobforge.config import Config
+from jobforge.control import Role
+from jobforge.errors import ConfigError
+
+TENANT_ROLES = ("viewer", "tenant_admin", "worker")
+EVERYBODY = (None, *TENANT_ROLES, "super_admin")
+
+
+def _routes(app: FastAPI) -> set[tuple[str, str]]:
+    document = app.openapi()["paths"]
+    return {(method.upper(), path) for path, methods in document.items() for method in methods}
+
+
+def _path(rule: Rule) -> str:
+    numbers = {"version": "1", "key": "no-such", "queue": "no-such"}
+    parts = rule.path.removeprefix(PREFIX).split("/")
+    return "/".join(
+        numbers.get(part[1:-1], str(uuid4())) if part.startswith("{") else part for part in parts
+    )
+
+
+def _ask(api: House, rule: Rule, role: str | None, **options: Any) -> tuple[int, str]:
+    url = f"{api.url}{_path(rule)}" if not rule.path.startswith(PREFIX) else _path(rule)
+    json = None if rule.method in {"GET", "DELETE"} else {"no_such_member": 1}
+    with api.client(role).stream(rule.method, url, json=json, **options) as answer:
+        is_problem = answer.headers["content-type"] == "application/problem+json"
+        body = answer.read() if is_problem else b"{}"
+        return answer.status_code, answer.json()["code"] if is_problem else body.decode()
+
+
+def test_the_table_and_the_routes_are_the_same() -> None:
+    assert _routes(create_app(Config())) == set(RULES)
+
+
+def test_every_route_admits_the_roles_of_its_row_and_nobody_else(api: House) -> None:
+    for rule in RULES.values():
+        for role in EVERYBODY:
+            status, code = _ask(api, rule, role)
+            said = f"{rule.method} {rule.path} as {role}: {status} {code}"
+            if rule.roles is None:
+                assert status not in {401, 403} or code == "unauthenticated", said
+            elif role is None:
+                assert (status, code) == (401, "unauthenticated"), said
+            elif role in rule.roles:
+                assert status not in {401, 403}, said
+            else:
+                assert (status, code) == (403, "forbidden"), said
+            assert status < 500, said
+
+
+def test_a_route_without_a_row_cannot_be_added() -> None:
+    router = area("jobs")
+
+    async def show() -> None: ...
+
+    with pytest.raises(ConfigError, match="no row in roles"):
+        router.get("/jobs/secret")(show)
+
+
+def test_every_route_is_guarded() -> None:
+    app = create_app(Config())
+    bare = [
+        route.path
+        for route in app.routes
+        if isinstance(route, APIRoute) and type(route) is APIRoute
+    ]
+    assert bare == [f"{PREFIX}/openapi.json"]
+
+
+def test_a_viewer_changes_nothing_and_a_worker_only_works() -> None:
+    for rule in RULES.values():
+        roles = rule.roles or frozenset()
+        if rule.method != "GET":
+            assert Role.VIEWER not in roles, rule
+        if Role.WORKER in roles:
+            assert rule.path.startswith((f"{PREFIX}/worker/", f"{PREFIX}/session")), rule
+        if rule.path.startswith((f"{PREFIX}/tenants", f"{PREFIX}/workers")):
+            assert roles == {Role.SUPER_ADMIN}, rule
+
+
+def test_scopes_narrow_a_role_down(api: House) -> None:
+    reader = api.make_key("tenant_admin", api.a.tenant_id, scopes=["jobs:read"])
+    client = api.bare({"authorization": f"Bearer {reader}"})
+    assert client.get("/jobs").status_code == 200
+    refused = client.post("/jobs", json={"definition": "plain"})
+    assert (refused.status_code, refused.json()["code"]) == (403, "out_of_scope")
+    assert client.get("/queues").json()["code"] == "out_of_scope"
+    assert "jobs:write" in SCOPES
+
+
+def test_a_key_cannot_make_one_that_may_do_more(api: House) -> None:
+    narrow = api.make_key("tenant_admin", api.a.tenant_id, scopes=["keys:write", "jobs:read"])
+    client = api.bare({"authorization": f"Bearer {narrow}"})
+    wish = {"name": "wider", "role": "viewer"}
+    assert client.post("/keys", json=wish).json()["code"] == "out_of_scope"
+    assert client.post("/keys", json={**wish, "scopes": ["jobs:write"]}).status_code == 403
+    assert client.post("/keys", json={**wish, "scopes": ["jobs:read"]}).status_code == 201
+    admin = api.client("tenant_admin")
+    refused = admin.post("/keys", json={"name": "up", "role": "super_admin"})
+    assert refused.status_code == 422
+
+
+def test_only_a_super_admin_may_name_another_tenant(api: House) -> None:
+    header = {"x-jobforge-tenant": str(api.b.tenant_id)}
+    for role in TENANT_ROLES:
+        path = "/jobs" if role != "worker" else "/session"
+        refused = api.client(role).get(path, headers=header)
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+    own = {"x-jobforge-tenant": str(api.a.tenant_id)}
+    assert api.client("viewer").get("/jobs", headers=own).status_code == 200
+
+    operator = api.client("super_admin")
+    assert operator.get("/jobs").json()["code"] == "tenant_required"
+    assert operator.get("/jobs", headers=header).status_code == 200
+    assert operator.get("/jobs", headers={"x-jobforge-tenant": "tenant-b"}).status_code == 200
+    assert operator.get("/jobs", headers={"x-jobforge-tenant": "nobody"}).status_code == 404
+    log = api.client("tenant_admin", api.b).get("/audit", params={"action": "tenant.access"})
+    assert [entry["target"] for entry in log.json()["items"]] == ["GET /api/v1/jobs"]

@@ -1,0 +1,142 @@
+"""`jobforge server` as operators run it, and the keys that they make for it."""
+
+import json
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from cluster import Database, fresh_database
+from integration.terminal import Program, Terminal
+
+from jobforge.embedded import Server
+
+
+@pytest.fixture(scope="module")
+def database(server: Server) -> Iterator[Database]:
+    """One for all of them."""
+    with fresh_database(server) as fresh:
+        yield fresh
+
+
+@pytest.fixture
+def shell(tmp_path: Path, database: Database) -> Terminal:
+    return Terminal(
+        tmp_path,
+        JOBFORGE_DATABASE_URL=database.url,
+        JOBFORGE_LOG_FORMAT="json",
+        JOBFORGE_SERVER_PORT="0",
+    )
+
+
+def _lines(program: Program, event: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in program.said.splitlines() if line.startswith("{")]
+    return [line for line in lines if line["event"] == event]
+
+
+def _url(program: Program) -> str:
+    program.wait_for("server.listening")
+    return str(_lines(program, "server.listening")[0]["url"])
+
+
+def test_a_server_answers_writes_it_down_and_ends_when_told(shell: Terminal) -> None:
+    key = shell.read("keys", "create", "first", "--super-admin")
+    with shell.started("server") as program:
+        url = _url(program)
+        headers = {"authorization": f"Bearer {key}", "x-request-id": "the-first"}
+        client = httpx2.Client(base_url=url, headers=headers, trust_env=False)
+        with client:
+            assert client.get("/ready").json() == {"status": "ok"}
+            assert client.get("/api/v1/tenants").status_code == 200
+            assert client.get("/api/v1/openapi.json").json()["openapi"].startswith("3.1")
+            missing = client.get("/api/v1/jobs/secret-in-a-path")
+            assert missing.status_code == 422
+        program.signal(signal.SIGTERM)
+        assert program.end() == 0, program.said
+    lines = _lines(program, "request.done")
+    line = next(line for line in lines if line["route"] == "/api/v1/tenants")
+    assert (line["method"], line["status"], line["request_id"]) == ("GET", 200, "the-first")
+    assert line["actor"].startswith("key:")
+    assert key not in program.said
+    assert "secret-in-a-path" not in program.said
+
+
+def test_what_was_asked_before_the_end_is_answered(shell: Terminal) -> None:
+    key = shell.read("keys", "create", "slow", "--super-admin")
+    with shell.started("server") as program:
+        host, _, port = _url(program).removeprefix("http://").partition(":")
+        body = b'{"slug": "asked-late"}'
+        head = (
+            f"POST /api/v1/tenants HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {key}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        with socket.create_connection((host, int(port)), timeout=30) as asking:
+            asking.sendall(head.encode() + body[:5])
+            # Only when the server has begun with it does it count as asked.
+            _wait_for_a_second_answer(host, int(port))
+            program.signal(signal.SIGTERM)
+            asking.sendall(body[5:])
+            assert asking.recv(12) == b"HTTP/1.1 201"
+        assert program.end() == 0, program.said
+
+
+def test_streams_are_ended_with_a_reason(shell: Terminal) -> None:
+    key = shell.read("keys", "create", "listener", "--super-admin")
+    tenant = shell.read("tenants", "create", "listened-to")
+    headers = {"authorization": f"Bearer {key}", "x-jobforge-tenant": tenant}
+    with shell.started("server") as program:
+        url = f"{_url(program)}/api/v1/stream"
+        with httpx2.stream("GET", url, headers=headers, trust_env=False, timeout=30) as stream:
+            assert stream.status_code == 200
+            program.signal(signal.SIGTERM)
+            assert "server_stopping" in stream.read().decode()
+        assert program.end() == 0, program.said
+
+
+def _wait_for_a_second_answer(host: str, port: int) -> None:
+    httpx2.get(f"http://{host}:{port}/health", trust_env=False).raise_for_status()
+
+
+def test_a_port_that_is_taken_is_told(shell: Terminal) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        result = shell.run("server", "--port", str(taken.getsockname()[1]))
+    assert result.returncode == 2
+    assert "cannot listen" in result.stderr
+
+
+def test_a_database_that_is_away_is_told(tmp_path: Path) -> None:
+    away = Terminal(tmp_path, JOBFORGE_DATABASE_URL="postgresql://127.0.0.1:1/none")
+    result = away.run("server")
+    assert (result.returncode, "cannot be reached" in result.stderr) == (7, True)
+
+
+def test_keys_are_made_listed_rotated_and_revoked(shell: Terminal) -> None:
+    tenant = shell.read("tenants", "create", "key-holder")
+    made = shell.read_json(
+        *("keys", "create", "reader", "--role", "viewer", "--tenant", tenant),
+        *("--scope", "jobs:read", "--expires-in", "90d"),
+    )
+    assert made["key"].startswith("jf_")
+    (listed,) = shell.read_json("keys", "list", "--tenant", tenant)
+    assert (listed["id"], listed["scopes"], listed["role"]) == (
+        made["id"],
+        ["jobs:read"],
+        "viewer",
+    )
+    new = shell.read_json("keys", "rotate", made["id"], "--overlap", "1h")
+    assert new["key"] != made["key"]
+    shell.read("keys", "revoke", new["id"])
+    revoked = {key["id"]: key["revoked_at"] for key in shell.read_json("keys", "list")}
+    assert revoked[new["id"]]
+    assert not revoked[made["id"]]
+    worker = shell.read_json("keys", "create", "fleet", "--role", "worker", "--every-tenant")
+    assert worker["key"].startswith("jf_")
+    assert shell.run("keys", "create", "x", "--role", "god", "--tenant", tenant).returncode == 2
+    assert shell.run("keys", "revoke", "00000000-0000-4000-8000-000000000000").returncode == 3
+
+
+def test_the_document_is_printed(shell: Terminal) -> None:
+    assert "/api/v1/jobs" in json.loads(shell.read("openapi"))["paths"]

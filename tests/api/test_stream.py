@@ -1,0 +1,276 @@
+"""The live stream: nobody misses or hears twice what ended, and nobody hears of another tenant."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from uuid import UUID
+
+import pytest
+from api.house import House, Party, served
+from api.listening import Listener, listening
+from cluster import Connection, connect_to
+from integration.workshop import cut, eventually
+from sql.engine import Row, claim, complete, enqueue, new_worker, note
+
+from jobforge import db
+from jobforge.api import feed as feeding
+from jobforge.api.feed import feed
+from jobforge.api.stream import Hub
+from jobforge.api.subscription import Watch
+from jobforge.config import Config
+from jobforge.errors import Unauthenticated
+
+pytestmark = pytest.mark.anyio
+
+WORKER = new_worker()
+FOLLOW = {"follow": "true"}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def running(api: House, party: Party, n: int, definition: str = "plain") -> list[Row]:
+    """Jobs of a tenant that run."""
+    enqueue(api.conn, party.tenant_id, n, definition=definition)
+    queue = "mail" if definition == "mail" else "default"
+    return claim(api.conn, WORKER, queue, limit=n, tenants=[party.tenant_id])
+
+
+def ids(jobs: list[Row]) -> list[UUID]:
+    return [job["job_id"] for job in jobs]
+
+
+async def test_a_client_hears_what_ended_what_was_done_and_how_much_is_waiting(
+    api: House,
+) -> None:
+    jobs = running(api, api.a, 2)
+    async with listening(api, api.a) as listener:
+        note(api.conn, WORKER, jobs[:1], "progress", done=1)
+        note(api.conn, WORKER, jobs[:1], "event", name="seen", password="hunter2hunter2")
+        error = {"type": "Oops", "message": "no answer"}
+        complete(api.conn, WORKER, jobs[:1], "failed", error=error, final=True)
+        await listener.until(lambda it: len(it.jobs()) == 1 and bool(it.named("snapshot")))
+        [attempt] = listener.named("attempt")
+        assert (attempt["outcome"], attempt["state"], attempt["error"]) == ("failed", "dead", error)
+        assert [event["name"] for event in listener.named("event")] == ["progress", "event"]
+        assert "hunter2" not in str(listener.events)
+        await listener.until(lambda it: _counted(it).get("dead") == 1)
+        enqueue(api.conn, api.a.tenant_id, 3, definition="plain", delay_s=3600)
+        await listener.until(lambda it: _counted(it).get("scheduled") == 3)
+
+
+async def test_late_commits_are_neither_missed_nor_heard_twice_by_any_of_20_clients(
+    api: House,
+) -> None:
+    jobs = {party.tenant_id: running(api, party, 12) for party in (api.a, api.b)}
+    async with AsyncExitStack() as stack:
+        parties = [party for party in (api.a, api.b) for _ in range(10)]
+        listeners = await asyncio.gather(
+            *(stack.enter_async_context(listening(api, party)) for party in parties)
+        )
+        _end_out_of_order(api, [*jobs[api.a.tenant_id], *jobs[api.b.tenant_id]])
+        for party, listener in zip(parties, listeners, strict=True):
+            await listener.until(lambda it: len(it.jobs()) >= 12)
+            assert sorted(listener.jobs()) == sorted(ids(jobs[party.tenant_id]))
+            assert {data["tenant_id"] for _, data in listener.events if "tenant_id" in data} == {
+                str(party.tenant_id)
+            }
+
+
+async def test_whoever_comes_back_gets_the_rest_on_any_server(api: House) -> None:
+    jobs, others = running(api, api.a, 6), running(api, api.b, 2)
+    async with listening(api, api.a) as listener:
+        complete(api.conn, WORKER, jobs[:2])
+        await listener.until(lambda it: len(it.jobs()) == 2)
+    with connect_to(api.database.url, autocommit=False) as held:
+        complete(held, WORKER, jobs[2:3])
+        complete(api.conn, WORKER, [*jobs[3:5], *others])
+        async with listening(api, api.a, last_id=listener.last_id) as again:
+            held.commit()
+            await again.until(lambda it: len(it.jobs()) == 3)
+            complete(api.conn, WORKER, jobs[5:])
+            await again.until(lambda it: len(it.jobs()) == 4)
+            assert sorted(again.jobs()) == sorted(ids(jobs[2:]))
+    config = Config(database_url=api.database.url_as("server_login"), access_log=False)
+    with served(config) as url:
+        async with listening(api, api.a, url=url, last_id=listener.last_id) as elsewhere:
+            await elsewhere.until(lambda it: len(it.jobs()) == 4)
+            assert elsewhere.jobs() == again.jobs()
+
+
+async def test_a_position_that_is_not_known_is_reset_and_the_stream_goes_on(api: House) -> None:
+    jobs = running(api, api.a, 3)
+    wrong = {"nonsense": "unknown", "9223372036854775807:1": "unknown", "1:1": "expired"}
+    for (position, reason), job in zip(wrong.items(), jobs, strict=True):
+        async with listening(api, api.a, last_id=position) as listener:
+            await listener.until(lambda it: bool(it.named("reset")))
+            assert listener.named("reset") == [{"reason": reason}]
+            complete(api.conn, WORKER, [job])
+            await listener.until(lambda it: bool(it.jobs()))
+            assert listener.jobs() == [job["job_id"]]
+
+
+async def test_filters_leave_out_all_else(api: House) -> None:
+    plain, mail = running(api, api.a, 3), running(api, api.a, 1, "mail")
+    async with AsyncExitStack() as stack:
+        by_job, by_definition, by_state, failed, everybody = [
+            await stack.enter_async_context(listening(api, party, filters=filters))
+            for party, filters in [
+                (api.a, {"job": [str(plain[0]["job_id"])]}),
+                (api.a, {"definition": ["mail"]}),
+                (api.a, {"state": ["dead", "canceled"]}),
+                (api.a, {"state": ["failed"]}),
+                (None, {}),
+            ]
+        ]
+        complete(api.conn, WORKER, plain[:1])
+        complete(api.conn, WORKER, mail)
+        complete(api.conn, WORKER, plain[1:2], "canceled")
+        complete(api.conn, WORKER, plain[2:], "timed_out")
+        await everybody.until(lambda it: len(it.jobs()) == 4)
+        await failed.until(lambda it: it.jobs() == ids(plain[2:]))
+        assert by_job.jobs() == ids(plain[:1])
+        assert by_definition.jobs() == ids(mail)
+        assert by_state.jobs() == ids(plain[1:2])
+
+
+async def test_a_log_is_followed_until_the_job_ends(api: House) -> None:
+    [job] = jobs = running(api, api.a, 1)
+    note(api.conn, WORKER, jobs, message="one")
+    path = f"/jobs/{job['job_id']}/logs"
+    async with listening(api, api.a, path, filters=FOLLOW) as listener:
+        note(api.conn, WORKER, jobs, message="two")
+        await listener.until(lambda it: len(it.named("log")) == 2)
+        note(api.conn, WORKER, jobs, message="three")
+        complete(api.conn, WORKER, jobs)
+        await listener.until(lambda it: it.has_ended)
+        assert _messages(listener) == ["one", "two", "three"]
+        assert listener.named("end") == [{"state": "succeeded"}]
+    async with listening(
+        api, api.a, path, filters=FOLLOW, last_id=listener.named("log")[1]["at"]
+    ) as again:
+        await again.until(lambda it: it.has_ended)
+        assert _messages(again) == ["three"]
+    client = api.client("viewer")
+    first = client.get(path, params={"limit": 2}).json()
+    assert [line["data"]["message"] for line in first["items"]] == ["one", "two"]
+    rest = client.get(path, params={"cursor": first["next"]}).json()
+    assert [line["data"]["message"] for line in rest["items"]] == ["three"]
+    foreign = api.client("viewer", api.b)
+    assert foreign.get(path).status_code == 404
+    assert foreign.get(path, params=FOLLOW).status_code == 404
+
+
+class Office:
+    """A hub by itself, over a database with one tenant's jobs."""
+
+    def __init__(self, api: House, hub: Hub) -> None:
+        self.api = api
+        self.hub = hub
+        self.watch = Watch(api.a.tenant_id)
+
+
+@pytest.fixture
+async def office(api: House) -> AsyncIterator[Office]:
+    url = api.database.url_as("server_login")
+    async with db.Database(url, size=2) as database, asyncio.TaskGroup() as group:
+        hub = Hub(database, poll_s=0.01)
+        group.create_task(hub.run())
+        yield Office(api, hub)
+        hub.stop()
+
+
+async def test_a_slow_reader_is_cut_and_can_come_back_for_what_it_missed(office: Office) -> None:
+    jobs = running(office.api, office.api.a, 1)
+    frames = feed(office.hub, office.watch, None, _allowed)
+    first = await anext(frames)
+    position = first.decode().partition("id: ")[2].strip()
+    for _ in range(3):
+        note_many(office.api.conn, jobs, 500)
+    async with office.hub.subscribed(office.watch) as witness:
+        await eventually(lambda: office.hub.position != witness.position)
+    last = await anext(frames)
+    assert b'event: cut\ndata: {"reason":"slow_reader"}' in last
+    with pytest.raises(StopAsyncIteration):
+        await anext(frames)
+    again = feed(office.hub, office.watch, position, _allowed)
+    heard = b""
+    async with asyncio.timeout(30):
+        while heard.count(b"event: event\n") < 1500:
+            heard += await anext(again)
+    assert heard.count(b"event: event\n") == 1500
+    await again.aclose()
+    assert office.hub.position is None  # nobody listens, nothing is read
+
+
+async def test_nothing_is_lost_when_the_database_connections_are_cut(office: Office) -> None:
+    jobs = running(office.api, office.api.a, 2)
+    frames = feed(office.hub, office.watch, None, _allowed)
+    await anext(frames)
+    complete(office.api.conn, WORKER, jobs[:1])
+    cut(office.api.conn)
+    complete(office.api.conn, WORKER, jobs[1:])
+    heard = b""
+    async with asyncio.timeout(30):
+        while heard.count(b"event: attempt\n") < 2:
+            heard += await anext(frames)
+    assert all(str(job_id).encode() in heard for job_id in ids(jobs))
+    await frames.aclose()
+
+
+async def test_a_client_whose_key_was_revoked_is_cut(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeding, "HEARTBEAT_S", 0.01)
+    frames = feed(office.hub, office.watch, None, _refused)
+    heard = [frame async for frame in frames]
+    assert heard[-1] == b'event: cut\ndata: {"reason":"unauthenticated"}\n\n'
+
+
+async def test_a_server_that_ends_says_so_to_its_clients(office: Office) -> None:
+    frames = feed(office.hub, office.watch, None, _allowed)
+    await anext(frames)
+    office.hub.stop()
+    heard = [frame async for frame in frames]
+    assert heard[-1] == b'event: cut\ndata: {"reason":"server_stopping"}\n\n'
+
+
+def note_many(conn: Connection, jobs: list[Row], n: int) -> None:
+    note(conn, WORKER, jobs * n, "progress", done=1)
+
+
+def _end_out_of_order(api: House, jobs: list[Row]) -> None:
+    """Each in a transaction of its own; many are open at once and commit the last first."""
+    held = []
+    for job in jobs[::2]:
+        conn = connect_to(api.database.url, autocommit=False)
+        complete(conn, WORKER, [job])
+        held.append(conn)
+    for job in jobs[1::2]:
+        complete(api.conn, WORKER, [job])
+        if held:
+            conn = held.pop()
+            conn.commit()
+            conn.close()
+
+
+def _counted(listener: Listener) -> dict[str, int]:
+    snapshots = listener.named("snapshot")
+    if not snapshots:
+        return {}
+    [queue] = [queue for queue in snapshots[-1]["queues"] if queue["queue"] == "default"]
+    return dict(queue["jobs"])
+
+
+def _messages(listener: Listener) -> list[str]:
+    return [data["data"]["message"] for data in listener.named("log")]
+
+
+async def _allowed() -> None:
+    """May listen."""
+
+
+async def _refused() -> None:
+    raise Unauthenticated

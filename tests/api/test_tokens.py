@@ -1,0 +1,232 @@
+"""JWTs of the host application: what is signed as configured gets in, nothing else does."""
+
+import base64
+import hashlib
+import hmac
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
+
+from jobforge.api.tokens import Tokens
+from jobforge.config import Config, load
+from jobforge.control import Role
+from jobforge.errors import ConfigError, Unauthenticated
+
+SECRET = "s" * 64
+TENANT = str(uuid4())
+RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+OTHER_RSA = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+EC = ec.generate_private_key(ec.SECP256R1())
+ED = ed25519.Ed25519PrivateKey.generate()
+PUBLIC_PEM = RSA.public_key().public_bytes(
+    serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def _claims(**changes: Any) -> dict[str, Any]:
+    claims = {"sub": "ada", "tenant_id": TENANT, "role": "viewer", "exp": time.time() + 60}
+    return {name: value for name, value in {**claims, **changes}.items() if value is not None}
+
+
+def _part(value: dict[str, Any]) -> bytes:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=")
+
+
+def _handmade(header: dict[str, Any], claims: dict[str, Any], key: bytes | None) -> str:
+    """A token as no library would make it."""
+    signed = _part(header) + b"." + _part(claims)
+    seal = b"" if key is None else hmac.new(key, signed, hashlib.sha256).digest()
+    return (signed + b"." + base64.urlsafe_b64encode(seal).rstrip(b"=")).decode()
+
+
+def _shared(**changes: Any) -> Config:
+    return Config(**{"jwt_algorithms": ("HS256",), "jwt_secret": SECRET, **changes})
+
+
+async def _is_refused(tokens: Tokens, token: str) -> bool:
+    with pytest.raises(Unauthenticated):
+        await tokens.read(token)
+    return True
+
+
+@pytest.mark.anyio
+async def test_a_token_says_who_for_whom_and_as_what() -> None:
+    tokens = Tokens(_shared())
+    scoped = jwt.encode(_claims(scope="jobs:read queues:read"), SECRET, "HS256")
+    principal = await tokens.read(scoped)
+    assert (principal.actor, principal.role) == ("jwt:ada", Role.VIEWER)
+    assert str(principal.tenant_id) == TENANT
+    assert principal.scopes == {"jobs:read", "queues:read"}
+
+    named = Tokens(
+        _shared(jwt_tenant_claim="org", jwt_role_claim="kind", jwt_roles={"boss": "super_admin"})
+    )
+    boss = await named.read(jwt.encode({**_claims(), "kind": "boss"}, SECRET, "HS256"))
+    assert (boss.role, boss.tenant_id) == (Role.SUPER_ADMIN, None)
+
+
+@pytest.mark.anyio
+async def test_what_a_token_must_not_be(tmp_path: Path) -> None:
+    tokens = Tokens(_shared(jwt_issuer="me", jwt_audience="jobs"))
+
+    def made(**changes: Any) -> str:
+        return jwt.encode(_claims(iss="me", aud="jobs", **changes), SECRET, "HS256")
+
+    assert (await tokens.read(made())).actor == "jwt:ada"
+    good = _claims(iss="me", aud="jobs")
+    header = {"alg": "HS256", "typ": "JWT"}
+    refused = {
+        "expired": made(exp=time.time() - 120),
+        "without an end": made(exp=None),
+        "without a subject": made(sub=None),
+        "not yet": made(nbf=time.time() + 600),
+        "another's issue": jwt.encode(_claims(iss="you", aud="jobs"), SECRET, "HS256"),
+        "for others": jwt.encode(_claims(iss="me", aud="mail"), SECRET, "HS256"),
+        "for nobody": jwt.encode(_claims(iss="me"), SECRET, "HS256"),
+        "of no known role": made(role="god"),
+        "of a role that is not given out": made(role="super_admin"),
+        "of a role that is a list": made(role=["viewer"]),
+        "of no tenant": made(tenant_id=None),
+        "of a tenant that is none": made(tenant_id="acme"),
+        "of another secret": jwt.encode(good, "t" * 32, "HS256"),
+        "of another algorithm": jwt.encode(good, SECRET, "HS512"),
+        "unsigned": _handmade({"alg": "none"}, good, None),
+        "unsigned, shouting": _handmade({"alg": "NONE"}, good, None),
+        "signed with nothing": _handmade(header, good, None),
+        "signed with an empty secret": _handmade(header, good, b""),
+        "with a key of its own": _handmade(
+            {**header, "jwk": {"kty": "oct", "k": "AAAA"}}, good, b"\0\0\0"
+        ),
+        "with a path for a key": _handmade({**header, "kid": "../../dev/null"}, good, b""),
+        "no token": "a.b.c",
+        "empty": "",
+    }
+    for about, token in refused.items():
+        assert await _is_refused(tokens, token), about
+    assert await _is_refused(Tokens(Config()), made()), "where tokens are not configured"
+
+    pem = tmp_path / "key.pem"
+    pem.write_bytes(PUBLIC_PEM)
+    signed = Tokens(Config(jwt_algorithms=("RS256",), jwt_public_key=pem))
+    assert (await signed.read(jwt.encode(_claims(), RSA, "RS256"))).actor == "jwt:ada"
+    assert await _is_refused(signed, jwt.encode(_claims(), OTHER_RSA, "RS256"))
+    # The public key is known to all; taken for a shared secret it would sign anything.
+    for header in ({"alg": "HS256"}, {"alg": "RS256"}):
+        assert await _is_refused(signed, _handmade(header, _claims(), PUBLIC_PEM))
+
+
+def _jwks(**keys: Any) -> str:
+    makers = {"rsa": RSAAlgorithm, "ec": ECAlgorithm, "ed": OKPAlgorithm}
+    listed = []
+    for name, key in keys.items():
+        maker: Any = makers[name.split("_")[0]]
+        document: dict[str, Any] = maker.to_jwk(key.public_key(), as_dict=True)
+        listed.append({**document, "kid": name, "use": "sig"})
+    shared = {"kty": "oct", "k": base64.urlsafe_b64encode(SECRET.encode()).decode(), "kid": "oct"}
+    return json.dumps({"keys": [*listed, shared]})
+
+
+@pytest.mark.anyio
+async def test_the_keys_of_a_set_are_found_by_their_ids(tmp_path: Path) -> None:
+    file = tmp_path / "jwks.json"
+    file.write_text(_jwks(rsa=RSA, ec=EC, ed=ED))
+    tokens = Tokens(Config(jwt_algorithms=("RS256", "ES256", "EdDSA"), jwks_file=file))
+    signers: dict[str, tuple[Any, str]] = {
+        "rsa": (RSA, "RS256"),
+        "ec": (EC, "ES256"),
+        "ed": (ED, "EdDSA"),
+    }
+    for name, (key, algorithm) in signers.items():
+        token = jwt.encode(_claims(), key, algorithm, headers={"kid": name})
+        assert (await tokens.read(token)).actor == "jwt:ada"
+    mixed = jwt.encode(_claims(), OTHER_RSA, "RS256", headers={"kid": "rsa"})
+    assert await _is_refused(tokens, mixed)
+    for header in ({"alg": "ES256", "kid": "rsa"}, {"alg": "HS256", "kid": "oct"}):
+        assert await _is_refused(tokens, _handmade(header, _claims(), SECRET.encode()))
+    assert await _is_refused(tokens, jwt.encode(_claims(), RSA, "RS256", headers={"kid": "?"}))
+
+
+@contextmanager
+def _published(document: Callable[[], str]) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = document().encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/jwks.json"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.anyio
+async def test_a_key_that_is_new_at_its_source_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jobforge.api.tokens._AGAIN_S", 0.0)
+    published = [_jwks(rsa=RSA)]
+    with _published(lambda: published[-1]) as url:
+        tokens = Tokens(Config(jwt_algorithms=("RS256",), jwks_url=url))
+        old = jwt.encode(_claims(), RSA, "RS256", headers={"kid": "rsa"})
+        new = jwt.encode(_claims(), OTHER_RSA, "RS256", headers={"kid": "rsa_2"})
+        assert (await tokens.read(old)).actor == "jwt:ada"
+        assert await _is_refused(tokens, new)
+        published.append(_jwks(rsa_2=OTHER_RSA))
+        assert (await tokens.read(new)).actor == "jwt:ada"
+        assert await _is_refused(tokens, old)
+        published.append("not JSON")
+        assert await _is_refused(tokens, old)
+        assert (await tokens.read(new)).actor == "jwt:ada", "the old keys hold meanwhile"
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"jwt_algorithms": ["HS256", "RS256"], "jwt_secret": SECRET},
+        {"jwt_algorithms": ["none"], "jwt_secret": SECRET},
+        {"jwt_secret": "short"},
+        {"jwt_roles": ["boss:god"]},
+    ],
+)
+def test_unsafe_settings_are_refused(settings: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        load(flags=settings, environ={}, folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config(jwt_algorithms=("HS256",)),
+        Config(jwt_algorithms=("HS256", "HS512"), jwt_secret="s" * 32),
+        Config(jwt_algorithms=("RS256",), jwt_secret=SECRET),
+        Config(jwt_algorithms=("HS256",), jwks_url="http://127.0.0.1:1/"),
+        Config(jwt_algorithms=("HS256",), jwt_secret=SECRET, jwks_url="http://127.0.0.1:1/"),
+    ],
+)
+def test_algorithms_need_the_one_key_that_goes_with_them(config: Config) -> None:
+    with pytest.raises(ConfigError):
+        Tokens(config)

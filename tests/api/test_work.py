@@ -1,0 +1,257 @@
+"""Workers over HTTP: the engine's leases, and for a tenant's worker nothing but its tenant."""
+
+import threading
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx2
+import pytest
+from api.house import House, Party
+from cluster import wait_until
+from sql.engine import Row, call, claim, enqueue, enqueue_one, new_worker
+
+from jobforge.api.schemas.work import Claimed
+
+
+class Remote:
+    """A worker that has a key and no database."""
+
+    def __init__(self, client: httpx2.Client, worker_id: UUID | None = None) -> None:
+        self.client = client
+        self.worker_id = worker_id or uuid4()
+
+    def ask(self, path: str, **body: Any) -> httpx2.Response:
+        given = {"worker_id": str(self.worker_id), **body}
+        return self.client.post(f"/worker/{path}", json=given, timeout=30)
+
+    def tell(self, path: str, **body: Any) -> Any:
+        response = self.ask(path, **body)
+        assert response.is_success, response.text
+        return response.json() if response.content else None
+
+    def register(self, **more: Any) -> Any:
+        return self.tell("register", queues=["default"], slots=4, **more)
+
+    def claim(self, n: int = 1, **more: Any) -> list[Any]:
+        return list(self.tell("jobs/claim", queues={"default": n}, **more)["items"])
+
+
+def token(job: Any) -> dict[str, Any]:
+    return {
+        "tenant_id": str(job["tenant_id"]),
+        "job_id": str(job["job_id"]),
+        "lease": job["lease"],
+    }
+
+
+def history(api: House, job: Any) -> Any:
+    answer = api.client("super_admin").get(
+        f"/jobs/{job['job_id']}", headers={"X-JobForge-Tenant": str(job["tenant_id"])}
+    )
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.fixture(autouse=True)
+def no_jobs(api: House) -> None:
+    """The tests share a database, and claims take what they find."""
+    api.conn.execute("delete from jobforge.jobs")
+
+
+@pytest.fixture
+def worker(api: House) -> Remote:
+    made = Remote(api.client("worker"))
+    made.register()
+    return made
+
+
+@pytest.fixture
+def roaming(api: House) -> Remote:
+    """A worker of the installation, which serves all tenants."""
+    key = api.make_key("worker", None)
+    made = Remote(api.bare({"authorization": f"Bearer {key}"}))
+    made.register()
+    return made
+
+
+def test_a_job_is_claimed_kept_and_settled_without_a_database(api: House, worker: Remote) -> None:
+    payload = {"n": 2**80, "x": 0.1, "deep": [{"a": [None, True, "é"]}]}
+    job_id = enqueue_one(
+        api.conn, api.a.tenant_id, definition="plain", payload=payload, tags=["t"], priority=3
+    )
+    [job] = worker.claim(lease_s=60)
+    assert job.keys() == Claimed.model_fields.keys()
+    assert UUID(job["job_id"]) == job_id
+    assert (job["payload"], job["tags"], job["attempt"]) == (payload, ["t"], 1)
+    assert (job["definition"], job["version"], job["attempt"], job["timeout_s"]) == (
+        *("plain", 1, 1),
+        3600,
+    )
+    said = {"kind": "log", "data": {"message": "hello"}}
+    assert worker.tell("jobs/notes", notes=[token(job) | said])["items"][0]["status"] == "ok"
+    beats = worker.tell("jobs/heartbeat", jobs=[token(job)])
+    assert (beats["command"], beats["items"][0]["status"]) == ("ok", "ok")
+    child = worker.tell("jobs/enqueue", job=token(job), jobs=[{"definition": "plain"}])
+    assert [made["status"] for made in child["items"]] == ["created"]
+    outcome = token(job) | {"outcome": "succeeded", "result": {"done": 2**60}}
+    for state in ("succeeded", None):  # a repeated report is as good as the first
+        [settled] = worker.tell("jobs/complete", outcomes=[outcome])["items"]
+        assert (settled["status"], settled["state"]) == ("ok", state)
+    told = history(api, job)
+    assert told["job"]["state"] == "succeeded"
+    assert told["attempts"][0]["worker_id"] == str(worker.worker_id)
+    [row] = api.conn.execute(
+        "select result::text from jobforge.finished_jobs where id = %s", [job_id]
+    ).fetchall()
+    assert str(2**60) in row["result"]
+    worker.tell("unregister")
+
+
+def test_jobs_are_settled_one_by_one_too(api: House, worker: Remote) -> None:
+    enqueue(api.conn, api.a.tenant_id, 3, definition="plain")
+    first, second, third = worker.claim(3)
+    path = f"jobs/{first['job_id']}"
+    assert worker.tell(f"{path}/heartbeat", lease=first["lease"]) == {"status": "ok"}
+    assert worker.tell(f"{path}/complete", lease=first["lease"], result=1) == {"state": "succeeded"}
+    late = worker.ask(f"{path}/heartbeat", lease=first["lease"])
+    assert (late.status_code, late.json()["code"]) == (409, "lease_lost")
+    error = {"type": "Oops", "message": "x"}
+    failing = f"jobs/{second['job_id']}/fail"
+    assert worker.tell(failing, lease=second["lease"], error=error) == {"state": "scheduled"}
+    [released] = worker.tell("release", jobs=[token(third)])["items"]
+    assert (released["status"], released["state"]) == ("ok", "queued")
+
+
+def test_a_claim_waits_for_a_job(api: House, worker: Remote) -> None:
+    found: list[Any] = []
+    waiting = threading.Thread(target=lambda: found.extend(worker.claim(wait_s=20)))
+    waiting.start()
+    wait_until(lambda: _listens(api))
+    job_id = enqueue_one(api.conn, api.a.tenant_id, definition="plain")
+    waiting.join(timeout=30)
+    assert [job["job_id"] for job in found] == [str(job_id)]
+    assert worker.claim() == []
+
+
+def test_a_worker_of_the_installation_serves_all_tenants(api: House, roaming: Remote) -> None:
+    for party in (api.a, api.b):
+        enqueue(api.conn, party.tenant_id, definition="plain")
+    jobs = roaming.claim(2)
+    assert {job["tenant_id"] for job in jobs} == {str(api.a.tenant_id), str(api.b.tenant_id)}
+    settled = roaming.tell(
+        "jobs/complete", outcomes=[token(job) | {"outcome": "succeeded"} for job in jobs]
+    )
+    assert [each["status"] for each in settled["items"]] == ["ok", "ok"]
+    new = {"key": f"made_{uuid4().hex[:8]}", "version": 1, "settings": {"timeout_s": 9}}
+    [made] = _put(roaming, new)
+    assert made["status"] == "registered"
+    assert roaming.client.post("/worker/partitions").json().keys() == {"made"}
+
+
+def test_a_tenants_worker_can_do_nothing_with_another_tenants_jobs(
+    api: House, worker: Remote
+) -> None:
+    foreign = Remote(api.client("worker", api.b))
+    foreign.register()
+    enqueue(api.conn, api.b.tenant_id, 3, definition="plain")
+    [job] = foreign.claim()
+    _expire(api, api.b)
+    before = _rows(api, api.b)
+    # The same words in the mouth of A's worker, under its own id and under B's.
+    impostor = Remote(worker.client, foreign.worker_id)
+    answers = [worker.ask("jobs/claim", queues={"default": 9})]
+    tokens: list[dict[str, Any]] = [token(job), token(job) | {"tenant_id": str(api.a.tenant_id)}]
+    for who in (worker, impostor):
+        for each in tokens:
+            answers += [
+                who.ask("jobs/heartbeat", jobs=[each]),
+                who.ask("jobs/complete", outcomes=[each | {"outcome": "succeeded"}]),
+                who.ask("jobs/notes", notes=[each | {"kind": "log", "data": {}}]),
+                who.ask("release", jobs=[each]),
+                who.ask("jobs/enqueue", job=each, jobs=[{"definition": "plain"}]),
+            ]
+            one = {"lease": each["lease"], "tenant_id": each["tenant_id"]}
+            for verb in ("heartbeat", "complete", "fail"):
+                answers.append(who.ask(f"jobs/{job['job_id']}/{verb}", **one))
+    answers += [
+        impostor.ask("register", queues=["default"], slots=1),
+        impostor.ask("jobs/claim", queues={"default": 1}),
+        impostor.ask("unregister"),
+        worker.client.post("/worker/jobs/reap"),
+    ]
+    for answer in answers:
+        body = answer.json()
+        assert answer.status_code in {200, 404, 409}, answer.text
+        assert str(api.b.tenant_id) not in answer.text
+        statuses = {item.get("status") for item in body.get("items", [])}
+        assert statuses <= {"lost"}, answer.text
+    assert _rows(api, api.b) == before
+    assert foreign.tell("jobs/heartbeat", jobs=[token(job)])["items"][0]["status"] == "ok"
+
+
+def test_a_worker_belongs_to_the_key_that_registered_it(api: House, worker: Remote) -> None:
+    key = api.make_key("worker", api.a.tenant_id)
+    other = Remote(api.bare({"authorization": f"Bearer {key}"}), worker.worker_id)
+    nobodys = Remote(other.client)
+    for stranger in (other, nobodys):
+        assert stranger.ask("jobs/claim", queues={"default": 1}).status_code == 404
+        assert stranger.ask("unregister").status_code == 404
+        assert stranger.tell("jobs/heartbeat", jobs=[]) == {"command": "unknown", "items": []}
+    assert other.ask("register", queues=["default"], slots=1).status_code == 404
+    assert worker.tell("jobs/heartbeat", jobs=[])["command"] == "ok"
+
+
+def test_a_tenants_worker_registers_no_definitions(api: House, worker: Remote) -> None:
+    known = {"key": "plain", "version": 1, "settings": {"timeout_s": 1}}
+    assert _put(worker, known) == [{"key": "plain", "version": 1, "status": "known"}]
+    refused = worker.client.post(
+        "/worker/definitions", json={"definitions": [{"key": "new", "version": 1}]}
+    )
+    assert (refused.status_code, refused.json()["code"]) == (403, "denied")
+    [row] = api.conn.execute(
+        "select timeout_s from jobforge.definitions where key = 'plain'"
+    ).fetchall()
+    assert row["timeout_s"] == 3600
+
+
+def test_a_worker_reaps_the_jobs_of_its_tenant(api: House, worker: Remote) -> None:
+    for party in (api.a, api.b):
+        enqueue(api.conn, party.tenant_id, definition="plain")
+        claim(api.conn, new_worker(), tenants=[party.tenant_id])
+        _expire(api, party)
+    reaped = worker.client.post("/worker/jobs/reap").json()["items"]
+    assert [job["tenant_id"] for job in reaped] == [str(api.a.tenant_id)]
+
+
+def test_a_worker_is_told_to_drain(api: House, worker: Remote) -> None:
+    call(api.conn, "drain_worker", worker_id=worker.worker_id)
+    assert worker.tell("jobs/heartbeat", jobs=[])["command"] == "drain"
+
+
+def _put(worker: Remote, *definitions: dict[str, Any]) -> list[Any]:
+    answer = worker.client.post("/worker/definitions", json={"definitions": list(definitions)})
+    assert answer.status_code == 200, answer.text
+    return list(answer.json()["items"])
+
+
+def _listens(api: House) -> bool:
+    query = "select from pg_stat_activity where query ilike 'listen %jobforge:default%'"
+    return bool(api.conn.execute(query).rowcount)
+
+
+def _expire(api: House, party: Party) -> None:
+    api.conn.execute(
+        "update jobforge.jobs set lease_expires_at = now() - interval '1 s' "
+        "where tenant_id = %s and state = 'running'",
+        [party.tenant_id],
+    )
+
+
+def _rows(api: House, party: Party) -> list[Row]:
+    """All jobs of a tenant and all that was said of them, to the byte."""
+    query = (
+        "select 'job', j.xmin::text, to_jsonb(j) from jobforge.jobs as j where tenant_id = %(id)s "
+        "union all select 'note', e.xmin::text, to_jsonb(e) from jobforge.job_events as e "
+        "where tenant_id = %(id)s order by 3"
+    )
+    return api.conn.execute(query, {"id": party.tenant_id}).fetchall()

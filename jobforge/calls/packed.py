@@ -55,7 +55,7 @@ _LENGTH_OF_LEASE, _LENGTH_OF_ID, _NULL = (pack("!i", length) for length in (8, 1
 _JSONB_VERSION = b"\1"
 
 
-def packed_tokens(tokens: Sequence[Token]) -> tuple[Ids, Ids, Leases]:
+def packed_tokens(tokens: Sequence[tuple[UUID, UUID, int]]) -> tuple[Ids, Ids, Leases]:
     """Tenants, jobs and leases."""
     tenants, jobs, leases = zip(*tokens, strict=True)
     return (

@@ -121,7 +121,7 @@ def complete_jobs(worker_id: UUID, reports: Sequence[OutcomeReport]) -> Call[lis
 
 
 def succeed_jobs(
-    worker_id: UUID, tokens: Sequence[Token], results: Sequence[Json] | None = None
+    worker_id: UUID, tokens: Sequence[tuple[UUID, UUID, int]], results: Sequence[Json] | None = None
 ) -> Call[list[tuple[UUID, int]]]:
     """Answers those that were not settled; complete_jobs tells what became of them."""
     return Call(

@@ -18,6 +18,10 @@ from jobforge.worker.slots import Slots
 from jobforge.worker.starts import Ready
 
 _PAUSES_S = (0.005, 0.025, 0.125)
+# The first jobs after a rest are asked for in small number: they run while more are fetched. Then
+# as many as start within a fraction of a lease, half of a large worker's slots.
+_FIRST_CLAIM = 100
+_LARGEST_CLAIM = 1_000
 
 
 class Claims:
@@ -43,6 +47,7 @@ class Claims:
         self._poll_s = poll_s
         self._on_ready = on_ready
         self._pauses = iter(_PAUSES_S)
+        self._room = _FIRST_CLAIM
         self._ready = ready
         self.claimed = 0
 
@@ -50,9 +55,12 @@ class Claims:
         if self._outcomes.is_crowded:
             await loop.rest(_PAUSES_S[0])
             return
-        limits = self._slots.limits()
-        if limits and await self._claim(limits):
-            return
+        limits = self._slots.limits(self._room)
+        if limits:
+            has_more = await self._claim(limits)
+            self._room = min(4 * self._room, _LARGEST_CLAIM) if has_more else _FIRST_CLAIM
+            if has_more:
+                return
         pause = next(self._pauses, self._poll_s * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
         if await loop.rest(pause):
             self._pauses = iter(_PAUSES_S)

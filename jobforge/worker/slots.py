@@ -5,9 +5,6 @@ from collections.abc import Iterable, Mapping
 
 from jobforge.job import ClaimedJob
 
-# Few enough to be started within a fraction of a lease, and for one call's answer.
-_LARGEST_CLAIM = 1_000
-
 
 class Slots:
     """A queue is known to have more when its last claim was answered in full, or it was told so."""
@@ -21,10 +18,9 @@ class Slots:
     def taken(self) -> int:
         return self.total - sum(self._free.values())
 
-    def limits(self) -> dict[str, int]:
-        """What a claim may ask for. The smallest first, so that none is crowded out."""
+    def limits(self, room: int) -> dict[str, int]:
+        """What a claim for `room` jobs may ask for. The smallest first: none is crowded out."""
         open_queues = sorted((free, queue) for queue, free in self._free.items() if free > 0)
-        room = _LARGEST_CLAIM
         limits = {}
         for number, (free, queue) in enumerate(open_queues):
             limits[queue] = min(free, room // (len(open_queues) - number))

@@ -12,17 +12,17 @@ def _jobs(*queues: str) -> Any:
 
 def test_a_claim_asks_for_free_slots_only() -> None:
     slots = Slots({"mail": 2, "default": 1})
-    slots.take(slots.limits(), _jobs("mail", "default"))
-    assert slots.limits() == {"mail": 1}
-    slots.take(slots.limits(), _jobs("mail"))
-    assert slots.limits() == {}
+    slots.take(slots.limits(2_000), _jobs("mail", "default"))
+    assert slots.limits(2_000) == {"mail": 1}
+    slots.take(slots.limits(2_000), _jobs("mail"))
+    assert slots.limits(2_000) == {}
     slots.give("default")
-    assert slots.limits() == {"default": 1}
+    assert slots.limits(2_000) == {"default": 1}
 
 
 def test_a_queue_with_more_slots_than_one_claim_may_fill_does_not_starve_another() -> None:
     slots = Slots({"mail": 100_000, "default": 10})
-    limits = slots.limits()
+    limits = slots.limits(2_000)
     assert sum(limits.values()) <= 2_000
     assert limits["default"] == 10
 
@@ -45,4 +45,4 @@ def test_a_freed_slot_matters_when_the_queue_has_been_announced() -> None:
 def test_an_announcement_of_a_queue_of_others_is_nothing() -> None:
     slots = Slots({"mail": 1})
     slots.expect("other")
-    assert slots.limits() == {"mail": 1}
+    assert slots.limits(2_000) == {"mail": 1}

@@ -240,7 +240,7 @@ class ForeignOrigin(Denied):
 
 
 class Unauthenticated(JobForgeError):
-    """Give a valid API key or token: Authorization: Bearer …"""
+    """Give a valid API key or token as a bearer in the header Authorization."""
 
     code = "unauthenticated"
 

@@ -5,6 +5,7 @@ that it has on a database. There are more calls than methods here: `client.run(c
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from uuid import UUID
 
@@ -44,7 +45,24 @@ class Method(Generic[P, T]):
 
 
 class Operations:
-    """What both clients can do."""
+    """What both clients can do, and what they are told."""
+
+    def __init__(  # noqa: PLR0913 - the settings of a client
+        self,
+        server: str,
+        key: str,
+        *,
+        tenant: UUID | str | None = None,
+        timeout: float = 30,
+        retries: int = 4,
+        trust_env: bool = False,
+    ) -> None:
+        self._address = server_address(
+            server, key, tenant=tenant, timeout_s=timeout, retries=retries, trust_env=trust_env
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._address.url}>"
 
     enqueue_job = Method(calls.enqueue_job)
     enqueue_jobs = Method(calls.enqueue_jobs)
@@ -105,23 +123,9 @@ class Client(Operations):
     environment.
     """
 
-    def __init__(  # noqa: PLR0913 - the settings of a client
-        self,
-        server: str,
-        key: str,
-        *,
-        tenant: UUID | str | None = None,
-        timeout: float = 30,
-        retries: int = 4,
-        trust_env: bool = False,
-    ) -> None:
-        address = server_address(
-            server, key, tenant=tenant, timeout_s=timeout, retries=retries, trust_env=trust_env
-        )
-        self._transport = Transport(address)
-
-    def __repr__(self) -> str:
-        return f"<Client {self._transport.address.url}>"
+    @cached_property
+    def _transport(self) -> Transport:
+        return Transport(self._address)
 
     def __enter__(self) -> Self:
         return self
@@ -150,23 +154,9 @@ class Client(Operations):
 class AsyncClient(Operations):
     """As Client, for async code; of one event loop."""
 
-    def __init__(  # noqa: PLR0913 - the settings of a client
-        self,
-        server: str,
-        key: str,
-        *,
-        tenant: UUID | str | None = None,
-        timeout: float = 30,
-        retries: int = 4,
-        trust_env: bool = False,
-    ) -> None:
-        address = server_address(
-            server, key, tenant=tenant, timeout_s=timeout, retries=retries, trust_env=trust_env
-        )
-        self._transport = AsyncTransport(address)
-
-    def __repr__(self) -> str:
-        return f"<AsyncClient {self._transport.address.url}>"
+    @cached_property
+    def _transport(self) -> AsyncTransport:
+        return AsyncTransport(self._address)
 
     async def __aenter__(self) -> Self:
         return self

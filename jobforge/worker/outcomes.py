@@ -29,7 +29,6 @@ _ROOM = 2 * _LARGEST_BATCH
 _FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
 _RELEASED = Verdict(Outcome.RELEASED)
 _UNREADABLE = "InvalidOutcome"
-_DONE = State.SUCCEEDED
 
 Ended = tuple[ClaimedJob, Report, float]  # and for how many seconds it ran
 
@@ -141,7 +140,8 @@ class Outcomes:
         self._sending = others
         self.settled += len(plain)
         if telemetry.is_enabled("debug"):
-            self._tell(plain, [Settled(*_key(e), is_lost=False, state=_DONE) for e in plain])
+            done = [Settled(*_key(e), is_lost=False, state=State.SUCCEEDED) for e in plain]
+            self._tell(plain, done)
 
     async def _send(self, ended: Sequence[Ended]) -> None:
         reports = [_outcome(job, report) for job, report, _ in ended]

@@ -33,13 +33,8 @@ class Slots:
             self._free[queue] -= taken[queue]
             self._more[queue] = taken[queue] == limit
 
-    def give(self, queue: str) -> bool:
-        """A job has ended. Whether another one may be waiting for its slot."""
-        self._free[queue] += 1
-        return self._more[queue]
-
-    def give_back(self, queues: Iterable[str]) -> bool:
-        """As `give`, for many."""
+    def give(self, *queues: str) -> bool:
+        """Jobs of these have ended. Whether others may be waiting for their slots."""
         given = Counter(queues)
         for queue, count in given.items():
             self._free[queue] += count

@@ -264,7 +264,7 @@ class Worker:
         """As `_ended`, for jobs that never held a lease of their own."""
         if not ended:
             return
-        if self._slots.give_back(job.queue for job, _ in ended):
+        if self._slots.give(*(job.queue for job, _ in ended)):
             self._claiming.ring()
         for job, report in ended:
             self._outcomes.add(job, report)

@@ -19,6 +19,7 @@ class Listener:
     events: list[tuple[str, Any]] = field(default_factory=list)
     last_id: str | None = None
     has_ended: bool = False
+    moved: asyncio.Event = field(default_factory=asyncio.Event)
 
     def jobs(self, kind: str = "attempt") -> list[UUID]:
         return [UUID(data["job_id"]) for name, data in self.events if name == kind]
@@ -28,8 +29,9 @@ class Listener:
 
     async def until(self, condition: Callable[["Listener"], bool]) -> None:
         async with asyncio.timeout(30):
-            while not condition(self):  # noqa: ASYNC110 - what is waited for is what arrives
-                await asyncio.sleep(0.01)
+            while not condition(self):
+                self.moved.clear()
+                await self.moved.wait()
 
     async def read(self, lines: AsyncIterator[str]) -> None:
         name, data, last_id = "message", None, None
@@ -47,7 +49,9 @@ class Listener:
                     if data is not None:
                         self.events.append((name, data))
                     name, data, last_id = "message", None, None
+                    self.moved.set()
         self.has_ended = True
+        self.moved.set()
 
 
 @asynccontextmanager

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from uuid import UUID, uuid4
 
 import pytest
-from cluster import Connection, Database
+from cluster import Connect, Connection, Database, wait_until
 
 from jobforge import db
 from jobforge.api.creations import Creations
@@ -34,6 +34,15 @@ def _transactions(conn: Connection) -> int:
     row = conn.execute("select count(distinct xmin::text) as n from jobforge.jobs").fetchone()
     assert row is not None
     return int(row["n"])
+
+
+def _is_waited_for(conn: Connection) -> bool:
+    """Whether somebody waits for a lock in this database."""
+    waiting = conn.execute(
+        "select from pg_stat_activity"
+        " where datname = current_database() and wait_event_type = 'Lock'"
+    )
+    return bool(waiting.fetchall())
 
 
 async def _gather(
@@ -72,12 +81,18 @@ async def test_tenants_do_not_mix(creations: Creations, conn: Connection) -> Non
     assert [owners[each.job_id] for each in made] == asked
 
 
-async def test_whoever_gives_up_leaves_the_others_their_answers(creations: Creations) -> None:
+async def test_whoever_gives_up_leaves_the_others_their_answers(
+    creations: Creations, conn: Connection, connect: Connect
+) -> None:
     tenant_id = uuid4()
+    holding = connect(autocommit=False)
+    holding.execute("lock table jobforge.jobs in share mode")
     tasks = [asyncio.create_task(creations.create(tenant_id, PLAIN)) for _ in range(6)]
-    await asyncio.sleep(0)  # all of them are in line
+    # The first call is under way and cannot end; the others are in line.
+    await asyncio.to_thread(wait_until, lambda: _is_waited_for(conn))
     tasks[0].cancel()
     tasks[3].cancel()
+    holding.rollback()
     answers = await asyncio.gather(*tasks, return_exceptions=True)
     for given_up in (0, 3):
         assert isinstance(answers[given_up], asyncio.CancelledError)

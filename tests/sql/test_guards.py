@@ -111,7 +111,7 @@ def test_without_its_worker_guard_anybody_notes_a_job(conn: Connection, worker: 
 def test_without_a_look_at_its_state_a_failure_that_is_retried_is_followed(
     conn: Connection,
 ) -> None:
-    mutate(conn, "settle_unfinished_jobs", "or s.state <> 'dead'", "")
+    mutate(conn, "follow_up", "and v_ended.state in ('succeeded', 'canceled', 'dead')", "")
     with_hooks(conn)
     with pytest.raises(AssertionError):
         check_a_retry_is_not_followed(conn)
@@ -120,7 +120,7 @@ def test_without_a_look_at_its_state_a_failure_that_is_retried_is_followed(
 def test_without_a_look_at_its_state_a_dead_job_is_followed_again_when_it_is_discarded(
     conn: Connection,
 ) -> None:
-    mutate(conn, "cancel_rows", "or e.state = 'dead'", "")
+    mutate(conn, "follow_up", "and v_ended.was <> 'dead'", "")
     with_hooks(conn)
     with pytest.raises(AssertionError):
         check_a_discarded_job_is_not_followed_again(conn)

@@ -6,6 +6,7 @@ as $$
 declare
     v_now timestamptz := jobforge.now();
     v_moved bigint;
+    v_ended jobforge.ended_job[];
 begin
     with ended as (
         delete from jobforge.jobs as j
@@ -26,16 +27,17 @@ begin
                e.artifact_ref, e.tags, e.error, e.payload, null
           from ended as e
     )
-    select count(*) into v_moved
-      from ended as e
-     -- A dead job had its hooks when it died.
-     where case when e.flags & 1 = 0 or e.state = 'dead' then true
-                else jobforge.follow_up(
-                         e.tenant_id, e.priority, e.correlation_id, e.traceparent,
-                         jsonb_build_object(
-                             'job_id', e.id, 'definition', e.definition, 'version', e.version,
-                             'state', 'canceled', 'attempt', e.attempt, 'reason', p_reason,
-                             'error', e.error, 'payload', e.payload))
-           end;
+    select count(*),
+           array_agg(row(
+               e.tenant_id, e.id, e.lease, e.state, 'canceled', null, e.definition, e.version,
+               e.queue, e.priority, e.flags, e.attempt, e.max_attempts, e.created_at,
+               e.started_at, v_now, e.source, e.source_ref, e.correlation_id, e.traceparent,
+               e.artifact_ref, p_reason, e.error, e.payload, null)::jobforge.ended_job)
+               filter (where e.flags <> 0)
+      into v_moved, v_ended
+      from ended as e;
+    if v_ended is not null then
+        perform jobforge.follow_up(v_ended);
+    end if;
     return v_moved;
 end $$;

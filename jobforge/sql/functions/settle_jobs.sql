@@ -9,7 +9,7 @@
 --   released                     -> queued again at once, attempt not counted
 -- Every lease that ends leaves a row in attempts. Returns the jobs that matched. Locks in order
 -- of (tenant_id, id), as every function does that locks many jobs. With app.tenant_id set, other
--- tenants' jobs do not match. What a job's end brings about (follow_up) is in the same statement.
+-- tenants' jobs do not match. What the end brings about (follow_up) is in the same transaction.
 create or replace function jobforge.settle_jobs(p_worker_id uuid, p_outcomes jsonb)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql
@@ -18,7 +18,8 @@ as $$
 declare
     v_now timestamptz := jobforge.now();
     v_tenant uuid := jobforge.tenant();
-    v_ended integer;
+    v_settled jobforge.settled_jobs;
+    v_ended jobforge.ended_job[];
 begin
     if jsonb_path_exists(p_outcomes,
            '$[*] ? (!(@.outcome == "succeeded") || exists(@.retry_in_s) || exists(@.run_at))')
@@ -37,7 +38,6 @@ begin
         v_now := jobforge.now();
     end if;
 
-    return query
     with given as materialized (
         select * from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
          where v_tenant is null or o.tenant_id = v_tenant
@@ -90,20 +90,22 @@ begin
                e.definition, e.queue, e.new_fingerprint, e.new_error, e.stdout_tail, e.stderr_tail
           from ended as e
     )
-    select e.tenant_id, e.id, e.lease, e.new_state
-      from ended as e
-     where case when e.flags & 1 = 0 then true
-                else jobforge.follow_up(
-                         e.tenant_id, e.priority, e.correlation_id, e.traceparent,
-                         jsonb_build_object(
-                             'job_id', e.id, 'definition', e.definition, 'version', e.version,
-                             'state', e.new_state, 'attempt', e.counted_attempt,
-                             'payload', e.payload, 'result', e.new_result, 'error', e.new_error,
-                             'reason', e.new_reason))
-           end;
-
-    get diagnostics v_ended = row_count;
-    if v_ended < jsonb_array_length(p_outcomes) then
+    select array_agg(e.tenant_id), array_agg(e.id), array_agg(e.lease), array_agg(e.new_state),
+           array_agg(row(
+               e.tenant_id, e.id, e.lease, 'running', e.new_state, e.outcome, e.definition,
+               e.version, e.queue, e.priority, e.flags, e.counted_attempt, e.max_attempts,
+               e.created_at, e.started_at, v_now, e.source, e.source_ref, e.correlation_id,
+               e.traceparent, coalesce(e.new_artifact_ref, e.artifact_ref), e.new_reason,
+               e.new_error, e.payload, e.new_result)::jobforge.ended_job)
+               filter (where e.flags <> 0)
+      into v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states, v_ended
+      from ended as e;
+    if v_ended is not null then
+        perform jobforge.follow_up(v_ended);
+    end if;
+    return query
+    select * from unnest(v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states);
+    if coalesce(cardinality(v_settled.jobs), 0) < jsonb_array_length(p_outcomes) then
         return query select * from jobforge.settle_unfinished_jobs(p_worker_id, p_outcomes, v_now);
     end if;
 end $$;

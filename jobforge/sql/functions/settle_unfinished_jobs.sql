@@ -11,8 +11,9 @@ as $$
 #variable_conflict use_column
 declare
     v_tenant uuid := jobforge.tenant();
+    v_settled jobforge.settled_jobs;
+    v_ended jobforge.ended_job[];
 begin
-    return query
     with given as materialized (
         select distinct on (o.tenant_id, o.job_id, o.lease) o.*,
                o.outcome in ('snoozed', 'released') as is_free
@@ -52,8 +53,10 @@ begin
           from held as h
          where j.tenant_id = h.tenant_id and j.id = h.job_id
            and j.state || '' = 'running' and j.lease = h.lease
-        returning j.tenant_id, j.id, j.lease, j.state, j.flags, j.priority, j.definition,
-                  j.version, j.attempt, j.correlation_id, j.traceparent, j.error, j.payload
+        returning j.tenant_id, j.id, j.lease, j.state, h.outcome, j.definition, j.version,
+                  j.queue, j.priority, j.flags, j.attempt, j.max_attempts, j.created_at,
+                  j.started_at, j.source, j.source_ref, j.correlation_id, j.traceparent,
+                  j.artifact_ref, j.error, j.payload
     ), logged as (
         insert into jobforge.attempts (
                tenant_id, job_id, worker_id, lease, queued_at, started_at, ended_at,
@@ -65,14 +68,18 @@ begin
                h.definition, h.queue, h.fingerprint, h.error, h.stdout_tail, h.stderr_tail
           from held as h
     )
-    select s.tenant_id, s.id, s.lease, s.state
-      from settled as s
-     where case when s.flags & 1 = 0 or s.state <> 'dead' then true
-                else jobforge.follow_up(
-                         s.tenant_id, s.priority, s.correlation_id, s.traceparent,
-                         jsonb_build_object(
-                             'job_id', s.id, 'definition', s.definition, 'version', s.version,
-                             'state', 'dead', 'attempt', s.attempt, 'error', s.error,
-                             'payload', s.payload))
-           end;
+    select array_agg(s.tenant_id), array_agg(s.id), array_agg(s.lease), array_agg(s.state),
+           array_agg(row(
+               s.tenant_id, s.id, s.lease, 'running', s.state, s.outcome, s.definition, s.version,
+               s.queue, s.priority, s.flags, s.attempt, s.max_attempts, s.created_at,
+               s.started_at, p_now, s.source, s.source_ref, s.correlation_id, s.traceparent,
+               s.artifact_ref, null, s.error, s.payload, null)::jobforge.ended_job)
+               filter (where s.flags <> 0)
+      into v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states, v_ended
+      from settled as s;
+    if v_ended is not null then
+        perform jobforge.follow_up(v_ended);
+    end if;
+    return query
+    select * from unnest(v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states);
 end $$;

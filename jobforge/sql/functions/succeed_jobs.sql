@@ -24,6 +24,7 @@ declare
     v_now timestamptz := jobforge.now();
     v_tenant uuid := jobforge.tenant();
     v_settled uuid[];
+    v_ended jobforge.ended_job[];
 begin
     if p_worker_id is null
        or coalesce(cardinality(p_jobs), 0) not between 1 and 5000
@@ -79,16 +80,18 @@ begin
                e.queue
           from ended as e
     )
-    select array_agg(e.id) into v_settled
-      from ended as e
-     where case when e.flags & 1 = 0 then true
-                else jobforge.follow_up(
-                         e.tenant_id, e.priority, e.correlation_id, e.traceparent,
-                         jsonb_build_object(
-                             'job_id', e.id, 'definition', e.definition, 'version', e.version,
-                             'state', 'succeeded', 'attempt', e.attempt, 'payload', e.payload,
-                             'result', e.new_result, 'error', null, 'reason', null))
-           end;
+    select array_agg(e.id),
+           array_agg(row(
+               e.tenant_id, e.id, e.lease, 'running', 'succeeded', 'succeeded', e.definition,
+               e.version, e.queue, e.priority, e.flags, e.attempt, e.max_attempts, e.created_at,
+               e.started_at, v_now, e.source, e.source_ref, e.correlation_id, e.traceparent,
+               e.artifact_ref, null, null, e.payload, e.new_result)::jobforge.ended_job)
+               filter (where e.flags <> 0)
+      into v_settled, v_ended
+      from ended as e;
+    if v_ended is not null then
+        perform jobforge.follow_up(v_ended);
+    end if;
     if cardinality(v_settled) = cardinality(p_jobs) then
         return;
     end if;

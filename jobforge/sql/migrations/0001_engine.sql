@@ -411,6 +411,44 @@ create type jobforge.limited as (
     weighted boolean
 );
 
+-- A job whose lease ended, or that was canceled without one, as follow_up hears of it: where it was
+-- and where it went, how the attempt ended (null where there was none), and what others need.
+create type jobforge.ended_job as (
+    tenant_id uuid,
+    id uuid,
+    lease bigint,
+    was text,
+    state text,
+    outcome text,
+    definition text,
+    version integer,
+    queue text,
+    priority smallint,
+    flags smallint,
+    attempt integer,
+    max_attempts integer,
+    created_at timestamptz,
+    started_at timestamptz,
+    ended_at timestamptz,
+    source text,
+    source_ref text,
+    correlation_id text,
+    traceparent text,
+    artifact_ref text,
+    reason text,
+    error jsonb,
+    payload jsonb,
+    result jsonb
+);
+
+-- Jobs that a settle ended, and where they went, as arrays side by side.
+create type jobforge.settled_jobs as (
+    tenants uuid[],
+    jobs uuid[],
+    leases bigint[],
+    states text[]
+);
+
 -- What a list or a bulk action asks for; null asks for nothing.
 create type jobforge.job_filter as (
     states text[],

@@ -83,7 +83,7 @@ class Http:
         self._socket.close()
 
     def _receive(self) -> bytes:
-        received = self._socket.recv(1 << 20)
+        received = self._socket.recv(1 << 16)
         if not received:
             raise RuntimeError("the server hung up")
         return received

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from jobforge.api import openapi
 from jobforge.api.caller import TENANT_HEADER
 from jobforge.api.envelope import Envelope
+from jobforge.api.lane import Lane
 from jobforge.api.problems import (
     problem_of,
     problem_of_http,
@@ -60,6 +61,7 @@ _ROUTERS = [
         health,
     )
 ]
+_SHORTCUTS = {("POST", f"{PREFIX}/jobs"): jobs.create_plain_job}
 _OURS = ["X-Request-Id", "Retry-After", "Idempotent-Replayed"]
 
 
@@ -85,6 +87,7 @@ def make_app(config: Config) -> FastAPI:
     app.add_exception_handler(JobForgeError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_values)
     app.add_exception_handler(HTTPException, _refuse_route)
+    app.add_middleware(Lane, shortcuts=_SHORTCUTS)
     if config.cors_origins:
         app.add_middleware(
             CORSMiddleware,

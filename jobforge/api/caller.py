@@ -76,10 +76,11 @@ async def _find(server: Server, named: str) -> UUID:
     return server.slugs.keep(named, found)
 
 
-async def _calling(request: Request) -> Calling:
+async def caller_of(request: Request) -> Calling:
+    """As the guard of every route has found it."""
     calling = request.scope["jobforge.calling"]
-    assert isinstance(calling, Calling)  # noqa: S101 - the guard of every route has put it there
+    assert isinstance(calling, Calling)  # noqa: S101 - it has put it there
     return calling
 
 
-Caller = Annotated[Calling, Depends(_calling)]
+Caller = Annotated[Calling, Depends(caller_of)]

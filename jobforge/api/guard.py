@@ -59,20 +59,21 @@ class Guarded(APIRoute):
         async def guarded(request: Request) -> Response:
             server: Server = request.app.state.server
             request.scope["jobforge.route"] = rule.path
-            await _admit(request, server, rule)
+            await admit(request, server, rule)
             for name in request.query_params:
                 if name not in known:
                     raise UnknownField(f"{name}: there is no such parameter", field=name)
             if takes_body:
-                request = await bodies.read_json(request, _body_limit(server, rule.path))
+                request = await bodies.read_json(request, body_limit(server, rule.path))
             return await handle(request)
 
         return guarded
 
 
-async def _admit(request: Request, server: Server, rule: Rule) -> None:
-    if rule.roles is None:
-        return
+async def admit(request: Request, server: Server, rule: Rule) -> None:
+    """Puts the caller into the request's scope; raises what refuses it."""
+    if rule.roles is None or "jobforge.calling" in request.scope:
+        return  # it is open to all, or was admitted before (lane.py)
     principal = await server.authentication.principal(request)
     request.scope["jobforge.principal"] = principal
     rule.check(principal)
@@ -81,6 +82,7 @@ async def _admit(request: Request, server: Server, rule: Rule) -> None:
     request.scope["jobforge.calling"] = Calling(server, principal)
 
 
-def _body_limit(server: Server, path: str) -> int:
+def body_limit(server: Server, path: str) -> int:
+    """In bytes."""
     config = server.config
     return config.batch_body_limit if path in _BATCHES else config.body_limit

@@ -8,6 +8,7 @@ raises, reads a text more than a few times over, or changes what it has changed 
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import lru_cache
 from uuid import UUID
 
 from jobforge.errors import Json
@@ -22,6 +23,7 @@ MARKER = "[redacted]"
 
 _DEEPEST = 100
 _LONGEST_FIRST_LINE = 4096
+_LONGEST_REMEMBERED = 100
 _HALF = "\N{REPLACEMENT CHARACTER}"  # what a cut through a character leaves
 _registry = Registry(MARKER)
 
@@ -75,12 +77,27 @@ def _redacted_container(value: Json, depth: int) -> Json:
 
 def _redacted_mapping(value: Mapping[Json, Json], depth: int) -> dict[str, Json]:
     named = _secret_is_named(value)
-    return {
-        redact_text(_text(key)): _hidden(element)
-        if is_secret_name(_text(key)) or (named and key == "value")
-        else _redacted(element, depth + 1)
-        for key, element in value.items()
-    }
+    shown = {}
+    for key, element in value.items():
+        name, is_secret = _redacted_name(_text(key))
+        if is_secret or (named and key == "value"):
+            shown[name] = _hidden(element)
+        else:
+            shown[name] = _redacted(element, depth + 1)
+    return shown
+
+
+def _redacted_name(name: str) -> tuple[str, bool]:
+    """As it may be shown, and whether a secret stands under it."""
+    if len(name) > _LONGEST_REMEMBERED:
+        return redact_text(name), is_secret_name(name)
+    return _remembered_name(name, _registry.changes)
+
+
+@lru_cache(maxsize=4096)
+def _remembered_name(name: str, _: int) -> tuple[str, bool]:
+    """Names repeat, unlike other texts."""
+    return redact_text(name), is_secret_name(name)
 
 
 def _redacted_element(value: Json, depth: int) -> Json:

@@ -31,6 +31,7 @@ class Registry:
         self._lock = threading.Lock()
         self._values: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._by_start: dict[str, tuple[str, ...]] = {}
+        self.changes = 0  # what was found before the last one may be found no more, or the reverse
 
     def add(self, value: str) -> None:
         if len(value) < SHORTEST or value.lower() in _TRIVIAL or value in self._marker:
@@ -44,11 +45,13 @@ class Registry:
                 self._file(form)
             if len(self._values) > MOST:
                 self._forget(self._values.popitem(last=False)[1])
+            self.changes += 1
 
     def clear(self) -> None:
         with self._lock:
             self._values.clear()
             self._by_start.clear()
+            self.changes += 1
 
     def hide(self, text: str) -> str:
         """The text with every known value replaced."""

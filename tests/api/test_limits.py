@@ -38,6 +38,13 @@ def test_the_keys_of_a_tenant_share_its_rate(strict: House) -> None:
     assert 429 in statuses  # no key came near its own limit
 
 
+def test_a_body_that_the_short_way_leaves_to_its_route_counts_once(strict: House) -> None:
+    key = {"authorization": f"Bearer {strict.make_key('tenant_admin', strict.a.tenant_id)}"}
+    client = strict.bare(key)
+    refused = [client.post("/jobs", json={"definition": "noop", "surprise": 1}) for _ in range(8)]
+    assert {answer.json()["code"] for answer in refused} == {"unknown_field"}
+
+
 def test_servers_share_the_rates(strict: House) -> None:
     key = {"authorization": f"Bearer {strict.make_key('super_admin', None)}"}
     config = Config(database_url=strict.database.url_as("server_login"), access_log=False, **RATES)

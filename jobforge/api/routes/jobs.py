@@ -5,12 +5,13 @@ from typing import Annotated, Literal
 from uuid import UUID
 
 from fastapi import Header, Query
+from pydantic import ValidationError
 from starlette.requests import Request
 
 from jobforge import calls
 from jobforge.api import views
 from jobforge.api.answers import Answer
-from jobforge.api.caller import Caller
+from jobforge.api.caller import Caller, Calling, caller_of
 from jobforge.api.guard import area
 from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Items, Limit, Page, page, read_id
 from jobforge.api.schemas.body import Moment, Text
@@ -78,14 +79,31 @@ async def create_job(
     body: NewJob, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Answer:
     """201 when the job was made; 200 when one with the same key was there and is answered."""
+    if idempotency_key is None:
+        return await _create(body, caller)
     job = body.request(caller.principal.actor)
     await caller.server.payloads.check([job], path="payload")
-    if idempotency_key is None:
-        made = await caller.server.creations.create(caller.tenant_id, job)
-        return Answer(_made(made), 201 if made.status is EnqueueStatus.CREATED else 200)
     (once,) = await caller.run(await _once(idempotency_key, request, [job]))
     status = 201 if once.status is EnqueueStatus.CREATED else 200
     return Answer(_made(once), status, _replayed([once]))
+
+
+async def create_plain_job(request: Request) -> Answer | None:
+    """The shortcut of `create_job`."""
+    if "idempotency-key" in request.headers:
+        return None
+    try:
+        body = NewJob.model_validate(await request.json())
+    except ValidationError:
+        return None
+    return await _create(body, await caller_of(request))
+
+
+async def _create(body: NewJob, caller: Calling) -> Answer:
+    job = body.request(caller.principal.actor)
+    await caller.server.payloads.check([job], path="payload")
+    made = await caller.server.creations.create(caller.tenant_id, job)
+    return Answer(_made(made), 201 if made.status is EnqueueStatus.CREATED else 200)
 
 
 @router.post(

@@ -1,8 +1,8 @@
 -- One job: enqueue_jobs for a definition and a payload; p_options are the other fields.
 -- Applications enqueue one at a time, and enqueue_jobs is made for many, so one job has its own
--- ways. The shortest is for a job under no limit that has no options but its version; if anything
--- about a call is wrong, the longer ways say so. The next is for options that concern neither time
--- nor keys (insert_job). Raises what enqueue_jobs raises.
+-- ways. The shortest is for a job under no limit, with no options but its version and who made it;
+-- if anything about a call is wrong, the longer ways say so. The next is for options that concern
+-- neither time nor keys (insert_job). Raises what enqueue_jobs raises.
 create or replace function jobforge.enqueue_job(
     p_definition text,
     p_payload jsonb default '{}',
@@ -22,36 +22,43 @@ declare
     v_now timestamptz;
     v_used record;
 begin
-    select d.version, d.queue, d.max_attempts, d.hooks into v_used
+    select d.version, d.queue, d.max_attempts, d.hooks,
+           p_options - '{version,created_by}'::text[] = '{}'
+           and coalesce(jsonb_typeof(p_options -> 'created_by'), 'string') = 'string'
+           and length(coalesce(p_options ->> 'created_by', '')) <= 255
+           and jsonb_typeof(p_payload) = 'object'
+           -- Sixty-five levels take more bytes than that.
+           and (pg_column_size(p_payload) <= 500
+                or pg_column_size(p_payload) <= 262144
+                   and not jsonb_path_exists(p_payload, 'strict $.**{65 to last}'))
+           and d.paused_at is null and d.max_running is null and d.max_running_per_key is null
+           and d.rate_limit is null and d.rate_limit_per_key is null
+           and not exists (
+               select from jobforge.tenants as t
+                where t.id = v_tenant
+                  and (t.max_pending is not null or t.max_running is not null
+                       or t.rate_limit is not null or t.paused_at is not null))
+           and not exists (
+               select from jobforge.queues as q
+                where q.name = d.queue
+                  and (q.max_running is not null or q.rate_limit is not null)) as is_plain
+      into v_used
       from jobforge.definitions as d
-     where p_options - 'version' = '{}' and jsonb_typeof(p_payload) = 'object'
-       -- Sixty-five levels take more bytes than that.
-       and (pg_column_size(p_payload) <= 500
-            or pg_column_size(p_payload) <= 262144
-               and not jsonb_path_exists(p_payload, 'strict $.**{65 to last}'))
-       and d.key = p_definition and d.version::text = (p_options -> 'version')::text
-       and d.is_active and d.paused_at is null
-       and d.max_running is null and d.max_running_per_key is null
-       and d.rate_limit is null and d.rate_limit_per_key is null
-       and not exists (
-           select from jobforge.tenants as t
-            where t.id = v_tenant
-              and (t.max_pending is not null or t.max_running is not null
-                   or t.rate_limit is not null or t.paused_at is not null))
-       and not exists (
-           select from jobforge.queues as q
-            where q.name = d.queue and (q.max_running is not null or q.rate_limit is not null));
-    if found then
+     where d.key = p_definition and d.is_active
+       and (d.version::text = (p_options -> 'version')::text or not p_options ? 'version')
+     order by d.version desc
+     limit 1;
+    if v_used.is_plain then
         v_now := jobforge.now();
         job_id := jobforge.uuid7();
         status := 'created';
         perform jobforge.announce_queue(v_used.queue, v_tenant, 0::smallint, v_now);
         insert into jobforge.jobs (
                tenant_id, id, created_at, run_at, queued_at, version, max_attempts, allowance,
-               flags, state, definition, queue, payload)
+               flags, state, definition, queue, created_by, payload)
         values (v_tenant, job_id, v_now, v_now, v_now, v_used.version, v_used.max_attempts,
                 v_used.max_attempts, v_used.hooks::integer, 'queued', p_definition, v_used.queue,
-                p_payload);
+                p_options ->> 'created_by', p_payload);
         return next;
         return;
     end if;

@@ -13,13 +13,16 @@ import typer
 from jobforge import __version__, errors
 from jobforge.cli import (
     db,
+    defs,
     dev,
+    dlq,
     enqueue,
     jobs,
     keys,
     openapi,
     output,
     psql,
+    queues,
     run,
     server,
     tenants,
@@ -42,6 +45,9 @@ app.command("worker")(worker.worker)
 app.command("enqueue")(enqueue.enqueue)
 app.command("run")(run.run)
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(dlq.app, name="dlq")
+app.add_typer(queues.app, name="queues")
+app.add_typer(defs.app, name="defs")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(workers.app, name="workers")
 app.add_typer(keys.app, name="keys")

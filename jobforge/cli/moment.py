@@ -1,4 +1,4 @@
-"""Times as they are typed: `2026-12-24T18:00`, `90`, `90s`, `15m`, `2h`, `1d`."""
+"""Times as they are typed: `2026-12-24T18:00`, `90`, `90s`, `15m`, `2h`, `1d`, `10/s`."""
 
 import re
 from datetime import datetime
@@ -15,6 +15,15 @@ def parse_duration(text: str, option: str) -> float:
     if match is None:
         raise Invalid(f"{option} is a duration such as 30, 90s, 15m, 2h or 1d, not {text!r}")
     return float(match[1]) * _UNITS[match[2]]
+
+
+def parse_rate(text: str, option: str) -> tuple[int, float]:
+    """So many in so many seconds."""
+    count, _, period = text.strip().partition("/")
+    length = f"1{period}" if period in {"s", "m", "h", "d"} else period
+    if not count.isdecimal() or _DURATION.fullmatch(length) is None:
+        raise Invalid(f"{option} is a rate such as 10/s, 100/m or 5/30s, not {text!r}")
+    return int(count), parse_duration(length, option)
 
 
 def parse_moment(text: str, option: str) -> datetime:

@@ -98,6 +98,14 @@ def find_tenant(engine: Engine, flag: str | None) -> UUID:
         ) from error
 
 
+def find_tenant_or_all(engine: Engine, flag: str | None) -> UUID | None:
+    """As `find_tenant`; None, for all tenants, when neither a flag nor the settings name one."""
+    try:
+        return find_tenant(engine, flag)
+    except TenantRequired:
+        return None
+
+
 def _uuid(text: str) -> UUID:
     try:
         return UUID(text)

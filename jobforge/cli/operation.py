@@ -1,0 +1,97 @@
+"""An action on many jobs: counted first, asked about, then watched until it is done."""
+
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobforge.cli import output
+from jobforge.errors import Conflict, Invalid
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from jobforge.cli.session import Session
+    from jobforge.control import Operation, OperationKind, OperationOptions
+    from jobforge.job import JobFilter
+
+_PAUSE_S = 0.2
+_SOON_S = 10.0  # so long it may take until somebody has begun
+_COUNTED = 100_000  # counts stop there
+
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only count.")]
+Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Watch it until it is done.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """What the flags of a command say of it."""
+
+    yes: bool
+    dry_run: bool
+    wait: bool
+
+
+def operate(
+    session: "Session",
+    kind: "OperationKind",
+    which: "JobFilter",
+    options: "OperationOptions",
+    manner: Manner,
+) -> None:
+    """Ends the command with 1 when the operation failed."""
+    from jobforge import calls
+
+    count = session.run(calls.count_jobs(kind, which))
+    words = f"{'at least ' if count >= _COUNTED else ''}{count:,} job{'s' * (count != 1)}"
+    if manner.dry_run:
+        output.note(f"{kind} would act on {words}")
+        typer.echo(str(count))
+        return
+    if count == 0:
+        output.note("no job matches")
+        return
+    if not manner.yes:
+        _confirm(f"{kind} {words}?")
+    operation_id = session.run(calls.start_operation(kind, which, options))
+    typer.echo(str(operation_id))
+    if manner.wait:
+        _watch(session, operation_id)
+
+
+def _confirm(question: str) -> None:
+    if not sys.stdin.isatty():
+        raise Invalid(f"{question} nobody is there to ask", hint="--yes, or --dry-run to count")
+    typer.confirm(question, abort=True, err=True)
+
+
+def _watch(session: "Session", operation_id: "UUID") -> None:
+    from jobforge import calls
+
+    began, told = time.monotonic(), ""
+    while True:
+        operation = session.run(calls.get_operation(operation_id))
+        words = _progress(operation)
+        if words != told:
+            output.note(words)
+            told = words
+        if operation.finished_at is not None:
+            break
+        if operation.started_at is None and time.monotonic() - began > _SOON_S:
+            raise Conflict(
+                "nobody has begun the operation; it stays, and goes on by itself",
+                hint="start a worker or a server: jobforge worker, jobforge server",
+            )
+        time.sleep(_PAUSE_S)
+    if operation.state != "done":
+        raise typer.Exit(1)
+
+
+def _progress(operation: "Operation") -> str:
+    skipped = f", {operation.skipped:,} skipped" if operation.skipped else ""
+    reason = f": {operation.reason}" if operation.reason else ""
+    return f"{operation.state}  {operation.done:,} of {operation.matched:,}{skipped}{reason}"

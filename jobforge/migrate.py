@@ -109,7 +109,10 @@ def _recorded(conn: Connection) -> dict[str, _Record]:
         cursor.execute("select to_regclass('jobforge.migrations') is not null")
         if cursor.fetchone() == (False,):
             return {}
-        cursor.execute("set local role jobforge_owner")
+        # Operators may look with rights of their own.
+        cursor.execute("select pg_has_role(session_user, 'jobforge_admin', 'usage')")
+        if cursor.fetchone() == (False,):
+            cursor.execute("set local role jobforge_owner")
         cursor.execute("select name, checksum, applied_at from jobforge.migrations")
         records = {name: _Record(checksum, applied_at) for name, checksum, applied_at in cursor}
         cursor.execute("reset role")

@@ -16,6 +16,7 @@ from jobforge.cli import (
     defs,
     dev,
     dlq,
+    doctor,
     enqueue,
     jobs,
     keys,
@@ -52,6 +53,7 @@ app.add_typer(tenants.app, name="tenants")
 app.add_typer(workers.app, name="workers")
 app.add_typer(keys.app, name="keys")
 app.command("openapi")(openapi.openapi)
+app.command("doctor")(doctor.doctor)
 app.add_typer(db.app, name="db")
 app.command("psql", context_settings=psql.CONTEXT)(psql.psql)
 

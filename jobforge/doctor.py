@@ -1,0 +1,319 @@
+"""What is wrong with an installation, and the command that mends it.
+
+Each check is a pure function from facts (inspection.py, examination.py) to findings. A check that
+finds nothing wrong says so in one line, so that what was looked at is seen.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+
+from jobforge.examination import Connections, History, Horizon, Surroundings, Table, Unserved
+from jobforge.inspection import Inspection
+from jobforge.job import WorkerInfo
+
+OLDEST_VERSION = 150000
+
+_SKEW_S = 1.0
+_HELD_S = 300.0  # a snapshot of that age hurts
+_OLD_XIDS = 1_000_000
+_MANY_DEAD = 100_000
+_DEAD_SHARE = 5.0  # times as many as live ones
+_CROWDED = 0.8
+_DAYS_AHEAD = 2
+_STALE_WORKERS_SHOWN = 5
+
+
+class Grade(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found; `fix` is what to type or to set."""
+
+    check: str
+    grade: Grade
+    message: str
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that was found out. What could not be is None, and is then not judged."""
+
+    inspection: Inspection
+    round_trip_s: float
+    skew_s: float
+    schema_faults: Sequence[str] | None
+    is_heard: bool | None  # whether a NOTIFY came back to a LISTEN
+    access_faults: Sequence[str] = ()
+    surroundings: Surroundings = field(default_factory=lambda: Surroundings(True, True))  # noqa: FBT003 - all is well
+    connections: Connections = field(default_factory=lambda: Connections(0, 1))
+    horizon: Sequence[Horizon] = ()
+    tables: Sequence[Table] = ()
+    history: Sequence[History] = ()
+    workers: Sequence[WorkerInfo] | None = None
+    unserved: Sequence[Unserved] | None = None
+
+
+def diagnose(facts: Facts) -> list[Finding]:
+    """In the order in which things build on each other."""
+    findings = [*_server(facts), *_schema(facts)]
+    if facts.inspection.has_schema:
+        for check in (_access, _wakeups, _clock, _durability, _room, _snapshots, _bloat):
+            findings += check(facts)
+        findings += [*_partitions(facts), *_workers(facts), *_served(facts)]
+    return findings
+
+
+def _server(facts: Facts) -> Iterator[Finding]:
+    seen = facts.inspection
+    version = f"{seen.version // 10000}.{seen.version % 10000}"
+    if seen.version < OLDEST_VERSION:
+        yield Finding(
+            "server", Grade.FAILED, f"Postgres {version} is too old", "upgrade to Postgres 15 to 18"
+        )
+        return
+    trip = f"{facts.round_trip_s * 1000:.1f} ms a round trip"
+    yield Finding("server", Grade.OK, f"Postgres {version}, as {seen.user}, {trip}")
+    if seen.is_replica:
+        yield Finding(
+            "server",
+            Grade.FAILED,
+            "this is a replica: nothing can be written",
+            "give the URL of the primary: JOBFORGE_DATABASE_URL",
+        )
+    if seen.bypasses_rls or seen.is_superuser:
+        yield Finding(
+            "login",
+            Grade.WARNING,
+            f"{seen.user} passes by row-level security: no place for applications and workers",
+            "create role app login in role jobforge_client;  -- or jobforge_worker, jobforge_admin",
+        )
+
+
+def _schema(facts: Facts) -> Iterator[Finding]:
+    if not facts.inspection.has_schema:
+        message = "the schema is not installed"
+        yield Finding("schema", Grade.FAILED, message, "jobforge db migrate")
+    elif facts.schema_faults:
+        yield Finding(
+            "schema",
+            Grade.FAILED,
+            _counted(facts.schema_faults, "file is", "files are") + " not as this release has it",
+            "jobforge db migrate",
+        )
+    elif facts.schema_faults is not None:
+        yield Finding("schema", Grade.OK, "the schema is up to date")
+
+
+def _access(facts: Facts) -> Iterator[Finding]:
+    if not facts.access_faults:
+        yield Finding("access", Grade.OK, "row-level security is forced on every table")
+    for fault in facts.access_faults:
+        yield Finding("access", Grade.FAILED, fault, "jobforge db migrate, or undo what opened it")
+
+
+def _wakeups(facts: Facts) -> Iterator[Finding]:
+    if facts.is_heard is None:
+        return
+    if facts.is_heard:
+        yield Finding("wakeups", Grade.OK, "LISTEN and NOTIFY work")
+        return
+    pooled = facts.inspection.is_behind_pooler
+    cause = "a pooler is in between" if pooled else "a NOTIFY did not come back"
+    yield Finding(
+        "wakeups",
+        Grade.WARNING,
+        f"LISTEN does not work ({cause}): jobs are found by polling, up to a second later",
+        "JOBFORGE_LISTEN_URL=<a URL past the pooler>",
+    )
+
+
+def _clock(facts: Facts) -> Iterator[Finding]:
+    if abs(facts.skew_s) <= _SKEW_S + facts.round_trip_s:
+        yield Finding("clock", Grade.OK, "this machine's clock agrees with the database's")
+        return
+    way = "ahead of" if facts.skew_s > 0 else "behind"
+    yield Finding(
+        "clock",
+        Grade.WARNING,
+        f"this machine's clock is {abs(facts.skew_s):.0f} s {way} the database's, which decides",
+        "run a time service (chrony, systemd-timesyncd) on both",
+    )
+
+
+def _durability(facts: Facts) -> Iterator[Finding]:
+    seen = facts.inspection
+    risky = [
+        name
+        for name, is_on in (("fsync", seen.fsync), ("full_page_writes", seen.full_page_writes))
+        if not is_on
+    ]
+    for name in risky:
+        yield Finding(
+            "durability",
+            Grade.FAILED,
+            f"{name} is off: a crash of the machine can lose or corrupt every job",
+            f"alter system set {name} = on; select pg_reload_conf();",
+        )
+    if seen.synchronous_commit == "off":
+        yield Finding(
+            "durability",
+            Grade.FAILED,
+            "synchronous_commit is off: a crash loses jobs that were acknowledged",
+            "alter system set synchronous_commit = on; select pg_reload_conf();",
+        )
+    elif not risky:
+        yield Finding("durability", Grade.OK, "what is committed survives a crash")
+
+
+def _room(facts: Facts) -> Iterator[Finding]:
+    used, most = facts.connections.used, facts.connections.most
+    if used > most * _CROWDED:
+        yield Finding(
+            "connections",
+            Grade.WARNING,
+            f"{used} of {most} connections are in use",
+            "fewer connections for each process, PgBouncer, or a larger max_connections",
+        )
+    else:
+        yield Finding("connections", Grade.OK, f"{used} of {most} connections are in use")
+
+
+def _snapshots(facts: Facts) -> Iterator[Finding]:
+    if not facts.surroundings.sees_sessions:
+        yield Finding(
+            "snapshots",
+            Grade.WARNING,
+            "what other logins hold cannot be seen",
+            f'grant pg_read_all_stats to "{facts.inspection.user}";',
+        )
+    held = [each for each in facts.horizon if _is_held(each)]
+    for each in held:
+        yield Finding("snapshots", Grade.FAILED, _holds(each), _release(each))
+    if not held:
+        yield Finding("snapshots", Grade.OK, "nobody keeps dead rows from being removed")
+
+
+def _is_held(horizon: Horizon) -> bool:
+    return (horizon.seconds or 0) > _HELD_S or horizon.age > _OLD_XIDS
+
+
+def _holds(horizon: Horizon) -> str:
+    who = {
+        "session": f"session {horizon.name}",
+        "prepared": f"the prepared transaction {horizon.name}",
+        "slot": f"the replication slot {horizon.name}",
+        "standby": f"the standby {horizon.program}",
+    }[horizon.kind]
+    about = ", ".join(filter(None, (horizon.login, horizon.program, horizon.state)))
+    since = f" for {horizon.seconds / 60:.0f} minutes" if horizon.seconds else ""
+    return f"{who} ({about}) holds a snapshot{since}: dead rows pile up, and claims slow down"
+
+
+def _release(horizon: Horizon) -> str:
+    match horizon.kind:
+        case "prepared":
+            return f"rollback prepared '{horizon.name}';  -- or commit it"
+        case "slot":
+            return f"select pg_drop_replication_slot('{horizon.name}');  -- if nobody needs it"
+        case "standby":
+            return "hot_standby_feedback = off there, or end its long query"
+        case _:
+            return f"select pg_terminate_backend({horizon.name});"
+
+
+def _bloat(facts: Facts) -> Iterator[Finding]:
+    if not facts.surroundings.has_autovacuum:
+        yield Finding(
+            "vacuum",
+            Grade.FAILED,
+            "autovacuum is off: dead rows are never removed",
+            "alter system set autovacuum = on; select pg_reload_conf();",
+        )
+    bloated = [t for t in facts.tables if t.dead > _MANY_DEAD and t.dead > t.live * _DEAD_SHARE]
+    for table in [t for t in facts.tables if not t.has_autovacuum]:
+        yield Finding(
+            "vacuum",
+            Grade.FAILED,
+            f"autovacuum is off for {table.name}",
+            f"alter table jobforge.{table.name} reset (autovacuum_enabled);",
+        )
+    for table in bloated:
+        yield Finding(
+            "vacuum",
+            Grade.WARNING,
+            f"{table.name} has {table.dead:,} dead rows and {table.live:,} live ones",
+            f"vacuum jobforge.{table.name};  -- after whoever holds a snapshot has gone",
+        )
+    if facts.surroundings.has_autovacuum and not bloated:
+        yield Finding("vacuum", Grade.OK, "tables are vacuumed")
+
+
+def _partitions(facts: Facts) -> Iterator[Finding]:
+    short = [each for each in facts.history if each.days_ahead < _DAYS_AHEAD]
+    for each in short:
+        yield Finding(
+            "partitions",
+            Grade.FAILED,
+            f"{each.table} has partitions for {max(0, each.days_ahead)} days ahead",
+            "select jobforge.ensure_partitions();  -- and keep a worker running, which does it",
+        )
+    for each in facts.history:
+        if each.has_strays:
+            yield Finding(
+                "partitions",
+                Grade.WARNING,
+                f"rows of {each.table} are in its default partition, which is never dropped",
+                "select jobforge.ensure_partitions();  -- it moves them",
+            )
+    if not short:
+        yield Finding("partitions", Grade.OK, "partitions of the history are ahead")
+
+
+def _workers(facts: Facts) -> Iterator[Finding]:
+    if facts.workers is None:
+        return
+    live = [worker for worker in facts.workers if worker.state == "live"]
+    stale = [worker for worker in facts.workers if worker.state == "stale"]
+    for worker in stale[:_STALE_WORKERS_SHOWN]:
+        silent = datetime.now(UTC) - worker.heartbeat_at
+        yield Finding(
+            "workers",
+            Grade.WARNING,
+            f"worker {worker.id} on {worker.host} has said nothing for {_span(silent)}",
+            "look whether its process is alive; its jobs were handed to others",
+        )
+    if live:
+        slots = sum(worker.slots for worker in live)
+        message = _counted(live, "worker", "workers") + f" live, {slots} slots"
+        yield Finding("workers", Grade.OK, message)
+    else:
+        yield Finding("workers", Grade.WARNING, "no worker is live", "jobforge worker app.py")
+
+
+def _served(facts: Facts) -> Iterator[Finding]:
+    for each in facts.unserved or ():
+        yield Finding(
+            "definitions",
+            Grade.FAILED,
+            f"jobs of {each.definition} wait in queue {each.queue} since "
+            f"{each.since.astimezone(UTC):%Y-%m-%d %H:%M}Z, and no live worker serves them",
+            f"start a worker that has {each.definition}, with --queues {each.queue}",
+        )
+    if facts.unserved == []:
+        yield Finding("definitions", Grade.OK, "every job that waits has a worker that serves it")
+
+
+def _counted(things: Sequence[object], one: str, many: str) -> str:
+    return f"{len(things)} {one if len(things) == 1 else many}"
+
+
+def _span(duration: timedelta) -> str:
+    minutes = duration.total_seconds() / 60
+    return f"{minutes:.0f} minutes" if minutes < 120 else f"{minutes / 60:.0f} hours"

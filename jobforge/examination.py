@@ -1,0 +1,242 @@
+"""What a look at an installation finds: sessions, tables, partitions, access, work that waits.
+
+Facts only; doctor.py judges them. Everything is read with the login's own rights, and bounded.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from jobforge.calls import Call
+from jobforge.rows import Rows
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """Something that keeps dead rows from being removed: how old its snapshot is, and what it is.
+
+    `kind` is session, prepared, slot or standby; `name` is what to end it by.
+    """
+
+    kind: str
+    name: str
+    login: str | None
+    program: str | None
+    state: str | None
+    age: int  # in transactions
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that turns over, as the statistics have it."""
+
+    name: str
+    bytes: int
+    live: int
+    dead: int
+    vacuumed_at: datetime | None
+    has_autovacuum: bool
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The partitions of a history table: days ahead, and whether the default one caught rows."""
+
+    table: str
+    days_ahead: int
+    has_strays: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unserved:
+    """Jobs that wait in a queue, of a definition that no live worker there serves."""
+
+    queue: str
+    definition: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    used: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Whether the server cleans up, and whether this login sees what others' sessions do."""
+
+    has_autovacuum: bool
+    sees_sessions: bool
+
+
+def clock() -> Call[datetime]:
+    return Call("select clock_timestamp()", (), lambda rows: rows[0][0])
+
+
+def surroundings() -> Call[Surroundings]:
+    return Call(
+        """
+        select current_setting('autovacuum')::boolean,
+               pg_catalog.pg_has_role(session_user, 'pg_read_all_stats', 'usage')
+        """,
+        (),
+        lambda rows: Surroundings(*rows[0]),
+    )
+
+
+def horizon() -> Call[list[Horizon]]:
+    """The oldest first. Sessions of other logins are seen by members of pg_read_all_stats."""
+    return Call(
+        """
+        select h.kind, h.name, h.login, h.program, h.state, h.age, h.seconds
+          from (select 'session' as kind, a.pid::text as name, a.usename::text as login,
+                       a.application_name as program, a.state,
+                       greatest(age(a.backend_xmin), age(a.backend_xid)) as age,
+                       extract(epoch from clock_timestamp() - a.xact_start)::float8 as seconds
+                  from pg_catalog.pg_stat_activity as a
+                 where coalesce(a.backend_xmin, a.backend_xid) is not null
+                   and a.pid <> pg_catalog.pg_backend_pid()
+                union all
+                select 'prepared', p.gid, p.owner::text, null, null, age(p.transaction),
+                       extract(epoch from clock_timestamp() - p.prepared)::float8
+                  from pg_catalog.pg_prepared_xacts as p
+                union all
+                select 'slot', s.slot_name::text, null, s.plugin::text,
+                       case when s.active then 'active' else 'inactive' end,
+                       greatest(age(s.xmin), age(s.catalog_xmin)), null
+                  from pg_catalog.pg_replication_slots as s
+                 where coalesce(s.xmin, s.catalog_xmin) is not null
+                union all
+                select 'standby', r.pid::text, r.usename::text, r.application_name, r.state,
+                       age(r.backend_xmin), null
+                  from pg_catalog.pg_stat_replication as r
+                 where r.backend_xmin is not null) as h
+         order by h.seconds desc nulls last, h.age desc
+         limit 20
+        """,
+        (),
+        _many(Horizon),
+    )
+
+
+def tables() -> Call[list[Table]]:
+    return Call(
+        """
+        select c.relname::text, pg_catalog.pg_total_relation_size(c.oid), s.n_live_tup,
+               s.n_dead_tup, greatest(s.last_autovacuum, s.last_vacuum),
+               not coalesce('autovacuum_enabled=false' = any (c.reloptions), false)
+          from pg_catalog.pg_class as c
+          join pg_catalog.pg_stat_user_tables as s on s.relid = c.oid
+         where c.relnamespace = to_regnamespace('jobforge') and c.relkind = 'r'
+         order by 2 desc
+         limit 50
+        """,
+        (),
+        _many(Table),
+    )
+
+
+def history() -> Call[list[History]]:
+    return Call(
+        """
+        select p.relname::text,
+               coalesce(max(to_date(right(c.relname, 8), 'YYYYMMDD'))
+                   filter (where c.relname ~ '_[0-9]{8}$'), '-infinity'::date)
+                   - (current_timestamp at time zone 'UTC')::date,
+               coalesce(bool_or(c.relname ~ '_default$'
+                   and pg_catalog.pg_relation_size(c.oid) > 0), false)
+          from pg_catalog.pg_class as p
+          join pg_catalog.pg_inherits as i on i.inhparent = p.oid
+          join pg_catalog.pg_class as c on c.oid = i.inhrelid
+         where p.relnamespace = to_regnamespace('jobforge') and p.relkind = 'p'
+         group by p.relname
+        having bool_or(c.relname ~ '_[0-9]{8}$')
+         order by p.relname
+        """,
+        (),
+        _many(History),
+    )
+
+
+def access_faults() -> Call[list[str]]:
+    """Objects of the schema that are more open than the installation leaves them."""
+    return Call(
+        """
+        select c.relname || ' is not under forced row-level security'
+          from pg_catalog.pg_class as c
+         where c.relnamespace = to_regnamespace('jobforge') and c.relkind in ('r', 'p')
+           and not (c.relrowsecurity and c.relforcerowsecurity)
+        union all
+        select c.relname || ' shows rows with the rights of its owner'
+          from pg_catalog.pg_class as c
+         where c.relnamespace = to_regnamespace('jobforge') and c.relkind = 'v'
+           and not coalesce('security_invoker=true' = any (c.reloptions), false)
+        union all
+        select p.proname || ' may be called by everybody'
+          from pg_catalog.pg_proc as p
+         where p.pronamespace = to_regnamespace('jobforge')
+           and exists (select from pg_catalog.aclexplode(
+                           coalesce(p.proacl, pg_catalog.acldefault('f', p.proowner))) as a
+                        where a.grantee = 0 and a.privilege_type = 'EXECUTE')
+        union all
+        select p.proname || ' has no search_path of its own'
+          from pg_catalog.pg_proc as p
+         where p.pronamespace = to_regnamespace('jobforge') and p.prosecdef
+           and not exists (select from unnest(p.proconfig) as s(setting)
+                            where s.setting like 'search_path=%%')
+         order by 1
+         limit 50
+        """,
+        (),
+        _first_column,
+    )
+
+
+def connections() -> Call[Connections]:
+    return Call(
+        """
+        select count(*)::integer, current_setting('max_connections')::integer
+          from pg_catalog.pg_stat_activity as a
+         where a.backend_type = 'client backend'
+        """,
+        (),
+        lambda rows: Connections(*rows[0]),
+    )
+
+
+def unserved() -> Call[list[Unserved]]:
+    """Among the first 1,000 jobs that are ready. Needs a login that may read all jobs."""
+    return Call(
+        """
+        select r.queue, r.definition, min(r.queued_at)
+          from (select j.queue, j.definition || '@' || j.version as definition, j.queued_at
+                  from jobforge.jobs as j
+                 where j.state = 'queued' and j.gate is null
+                 order by j.queue, j.tenant_id
+                 limit 1000) as r
+         where not exists (
+               select from jobforge.workers as w
+                where w.stopped_at is null and w.command is null
+                  and w.heartbeat_at >= clock_timestamp() - interval '60 seconds'
+                  and r.queue = any (w.queues)
+                  and (w.definitions is null or r.definition = any (w.definitions)))
+         group by r.queue, r.definition
+         order by 3
+         limit 20
+        """,
+        (),
+        _many(Unserved),
+    )
+
+
+def _many(kind: Callable[..., T]) -> Callable[[Rows], list[T]]:
+    return lambda rows: [kind(*row) for row in rows]
+
+
+def _first_column(rows: Rows) -> list[str]:
+    return [str(row[0]) for row in rows]

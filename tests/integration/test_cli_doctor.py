@@ -1,0 +1,84 @@
+"""`jobforge doctor` against databases that have something wrong with them."""
+
+import json
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from cluster import Connect, Connection, Database
+from integration.terminal import QuickTerminal, Terminal
+
+from jobforge import calls, db, examination
+from jobforge.job import JobRequest
+
+
+@pytest.fixture
+def shell(database: Database, tmp_path: Path) -> Terminal:
+    return QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
+
+
+def findings(shell: Terminal) -> dict[str, str]:
+    """By check, what is not well with it."""
+    found = shell.run("doctor", "--json")
+    assert found.stdout, found.stderr
+    ill = [each for each in json.loads(found.stdout) if each["grade"] != "ok"]
+    assert (found.returncode == 1) == any(each["grade"] == "failed" for each in ill)
+    return {each["check"]: each["message"] for each in ill}
+
+
+def test_a_new_installation_only_lacks_workers_and_sight_of_others(shell: Terminal) -> None:
+    # The cluster of the tests runs without fsync and autovacuum, and it is right to say so.
+    assert set(findings(shell)) <= {"workers", "snapshots", "durability", "vacuum"}
+    lines = shell.run("doctor").stdout.splitlines()
+    assert lines[0].startswith("✓ server")
+
+
+def test_what_was_opened_switched_off_and_left_unserved_is_found(
+    shell: Terminal, conn: Connection
+) -> None:
+    tenant_id = uuid4()
+    db.run(conn, calls.put_definition("mail", 3, {"queue": "post"}))
+    db.run(conn, calls.enqueue_job(JobRequest("mail", {}), tenant_id=tenant_id))
+    conn.execute("alter table jobforge.jobs no force row level security")
+    conn.execute("grant execute on function jobforge.now() to public")
+    conn.execute("alter table jobforge.jobs set (autovacuum_enabled = false)")
+    conn.execute("update jobforge.migrations set checksum = 'x' where name like '%claim_jobs%'")
+    found = findings(shell)
+    assert "mail@3 wait in queue post" in found["definitions"]
+    assert {"access", "vacuum", "schema"} <= set(found)
+
+
+def test_partitions_that_are_missing_and_rows_that_went_astray_are_found(
+    shell: Terminal, conn: Connection
+) -> None:
+    for row in conn.execute(
+        """
+        select c.relname from pg_class as c
+         where c.relnamespace = 'jobforge'::regnamespace and c.relname ~ '^attempts_[0-9]{8}$'
+        """
+    ).fetchall():
+        conn.execute(f"drop table jobforge.{row['relname']}".encode())
+    assert "partitions" not in findings(shell)  # a table without any is not partitioned by day
+    conn.execute(
+        "create table jobforge.attempts_20200101 partition of jobforge.attempts"
+        " for values from ('2020-01-01') to ('2020-01-02')"
+    )
+    assert "attempts has partitions for 0 days" in findings(shell)["partitions"]
+
+
+def test_the_session_that_holds_a_snapshot_is_named(connect: Connect, conn: Connection) -> None:
+    holder = connect(autocommit=False)
+    holder.execute("set transaction isolation level repeatable read")
+    holder.execute("select 1")
+    held = db.run(conn, examination.horizon())
+    assert str(holder.info.backend_pid) in [each.name for each in held if each.kind == "session"]
+
+
+def test_a_database_without_the_schema_is_told_to_install_it(
+    conn: Connection, shell: Terminal
+) -> None:
+    conn.execute("alter schema jobforge rename to elsewhere")
+    try:
+        assert findings(shell) == {"schema": "the schema is not installed"}
+    finally:
+        conn.execute("alter schema elsewhere rename to jobforge")

@@ -1,0 +1,150 @@
+"""What the doctor makes of facts: each thing that can be wrong is found, and has its remedy."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from jobforge.doctor import Facts, Finding, Grade, diagnose
+from jobforge.examination import Connections, History, Horizon, Surroundings, Table, Unserved
+from jobforge.inspection import Inspection
+from jobforge.job import WorkerInfo
+
+NOW = datetime.now(UTC)
+SOUND = Inspection(
+    version=180004,
+    user="ops",
+    is_superuser=False,
+    bypasses_rls=False,
+    owns_tables=False,
+    is_service=False,
+    has_schema=True,
+    is_replica=False,
+    fsync=True,
+    full_page_writes=True,
+    synchronous_commit="on",
+    default_isolation="read committed",
+    statement_timeout_ms=0,
+    lock_timeout_ms=0,
+    idle_in_transaction_timeout_ms=0,
+    is_behind_pooler=False,
+)
+JOBS = Table("jobs", 8192, 10, 0, NOW, has_autovacuum=True)
+AHEAD = History("attempts", 7, has_strays=False)
+SESSION = Horizon("session", "4711", "reports", "psql", "idle in transaction", 12, 900.0)
+
+
+def worker(state: str) -> WorkerInfo:
+    return WorkerInfo(
+        id=uuid4(),
+        state=state,
+        host="mill",
+        pid=7,
+        build=None,
+        queues=["default"],
+        definitions=None,
+        slots=10,
+        running=0,
+        started_at=NOW - timedelta(hours=1),
+        heartbeat_at=NOW - timedelta(minutes=5),
+        stopped_at=None,
+    )
+
+
+WELL = Facts(
+    SOUND,
+    round_trip_s=0.001,
+    skew_s=0.0,
+    schema_faults=[],
+    is_heard=True,
+    connections=Connections(10, 100),
+    tables=[JOBS],
+    history=[AHEAD],
+    workers=[worker("live")],
+    unserved=[],
+)
+
+
+def ill(**facts: Any) -> list[Finding]:
+    """What is found beyond a sound installation."""
+    return [each for each in diagnose(replace(WELL, **facts)) if each.grade is not Grade.OK]
+
+
+def seen(**facts: Any) -> dict[str, Any]:
+    return {"inspection": replace(SOUND, **facts)}
+
+
+def test_a_sound_installation_has_no_finding_and_says_what_was_looked_at() -> None:
+    findings = diagnose(WELL)
+    assert {finding.grade for finding in findings} == {Grade.OK}
+    assert len({finding.check for finding in findings}) == len(findings) == 12
+
+
+CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
+    (seen(version=140009), "server", Grade.FAILED, "upgrade"),
+    (seen(is_replica=True), "server", Grade.FAILED, "primary"),
+    (seen(is_superuser=True), "login", Grade.WARNING, "jobforge_client"),
+    (seen(has_schema=False), "schema", Grade.FAILED, "jobforge db migrate"),
+    ({"schema_faults": ["claim_jobs"]}, "schema", Grade.FAILED, "jobforge db migrate"),
+    ({"access_faults": ["jobs is open"]}, "access", Grade.FAILED, "migrate"),
+    ({"is_heard": False}, "wakeups", Grade.WARNING, "JOBFORGE_LISTEN_URL"),
+    ({"skew_s": 90.0}, "clock", Grade.WARNING, "chrony"),
+    ({"skew_s": -90.0}, "clock", Grade.WARNING, "chrony"),
+    (seen(fsync=False), "durability", Grade.FAILED, "fsync = on"),
+    (seen(full_page_writes=False), "durability", Grade.FAILED, "full_page_writes = on"),
+    (seen(synchronous_commit="off"), "durability", Grade.FAILED, "synchronous_commit = on"),
+    ({"connections": Connections(90, 100)}, "connections", Grade.WARNING, "PgBouncer"),
+    ({"surroundings": Surroundings(True, False)}, "snapshots", Grade.WARNING, "pg_read_all_stats"),  # noqa: FBT003 - two facts
+    ({"horizon": [SESSION]}, "snapshots", Grade.FAILED, "pg_terminate_backend(4711)"),
+    (
+        {"horizon": [replace(SESSION, kind="prepared", name="order 7")]},
+        "snapshots",
+        Grade.FAILED,
+        "rollback prepared 'order 7'",
+    ),
+    (
+        {"horizon": [replace(SESSION, kind="slot", name="cdc", seconds=None, age=2_000_000)]},
+        "snapshots",
+        Grade.FAILED,
+        "pg_drop_replication_slot('cdc')",
+    ),
+    (
+        {"horizon": [replace(SESSION, kind="standby", seconds=None, age=2_000_000)]},
+        "snapshots",
+        Grade.FAILED,
+        "hot_standby_feedback",
+    ),
+    ({"surroundings": Surroundings(False, True)}, "vacuum", Grade.FAILED, "autovacuum = on"),  # noqa: FBT003 - as above
+    ({"tables": [replace(JOBS, has_autovacuum=False)]}, "vacuum", Grade.FAILED, "reset"),
+    ({"tables": [replace(JOBS, dead=500_000)]}, "vacuum", Grade.WARNING, "vacuum jobforge.jobs"),
+    ({"history": [replace(AHEAD, days_ahead=0)]}, "partitions", Grade.FAILED, "ensure_partitions"),
+    (
+        {"history": [replace(AHEAD, has_strays=True)]},
+        "partitions",
+        Grade.WARNING,
+        "ensure_partitions",
+    ),
+    ({"workers": []}, "workers", Grade.WARNING, "jobforge worker"),
+    ({"workers": [worker("live"), worker("stale")]}, "workers", Grade.WARNING, "process"),
+    ({"unserved": [Unserved("mail", "send@2", NOW)]}, "definitions", Grade.FAILED, "--queues mail"),
+]
+
+
+@pytest.mark.parametrize(("facts", "check", "grade", "remedy"), CASES)
+def test_what_is_wrong_is_found_alone_and_has_its_remedy(
+    facts: dict[str, Any], check: str, grade: Grade, remedy: str
+) -> None:
+    (finding,) = ill(**facts)
+    assert (finding.check, finding.grade) == (check, grade)
+    assert remedy in (finding.fix or "")
+
+
+def test_a_snapshot_that_is_young_is_nobodys_business() -> None:
+    assert ill(horizon=[replace(SESSION, seconds=20.0)]) == []
+
+
+def test_who_may_not_see_workers_is_told_nothing_of_them() -> None:
+    checks = {finding.check for finding in diagnose(replace(WELL, workers=None, unserved=None))}
+    assert checks.isdisjoint({"workers", "definitions"})

@@ -10,7 +10,7 @@ import os
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -83,19 +83,21 @@ def load(
     folder: Path | None = None,
 ) -> Config:
     """The settings as this process finds them; the arguments stand in for its surroundings."""
-    layers = [
-        _from_flags(flags or {}),
-        _from_environment(os.environ if environ is None else environ),
-        _from_file(folder or Path()),
-    ]
-    merged: dict[str, _Found] = {}
-    for layer in reversed(layers):
-        given = _with_secrets_from_files(layer)
-        merged = {name: found for name, found in merged.items() if _RIVALS.get(name) not in given}
-        merged |= given
-    config = Config(**{name: _parsed(name, found) for name, found in merged.items()})
+    found = _find(flags or {}, os.environ if environ is None else environ, folder or Path())
+    config = Config(**{name: _parsed(name, each) for name, each in found.items()})
     _check_beats(config)
     return config
+
+
+def origins() -> dict[str, str]:
+    """What set each setting that is not at its default: a variable, a file."""
+    found = _find({}, os.environ, Path())
+    return {name: each.origin for name, each in found.items()}
+
+
+def is_secret(name: str) -> bool:
+    """Whether the setting must not be shown."""
+    return not next(each.repr for each in fields(Config) if each.name == name)
 
 
 def environment() -> Mapping[str, str]:
@@ -122,6 +124,16 @@ class _Found(NamedTuple):
 
 
 _Layer = dict[str, _Found]
+
+
+def _find(flags: Mapping[str, Json], environ: Mapping[str, str], folder: Path) -> _Layer:
+    layers = [_from_flags(flags), _from_environment(environ), _from_file(folder)]
+    merged: _Layer = {}
+    for layer in reversed(layers):
+        given = _with_secrets_from_files(layer)
+        merged = {name: found for name, found in merged.items() if _RIVALS.get(name) not in given}
+        merged |= given
+    return merged
 
 
 def _from_flags(flags: Mapping[str, Json]) -> _Layer:

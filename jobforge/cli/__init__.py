@@ -12,6 +12,7 @@ import typer
 
 from jobforge import __version__, errors
 from jobforge.cli import (
+    config,
     db,
     defs,
     dev,
@@ -52,6 +53,7 @@ app.add_typer(defs.app, name="defs")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(workers.app, name="workers")
 app.add_typer(keys.app, name="keys")
+app.add_typer(config.app, name="config")
 app.command("openapi")(openapi.openapi)
 app.command("doctor")(doctor.doctor)
 app.add_typer(db.app, name="db")

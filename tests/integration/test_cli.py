@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from cluster import BINARIES, Database, fresh_database
+from integration.terminal import QuickTerminal
 
 from jobforge.embedded import Embedded, Server
 
@@ -195,3 +196,26 @@ def _read_until(process: "subprocess.Popen[str]", words: str) -> None:
         if words in line:
             return
     pytest.fail(f"dev ended before it said: {words}")
+
+
+def test_the_settings_that_hold_are_shown_with_what_set_them_and_without_secrets(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "jobforge.toml").write_text(
+        'queues = ["mail:3"]\nsession_secret = "%s"' % ("s" * 40)
+    )
+    shell = QuickTerminal(
+        tmp_path, JOBFORGE_DATABASE_URL="postgresql://ada:hunter2@h/app", JOBFORGE_LEASE_S="60"
+    )
+    shown = {row["name"]: row for row in shell.read_json("config", "show")}
+    assert shown["database_url"]["value"] == "postgresql://ada:***@h/app"
+    assert shown["session_secret"] == {
+        "name": "session_secret",
+        "value": "***",
+        "origin": "jobforge.toml",
+    }
+    assert shown["queues"]["value"] == {"mail": 3}
+    assert (shown["lease_s"]["value"], shown["lease_s"]["origin"]) == (60.0, "JOBFORGE_LEASE_S")
+    assert shown["poll_s"]["origin"] == "default"
+    assert "JOBFORGE_LEASE_S" not in shell.read("config", "show")
+    assert "JOBFORGE_LEASE_S" in shell.read("config", "show", "--origin")

@@ -11,10 +11,10 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test test-15 test-long faults fuzz check format bench bench-sql bench-worker \
-	bench-api lock system-deps clean
+	bench-api bench-schedules lock system-deps clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 dev: $(INSTALLED) ## run the example: embedded Postgres, a worker that reloads, until Ctrl-C
 	@$(BIN)/jobforge dev examples/quickstart/app.py
@@ -53,6 +53,9 @@ bench-sql: $(INSTALLED) ## what the SQL functions cost, against the bare tables
 
 bench-worker: $(INSTALLED) ## what the worker reaches, beside its rivals
 	@$(BIN)/python bench/worker.py
+
+bench-schedules: $(INSTALLED) ## 10,000 schedules that are due in one minute, and what an idle scheduler asks for
+	@$(BIN)/python bench/schedules.py
 
 bench-api: $(INSTALLED) ## what the HTTP API costs, beside SQL, and a live stream with 500 clients
 	@$(BIN)/python bench/api.py

@@ -10,20 +10,24 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
+from uuid import UUID
 
 from pydantic import BaseModel
 
 from jobforge import calls, config
+from jobforge.artifacts import Artifacts, open_artifacts
 from jobforge.calls import Call
 from jobforge.client import Client
 from jobforge.command import Command
 from jobforge.config import Config
+from jobforge.current import CURRENT
 from jobforge.decorator import JobDecorator
 from jobforge.definition import Decorated, Definition, HooksDefinition
 from jobforge.duration import Duration
+from jobforge.enqueuer import Enqueuer
 from jobforge.errors import ConfigError, Conflict, Denied, Json
 from jobforge.hooks import Hook, Hooks
-from jobforge.options import Tenant
+from jobforge.options import Options, Tenant
 from jobforge.pools import Address, Pools
 from jobforge.remote.address import ServerAddress, configured, server_address
 from jobforge.settings import Rate, Settings, Size, read_settings
@@ -35,6 +39,12 @@ H = TypeVar("H", bound=Hook)
 D = TypeVar("D", bound=Definition[..., Any])
 
 _log = logging.getLogger("jobforge")
+
+
+def registration(definition: Definition[..., Any]) -> Call[None]:
+    """The call that makes a definition known to the database."""
+    settings = definition.settings
+    return calls.put_definition(settings.key, settings.version, definition.registration())
 
 
 class JobForge:
@@ -69,7 +79,12 @@ class JobForge:
         self._all: Mapping[str, Definition[..., Any]] = MappingProxyType({})
         self._hooks = Hooks(self._refresh)
         pools = Pools(self._address, size=pool_size, find_server=self._find_server)
-        self.client = Client(pools, tenant=self._default_tenant, django=django)
+        self.client = Client(
+            pools,
+            tenant=self._default_tenant,
+            artifacts=self._open_artifacts,
+            django=django,
+        )
         self.job = JobDecorator(self._add)
 
     @property
@@ -118,6 +133,15 @@ class JobForge:
         )
         return self._keep(Command(settings, argv, parameters, self.client, self._hooks))
 
+    def connector(self, key: str) -> Enqueuer[..., Json]:
+        """Enqueues jobs of a connector, which any worker serves: `jf.connector("http.request")`.
+
+        docs/connectors.md has the fields of their payloads.
+        """
+        from jobforge.connectors import connector_target  # noqa: PLC0415 - few apps need it
+
+        return Enqueuer(connector_target(key, self.client), Options())
+
     def tenant(self, tenant: Tenant) -> Ambient:
         """Within it, jobs are of this tenant unless another one is named."""
         return Ambient(tenant)
@@ -129,6 +153,33 @@ class JobForge:
         `using(conn=…)`; it commits at the end, and rolls back on an error.
         """
         return Transaction(self.client, tenant)
+
+    def emit(
+        self,
+        name: str,
+        data: dict[str, Json] | None = None,
+        *,
+        tenant: Tenant | None = None,
+        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
+        correlation_id: str | None = None,
+    ) -> UUID:
+        """Says that something has happened; triggers make jobs of it. Answers the event's id.
+
+        On a connection that is given, the event is part of its transaction. See docs/events.md.
+        """
+        return self.client.emit(_emitting(name, data, correlation_id), tenant, conn)
+
+    async def aemit(
+        self,
+        name: str,
+        data: dict[str, Json] | None = None,
+        *,
+        tenant: Tenant | None = None,
+        conn: Any = None,  # noqa: ANN401 - as above
+        correlation_id: str | None = None,
+    ) -> UUID:
+        """As `emit`, for async code."""
+        return await self.client.aemit(_emitting(name, data, correlation_id), tenant, conn)
 
     def on_start(self, hook: H) -> H:
         """Decorates `hook(ctx)`, called in each attempt of any job before its function."""
@@ -151,19 +202,39 @@ class JobForge:
         """The calls that make all definitions known to the database."""
         # Those that run hooks first: a job that ends needs them to be there.
         ordered = sorted(self.definitions.values(), key=lambda each: each.settings.hooks)
-        return [
-            calls.put_definition(each.settings.key, each.settings.version, each.registration())
-            for each in ordered
+        return [registration(each) for each in ordered]
+
+    def declaration(self) -> Call[None]:
+        """The call that brings the schedules in the database in step with those of the code."""
+        declared: list[dict[str, Json]] = [
+            {
+                "name": settings.key,
+                "tenant": settings.schedule.tenant or self._own_tenant(settings.key),
+                "settings": settings.schedule.to_json(settings.key),
+            }
+            for settings in (each.settings for each in self._defined.values())
+            if settings.schedule is not None
         ]
+        return calls.declare_triggers(declared, list(self._defined))
+
+    def _own_tenant(self, key: str) -> str:
+        tenant = self._default_tenant()
+        if tenant is None:
+            raise ConfigError(
+                f"whose schedule is that of {key}? name it by @jf.job(tenant=…), with * for every"
+                " tenant, or give the app a tenant",
+                field="tenant",
+            )
+        return str(tenant)
 
     def register(self) -> None:
         """Makes all definitions known to the database. Workers do so when they start."""
-        for call in self.registrations():
+        for call in (*self.registrations(), self.declaration()):
             self.client.run(call)
 
     async def aregister(self) -> None:
         """As `register`, for async code."""
-        for call in self.registrations():
+        for call in (*self.registrations(), self.declaration()):
             await self.client.arun(call)
 
     def close(self) -> None:
@@ -238,6 +309,13 @@ class JobForge:
             )
         return server.url()
 
+    def _open_artifacts(self) -> Artifacts:
+        return self._artifacts
+
+    @cached_property
+    def _artifacts(self) -> Artifacts:
+        return open_artifacts(self._config)
+
     def _default_tenant(self) -> Tenant | None:
         return self._config.tenant if self._tenant is None else self._tenant
 
@@ -272,3 +350,16 @@ class JobForge:
                 hooks = HooksDefinition(definition, self.client, self._hooks)
                 everything[hooks.settings.key] = hooks
         self._all = MappingProxyType(everything)
+
+
+def _emitting(
+    name: str, data: dict[str, Json] | None, correlation_id: str | None
+) -> Callable[[UUID | None], Call[UUID]]:
+    job = CURRENT.get()  # what it emits belongs together with it
+    return lambda tenant_id: calls.emit_event(
+        name,
+        data,
+        correlation_id=correlation_id or (job and job.correlation_id),
+        traceparent=job and job.traceparent,
+        tenant_id=tenant_id,
+    )

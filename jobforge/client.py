@@ -5,11 +5,19 @@ that the caller gives; and for a running job its worker, by the Door from a proc
 the Host in the loop of a worker that has no database.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
 from jobforge import calls, integrations
+from jobforge.artifacts import Artifacts, marker_in
+from jobforge.artifacts.size import (
+    PAYLOAD_LIMIT,
+    fits,
+    large_payloads,
+    may_have_large_payload,
+)
 from jobforge.calls import Call
 from jobforge.current import CURRENT
 from jobforge.errors import (
@@ -18,6 +26,7 @@ from jobforge.errors import (
     Denied,
     Invalid,
     JobForgeError,
+    Json,
     NotFound,
     TenantRequired,
     Unavailable,
@@ -25,9 +34,11 @@ from jobforge.errors import (
 )
 from jobforge.integrations import run_on
 from jobforge.job import ClaimedJob, Enqueued, Job, JobRequest
+from jobforge.jsonb import decode
 from jobforge.options import Tenant
 from jobforge.parameters import refused
 from jobforge.pools import Pools
+from jobforge.remote.request import TENANT_HEADER, Request
 from jobforge.tenants import Slugs, as_uuid, choose
 
 __all__ = ["Client", "Door", "run_on", "set_door"]
@@ -71,11 +82,17 @@ class Client:
     """The way of one app's definitions to the database. Opens nothing before its first use."""
 
     def __init__(
-        self, pools: Pools, *, tenant: Callable[[], Tenant | None], django: str | None = None
+        self,
+        pools: Pools,
+        *,
+        tenant: Callable[[], Tenant | None],
+        artifacts: Callable[[], Artifacts],
+        django: str | None = None,
     ) -> None:
         self.pools = pools
         self.slugs = Slugs()
         self._default_tenant = tenant
+        self._artifacts = artifacts
         self._django = django
         self._host: Host | None = None
 
@@ -91,11 +108,12 @@ class Client:
         try:
             if conn is not None:
                 return tenant_id, _joined(
-                    integrations.run(conn, _enqueuing(batch)(tenant_id)) for batch in _batches(jobs)
+                    integrations.run(conn, self._fitting(tenant_id, batch)(tenant_id))
+                    for batch in _batches(jobs)
                 )
             if len(jobs) <= _STREAMED_JOBS or self.pools.is_remote:
-                return tenant_id, self.run_for(tenant_id, _enqueuing(jobs))
-            return tenant_id, _joined(self.pools.database().run_all(tenant_id, _streamed(jobs)))
+                return tenant_id, self.run_for(tenant_id, self._fitting(tenant_id, jobs))
+            return tenant_id, self._stream(tenant_id, jobs)
         except JobForgeError as error:
             raise _advised(error, conn) from error
 
@@ -116,16 +134,80 @@ class Client:
             if conn is not None:
                 return tenant_id, _joined(
                     [
-                        await integrations.arun(conn, _enqueuing(batch)(tenant_id))
+                        await integrations.arun(
+                            conn, (await self._afitting(tenant_id, batch))(tenant_id)
+                        )
                         for batch in _batches(jobs)
                     ]
                 )
             if len(jobs) <= _STREAMED_JOBS or self.pools.is_remote:
-                return tenant_id, await self.arun_for(tenant_id, _enqueuing(jobs))
-            database = await self.pools.database_of_this_loop()
-            return tenant_id, _joined(await database.run_all(tenant_id, _streamed(jobs)))
+                return tenant_id, await self.arun_for(
+                    tenant_id, await self._afitting(tenant_id, jobs)
+                )
+            return tenant_id, await self._astream(tenant_id, jobs)
         except JobForgeError as error:
             raise _advised(error, conn) from error
+
+    def emit(self, emitting: Build[UUID], tenant: Tenant | None, conn: Conn) -> UUID:
+        """An event, in the transaction of the connection or in one of its own."""
+        _refuse_to_emit(conn)
+        self._refuse_connection(conn)
+        conn = self._django if conn is None else conn
+        try:
+            tenant_id = self.tenant_id(tenant, conn)
+            if conn is not None:
+                return integrations.run(conn, emitting(tenant_id))
+            return self.run_for(tenant_id, emitting)
+        except JobForgeError as error:
+            raise _advised(error, conn) from error
+
+    async def aemit(self, emitting: Build[UUID], tenant: Tenant | None, conn: Conn) -> UUID:
+        """As `emit`, for async code."""
+        _refuse_to_emit(conn)
+        self._refuse_connection(conn)
+        if conn is None and self._django is not None:
+            return await _in_thread_of_django(self.emit, emitting, tenant, None)
+        try:
+            tenant_id = await self.atenant_id(tenant, conn)
+            if conn is not None:
+                return await integrations.arun(conn, emitting(tenant_id))
+            return await self.arun_for(tenant_id, emitting)
+        except JobForgeError as error:
+            raise _advised(error, conn) from error
+
+    def _fitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> "_Enqueuing":
+        """The call for these jobs; what is too large for a row is in the store by then.
+
+        A server puts it there by itself.
+        """
+        enqueuing = _Enqueuing(jobs)
+        if not enqueuing.may_be_large or self.pools.is_remote:
+            return enqueuing
+        return _Enqueuing(self._artifacts().put_payloads(tenant_id, jobs))
+
+    async def _afitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> "_Enqueuing":
+        enqueuing = _Enqueuing(jobs)
+        if not enqueuing.may_be_large or self.pools.is_remote:
+            return enqueuing
+        put = self._artifacts().put_payloads
+        return _Enqueuing(await asyncio.to_thread(put, tenant_id, jobs))
+
+    def _stream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+        database = self.pools.database()
+        try:
+            return _joined(database.run_all(tenant_id, _streamed(jobs)))
+        except _Large:  # nothing was committed
+            smaller = self._artifacts().put_payloads(tenant_id, jobs)
+            return _joined(database.run_all(tenant_id, _streamed(smaller)))
+
+    async def _astream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+        database = await self.pools.database_of_this_loop()
+        try:
+            return _joined(await database.run_all(tenant_id, _streamed(jobs)))
+        except _Large:  # as above
+            put = self._artifacts().put_payloads
+            smaller = await asyncio.to_thread(put, tenant_id, jobs)
+            return _joined(await database.run_all(tenant_id, _streamed(smaller)))
 
     def set_host(self, host: Host) -> None:
         """From now on what jobs in this process's loop enqueue goes through their worker."""
@@ -146,6 +228,25 @@ class Client:
 
     def get_job(self, tenant_id: UUID, job_id: UUID) -> Job:
         return self.run_for(tenant_id, lambda tenant: calls.get_job(job_id, tenant_id=tenant)).job
+
+    def get_result(self, job: Job) -> Json:
+        """What it returned, from wherever that lies."""
+        marker = marker_in(job.result)
+        if marker is None:
+            return job.result
+        _refuse_inside_job()
+        if self.pools.is_remote:
+            return self.pools.transport().run(_download(job))
+        return decode(self._artifacts().read(marker, job.tenant_id))
+
+    async def aget_result(self, job: Job) -> Json:
+        marker = marker_in(job.result)
+        if marker is None:
+            return job.result
+        _refuse_inside_job()
+        if self.pools.is_remote:
+            return await (await self.pools.transport_of_this_loop()).run(_download(job))
+        return decode(await asyncio.to_thread(self._artifacts().read, marker, job.tenant_id))
 
     async def aget_job(self, tenant_id: UUID, job_id: UUID) -> Job:
         history = await self.arun_for(
@@ -244,20 +345,54 @@ async def _in_thread_of_django(function: Callable[..., T], *args: Any) -> T:  # 
     return answer
 
 
-def _enqueuing(jobs: Sequence[JobRequest]) -> Build[list[Enqueued]]:
-    def build(tenant_id: UUID | None) -> Call[list[Enqueued]]:
+class _Large(Exception):
+    """One of many payloads is too large for a row."""
+
+
+class _Enqueuing:
+    """Jobs as a call, written once: the tenant is its last parameter."""
+
+    __slots__ = ("_many", "_one", "_written")
+
+    def __init__(self, jobs: Sequence[JobRequest]) -> None:
+        self._one: Call[Enqueued] | None = None
         try:
             if len(jobs) == 1:  # the engine has a shorter way for one
-                call = calls.enqueue_job(jobs[0], tenant_id=tenant_id)
-                return Call(call.sql, call.parameters, lambda rows: [call.decode(rows)])
-            return calls.enqueue_jobs(jobs, tenant_id=tenant_id)
+                self._one = calls.enqueue_job(jobs[0])
+                self._written = str(self._one.parameters[1])
+            else:
+                self._many = calls.enqueue_jobs(jobs)
+                self._written = str(self._many.parameters[0])
         except Invalid as error:
             faulty = jobs[error.detail.get("index", 0)]
             if error.field != "payload" or faulty.payload is None:
                 raise
             raise refused(error, faulty.payload) from error
 
-    return build
+    def __call__(self, tenant_id: UUID | None) -> Call[list[Enqueued]]:
+        one = self._one
+        if one is None:
+            many = self._many
+            return Call(many.sql, (*many.parameters[:-1], tenant_id), many.decode)
+        return Call(one.sql, (*one.parameters[:-1], tenant_id), lambda rows: [one.decode(rows)])
+
+    @property
+    def may_be_large(self) -> bool:
+        """Whether a payload may be too large for a row, by the text that it was written as."""
+        if self._one is not None:
+            return not fits(self._written, PAYLOAD_LIMIT)
+        return may_have_large_payload(self._written)
+
+
+def _download(job: Job) -> Request[Json]:
+    return Request(
+        "GET",
+        f"/jobs/{job.id}/artifact",
+        lambda document: document,
+        query=(("proxied", "true"),),
+        headers={TENANT_HEADER: str(job.tenant_id)},
+        is_repeatable=True,
+    )
 
 
 def _for_tenant(tenant_id: UUID, build: Build[T], *, is_service: bool) -> Call[T]:
@@ -265,7 +400,12 @@ def _for_tenant(tenant_id: UUID, build: Build[T], *, is_service: bool) -> Call[T
 
 
 def _streamed(jobs: Sequence[JobRequest]) -> Iterator[Call[list[Enqueued]]]:
-    return (_enqueuing(batch)(None) for batch in _batches(jobs, _STREAMED_JOBS))
+    """Raises _Large: to put a payload away takes longer than a transaction should stay open."""
+    for batch in _batches(jobs, _STREAMED_JOBS):
+        enqueuing = _Enqueuing(batch)
+        if enqueuing.may_be_large and large_payloads(batch):
+            raise _Large
+        yield enqueuing(None)
 
 
 def _batches(jobs: Sequence[JobRequest], most: int = _MOST_JOBS) -> Iterator[Sequence[JobRequest]]:
@@ -298,6 +438,14 @@ def _refuse_inside_job() -> None:
     if _door is not None:
         raise Conflict(
             "a job's process has no database, so it cannot wait for other jobs or read them"
+        )
+
+
+def _refuse_to_emit(conn: Conn) -> None:
+    if conn is None and _door is not None:
+        raise Conflict(
+            "a job's process has no database: emit on a connection of its own, by conn=…, or from"
+            ' an isolation="inline" job'
         )
 
 

@@ -43,9 +43,21 @@ class Config:
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
     log_format: Literal["json", "text"] | None = None
     secrets_dir: Path | None = None
+    artifacts: str | None = None
+    artifacts_access_key: str | None = None
+    artifacts_secret_key: str | None = field(default=None, repr=False)
+    artifact_limit: int = 100 * 1024 * 1024
+    artifact_links: bool = False
     job_environment: tuple[str, ...] = ()
     allowed_commands: tuple[str, ...] = ()
     commands: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+    scheduler: bool = True
+    connectors: bool = True
+    egress_allow: tuple[str, ...] = ()
+    egress_http: bool = False
+    egress_proxy: str | None = field(default=None, repr=False)
+    secret_key: str | None = field(default=None, repr=False)
+    secret_key_previous: str | None = field(default=None, repr=False)
     server_host: str = "127.0.0.1"
     server_port: int = 8700
     server_connections: int = 10
@@ -258,9 +270,21 @@ _PARSERS: Mapping[str, values.Parser] = {
     "log_level": values.one_of("debug", "info", "warning", "error", "critical"),
     "log_format": values.one_of("json", "text"),
     "secrets_dir": values.path,
+    "artifacts": values.text,
+    "artifacts_access_key": values.text,
+    "artifacts_secret_key": values.text,
+    "artifact_limit": values.whole(1024**2, 2**31),
+    "artifact_links": values.boolean,
     "job_environment": values.names(values.VARIABLE_NAME),
     "allowed_commands": values.names(values.COMMAND_NAME),
     "commands": values.tables,
+    "scheduler": values.boolean,
+    "connectors": values.boolean,
+    "egress_allow": values.names(values.ADDRESS),
+    "egress_http": values.boolean,
+    "egress_proxy": values.text,
+    "secret_key": values.secret,
+    "secret_key_previous": values.secret,
     "server_host": values.text,
     "server_port": values.whole(0, 65_535),
     "server_connections": values.whole(1, 1000),
@@ -286,7 +310,10 @@ _PARSERS: Mapping[str, values.Parser] = {
 }
 _SECRET_FILES = {
     f"{name}_file": name
-    for name in ("database_url", "listen_url", "key", "session_secret", "jwt_secret")
+    for name in (
+        *("database_url", "listen_url", "key", "session_secret", "jwt_secret"),
+        *("secret_key", "secret_key_previous", "artifacts_secret_key"),
+    )
 }
 # Either leads to the engine: whoever names the one does not mean the other.
 _RIVALS = {"database_url": "server", "server": "database_url"}

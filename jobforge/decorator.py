@@ -8,10 +8,12 @@ import inspect
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from uuid import UUID
 
 from jobforge.definition import Decorated
 from jobforge.duration import Duration
-from jobforge.errors import Invalid
+from jobforge.errors import Invalid, Json
+from jobforge.schedule import CatchUp, Overlap
 from jobforge.settings import Isolation, Rate, Settings, Size, read_settings
 from jobforge.signals import Retry
 
@@ -67,6 +69,14 @@ class JobDecorator:
         max_running_per_key: int | None = None,
         rate: Rate | None = None,
         rate_per_key: Rate | None = None,
+        cron: str | None = None,
+        tz: str | None = None,
+        catch_up: CatchUp | None = None,
+        catch_up_limit: int | None = None,
+        overlap: Overlap | None = None,
+        jitter: Duration | None = None,
+        tenant: str | UUID | None = None,
+        payload: dict[str, Json] | None = None,
     ) -> "JobDecorator": ...
 
     def __call__(self, function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:

@@ -45,6 +45,9 @@ U = TypeVar("U", bound=Upgrade)
 class Definition(Enqueuer[P, R], Target):
     """P are the parameters of its jobs, R is what they return."""
 
+    tells_of_others = False  # its payloads hold those of other jobs, and their results
+    makes_artifacts = False  # its results may name one, as `artifact`
+
     def __init__(
         self, function: Callable[..., Any], settings: Settings, client: Client, app_hooks: Hooks
     ) -> None:
@@ -244,6 +247,8 @@ class Decorated(Definition[P, R], Generic[Called, Returned, P, R]):
 
 class HooksDefinition(Definition[[Ended], None]):
     """What runs the hooks of another definition after one of its jobs has ended."""
+
+    tells_of_others = True
 
     def __init__(self, of: Definition[..., Any], client: Client, app_hooks: Hooks) -> None:
         self._of = of

@@ -16,7 +16,8 @@ JobForgeError
 │       └── TooDeep          too_deep
 ├── LeaseLost           JF003  lease_lost
 ├── NotFound            JF004  not_found
-│   └── UnknownDefinition JF009  unknown_definition
+│   ├── UnknownDefinition JF009  unknown_definition
+│   └── ArtifactNotFound artifact_not_found  the file of a payload or result is gone
 ├── Conflict            JF005  conflict
 │   ├── DefinitionInactive JF010  definition_inactive
 │   ├── DuplicateKey    JF011  duplicate_key
@@ -32,6 +33,17 @@ JobForgeError
 ├── WrongIsolation      JF012  wrong_isolation
 ├── JobFailed           job_failed      an awaited job died or was canceled
 ├── WaitTimeout         wait_timeout    an awaited job has not ended in time
+├── EgressError         egress_failed   a request to the outside world could not be made
+│   ├── AddressNotAllowed  address_not_allowed
+│   ├── Unreachable        unreachable
+│   ├── TlsError           tls_error
+│   ├── DeadlineExceeded   deadline_exceeded
+│   ├── ResponseTooLarge   response_too_large
+│   ├── TooManyRedirects   too_many_redirects
+│   ├── BadResponse        bad_response
+│   └── UnexpectedStatus   unexpected_status
+├── ArtifactUnavailable artifact_unavailable  the artifact store does not do what it should
+├── SealBroken          seal_broken     a sealed secret was changed, moved, or is another key's
 ├── Contended           contended       another transaction was in the way; try again
 ├── Unavailable         unavailable     the database cannot be reached
 ├── MigrationError      migration_error
@@ -166,7 +178,7 @@ class NotFound(JobForgeError):
     """There is no such thing, or it belongs to another tenant."""
 
     code = "not_found"
-    sqlstate = "JF004"
+    sqlstate: ClassVar[str | None] = "JF004"
 
 
 class UnknownDefinition(NotFound):
@@ -174,6 +186,13 @@ class UnknownDefinition(NotFound):
 
     code = "unknown_definition"
     sqlstate = "JF009"
+
+
+class ArtifactNotFound(NotFound):
+    """The artifact is not there, or not what was put there."""
+
+    code = "artifact_not_found"
+    sqlstate = None
 
 
 class Conflict(JobForgeError):
@@ -275,6 +294,77 @@ class WaitTimeout(JobForgeError):
     """The job that was waited for has not ended in time."""
 
     code = "wait_timeout"
+
+
+class EgressError(JobForgeError):
+    """The request could not be made."""
+
+    code = "egress_failed"
+    is_final: bool = False  # the same request would end the same way
+    retry_in_s: float | None = None
+
+
+class AddressNotAllowed(EgressError):
+    """The address is not allowed."""
+
+    code = "address_not_allowed"
+    is_final = True
+
+
+class Unreachable(EgressError):
+    """The host cannot be reached."""
+
+    code = "unreachable"
+
+
+class TlsError(EgressError):
+    """No secure connection could be made: the certificate is not valid for this host."""
+
+    code = "tls_error"
+
+
+class DeadlineExceeded(EgressError):
+    """The request took longer than it may."""
+
+    code = "deadline_exceeded"
+
+
+class ResponseTooLarge(EgressError):
+    """The response is larger than it may be."""
+
+    code = "response_too_large"
+    is_final = True
+
+
+class TooManyRedirects(EgressError):
+    """The response redirects more often than is followed."""
+
+    code = "too_many_redirects"
+    is_final = True
+
+
+class BadResponse(EgressError):
+    """The response is not HTTP as it should be."""
+
+    code = "bad_response"
+
+
+class UnexpectedStatus(EgressError):
+    """The response has a status that was not expected."""
+
+    code = "unexpected_status"
+
+
+class ArtifactUnavailable(JobForgeError):
+    """The artifact store cannot be used."""
+
+    code = "artifact_unavailable"
+
+
+class SealBroken(JobForgeError):
+    """A sealed secret cannot be opened: it was changed, or belongs elsewhere."""
+
+    code = "seal_broken"
 
 
 class Contended(JobForgeError):

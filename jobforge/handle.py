@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from jobforge.client import Client
 from jobforge.duration import Duration, seconds
-from jobforge.errors import Invalid, JobFailed, WaitTimeout
+from jobforge.errors import Invalid, JobFailed, Json, WaitTimeout
 from jobforge.job import EnqueueStatus, Job, State
 from jobforge.parameters import Shape
 
@@ -69,11 +69,13 @@ class Handle(Generic[R_co]):
 
     def result(self, timeout: Duration | None = None) -> R_co:
         """What the handler returned, as its annotation says; JobFailed when it did not."""
-        return self._answer(self.wait(timeout))
+        job = self._succeeded(self.wait(timeout))
+        return self._answer(job, self._client.get_result(job))
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - as wait
         """As `result`, for async code."""
-        return self._answer(await self.await_(timeout))
+        job = self._succeeded(await self.await_(timeout))
+        return self._answer(job, await self._client.aget_result(job))
 
     def _pauses(self, timeout: Duration | None) -> Iterator[float]:
         """How long to wait after each look; the last look is when the time is up."""
@@ -91,11 +93,14 @@ class Handle(Generic[R_co]):
             f"job {self.id} has not ended within {timeout} s", detail={"job_id": str(self.id)}
         )
 
-    def _answer(self, job: Job) -> R_co:
+    def _succeeded(self, job: Job) -> Job:
         if job.state is not State.SUCCEEDED:
             raise _failure(job)
+        return job
+
+    def _answer(self, job: Job, result: Json) -> R_co:
         try:
-            answer: Any = self._result.read(job.result)
+            answer: Any = self._result.read(result)
         except ValidationError as error:
             raise Invalid(
                 f"the result of job {job.id} is not what {job.definition} returns now: {error}",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:  # each of them is loaded when it is needed: a job's process n
     from jobforge.db import Database, Pool
     from jobforge.remote.transport import AsyncTransport, Transport
 
+_NO_SERVER = "this app has a database, and asks no server"
 _NO_CONNECTION = "over HTTP there is no database connection, and no transaction of the app's own"
 
 
@@ -88,6 +89,24 @@ class Pools:
         pool = (await self.of_this_loop()).pool
         if not isinstance(pool, Database):
             raise Conflict(_NO_CONNECTION)
+        return pool
+
+    def transport(self) -> "Transport":
+        """Conflict without a server."""
+        from jobforge.remote.transport import Transport  # noqa: PLC0415 - httpx2 is an extra
+
+        pool = self.sync().pool
+        if not isinstance(pool, Transport):
+            raise Conflict(_NO_SERVER)
+        return pool
+
+    async def transport_of_this_loop(self) -> "AsyncTransport":
+        """As `transport`, for async code."""
+        from jobforge.remote.transport import AsyncTransport  # noqa: PLC0415 - as above
+
+        pool = (await self.of_this_loop()).pool
+        if not isinstance(pool, AsyncTransport):
+            raise Conflict(_NO_SERVER)
         return pool
 
     def sync(self) -> Source:

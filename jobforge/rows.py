@@ -1,6 +1,7 @@
 """What a call's rows become. Columns come in the order in which calls.py selects them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from operator import itemgetter
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -10,19 +11,32 @@ from jobforge.control import (
     Allowance,
     ApiKey,
     AuditEntry,
+    ConnectorConfig,
     DefinitionInfo,
     DefinitionListing,
     EnqueuedOnce,
     FailureGroup,
     FoundKey,
+    OpenConfig,
     Operation,
     OperationKind,
     OperationState,
     OperationStep,
     QueueInfo,
     Role,
+    TenantWrappedKey,
+    WrappedKey,
 )
 from jobforge.errors import Json
+from jobforge.event import (
+    DeliveryOutcome,
+    Event,
+    EventDelivery,
+    EventListing,
+    EventTrigger,
+    PendingEvent,
+    PendingEvents,
+)
 from jobforge.job import (
     Attempt,
     Beat,
@@ -48,6 +62,18 @@ from jobforge.job import (
     WorkerInfo,
 )
 from jobforge.stream import Happening, QueueCount, StreamPage
+from jobforge.trigger import (
+    CatchUp,
+    DueSchedules,
+    Firing,
+    FiringKind,
+    FiringOutcome,
+    Overlap,
+    Trigger,
+    TriggerType,
+    read_due,
+)
+from jobforge.webhook import Delivery, DeliveryState, OpenDelivery, Webhook, WebhookEvent
 
 # What a column holds is known by its position alone.
 Row = tuple[Any, ...]
@@ -66,6 +92,11 @@ def nothing(_: Rows) -> None:
 def value(rows: Rows) -> Any:  # noqa: ANN401 - the caller's Call says what it is
     """The one column of the one row."""
     return rows[0][0]
+
+
+def column(rows: Rows) -> list[Any]:
+    """The one column of all rows."""
+    return [row[0] for row in rows]
 
 
 def state(rows: Rows) -> State:
@@ -208,6 +239,32 @@ def operation_step(rows: Rows) -> OperationStep | None:
     return OperationStep(tenant_id, operation_id, OperationState(state), jobs)
 
 
+def triggers(rows: Rows) -> list[Trigger]:
+    return list(map(_trigger, rows))
+
+
+def trigger(rows: Rows) -> Trigger:
+    return _trigger(rows[0])
+
+
+def firings(rows: Rows) -> list[Firing]:
+    return [
+        Firing(fire_at, at, FiringKind(kind), FiringOutcome(outcome), *others)
+        for fire_at, at, kind, outcome, *others in rows
+    ]
+
+
+def due_schedules(rows: Rows) -> DueSchedules:
+    return read_due(rows[0][0])
+
+
+def _trigger(row: Row) -> Trigger:
+    trigger_id, kind, *others = row
+    catch_up, overlap = others[12], others[14]
+    others[12], others[14] = CatchUp(catch_up), Overlap(overlap)
+    return Trigger(trigger_id, TriggerType(kind), *others)
+
+
 def allowance(rows: Rows) -> Allowance:
     return Allowance(*rows[0])
 
@@ -216,6 +273,65 @@ def enqueued_once(rows: Rows) -> list[EnqueuedOnce]:
     return [
         EnqueuedOnce(job_id, _STATUSES[status], replayed) for _, job_id, status, replayed in rows
     ]
+
+
+def webhooks(rows: Rows) -> list[Webhook]:
+    return [
+        Webhook(webhook_id, url, description, list(map(WebhookEvent, events)), *others)
+        for webhook_id, url, description, events, *others in rows
+    ]
+
+
+def webhook(rows: Rows) -> Webhook:
+    return webhooks(rows)[0]
+
+
+def deliveries(rows: Rows) -> list[Delivery]:
+    return [
+        Delivery(delivery_id, event, DeliveryState(state), *others)
+        for delivery_id, event, state, *others in rows
+    ]
+
+
+def open_delivery(rows: Rows) -> OpenDelivery | None:
+    return OpenDelivery(*rows[0]) if rows else None
+
+
+def event(rows: Rows) -> Event:
+    found = Event(*rows[0])
+    return replace(found, deliveries=[_read_event_delivery(each) for each in rows[0][-1]])
+
+
+def event_listings(rows: Rows) -> list[EventListing]:
+    return [EventListing(*row) for row in rows]
+
+
+def event_deliveries(rows: Rows) -> list[EventDelivery]:
+    return [replace(EventDelivery(*row), outcome=DeliveryOutcome(row[4])) for row in rows]
+
+
+def pending_events(rows: Rows) -> PendingEvents:
+    document = rows[0][0]
+    triggers = map(_read_trigger, document["triggers"])
+    return PendingEvents(
+        [_pending_event(event) for event in document["events"]],
+        {trigger.id: trigger for trigger in triggers},
+        {(each["key"], each["version"]): each["parameters"] for each in document["definitions"]},
+    )
+
+
+def _pending_event(document: dict[str, Json]) -> PendingEvent:
+    return PendingEvent(
+        UUID(document["id"]),
+        UUID(document["event_id"]),
+        document["name"],
+        datetime.fromisoformat(document["created_at"]),
+        document["correlation_id"],
+        document["traceparent"],
+        document["replay"],
+        [UUID(trigger) for trigger in document["triggers"]],
+        document["data"],
+    )
 
 
 def position(rows: Rows) -> SweepPosition:
@@ -269,7 +385,34 @@ _FROM_JSON: dict[Any, Callable[[Json], Json]] = {
     datetime: datetime.fromisoformat,
     State: State,
     Outcome: Outcome,
+    DeliveryOutcome: DeliveryOutcome,
 }
 _read_job = _reader(Job)
 _read_attempt = _reader(Attempt)
 _read_event = _reader(JobEvent)
+_read_event_delivery = _reader(EventDelivery)
+_read_trigger = _reader(EventTrigger)
+
+
+def connector_config(rows: Rows) -> ConnectorConfig:
+    return ConnectorConfig(*rows[0])
+
+
+def connector_configs(rows: Rows) -> list[ConnectorConfig]:
+    return [ConnectorConfig(*row) for row in rows]
+
+
+def open_config(rows: Rows) -> OpenConfig:
+    return OpenConfig(*rows[0])
+
+
+def wrapped_key(rows: Rows) -> WrappedKey:
+    key_id, wrapped = rows[0]
+    return WrappedKey(key_id, bytes(wrapped))
+
+
+def tenant_keys(rows: Rows) -> list[TenantWrappedKey]:
+    return [
+        TenantWrappedKey(tenant_id, WrappedKey(key_id, bytes(wrapped)))
+        for tenant_id, key_id, wrapped in rows
+    ]

@@ -27,6 +27,8 @@ class Report(NamedTuple):
     cpu_ms: int | None = None
     stdout_tail: str | None = None
     stderr_tail: str | None = None
+    large_result: bytes | None = None  # as JSON, instead of the verdict's
+    artifact_ref: str | None = None
 
 
 # Called once for every job that runs, in the loop's thread.

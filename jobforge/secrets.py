@@ -7,12 +7,18 @@ JOBFORGE_SECRET_<NAME>. Whatever is looked up is hidden from then on in all that
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from uuid import UUID
 
 from jobforge import config
 from jobforge.errors import Invalid, NotFound
 from jobforge.redact import register_secret
 
 LARGEST = 65_536
+
+# Settings of this process, whose names only look like those of a secret.
+_RESERVED = frozenset(
+    f"JOBFORGE_SECRET_{name}" for name in ("KEY", "KEY_FILE", "KEY_PREVIOUS", "KEY_PREVIOUS_FILE")
+)
 
 
 class Secrets:
@@ -28,10 +34,27 @@ class Secrets:
         """NotFound says where it was looked for, and no more."""
         _check(name)
         value = self._from_folder(name)
-        if value is None:
+        if value is None and _variable(name) not in _RESERVED:
             value = self._environ.get(_variable(name))
         if value is None:
             raise NotFound(f"there is no secret {name}", hint=self._looked_at(name))
+        register_secret(value)
+        return value
+
+    def lookup_of_tenant(self, reference: str, tenant_id: UUID) -> str:
+        """`env:NAME` or `file:NAME`, of those that the operator put here for that tenant.
+
+        Tenants choose these names themselves, so they reach what is theirs alone: the file NAME of
+        the folder `<tenant id>`, and the variable JOBFORGE_SECRET_<tenant id>_<NAME>.
+        """
+        kind, _, name = reference.partition(":")
+        _check(name)
+        if kind == "file" and self._folder is not None:
+            value = Secrets(self._folder / str(tenant_id), {})._from_folder(name)  # noqa: SLF001 - of this class
+        else:
+            value = self._environ.get(_variable(f"{tenant_id.hex}_{name}"))
+        if value is None:
+            raise NotFound(f"there is no secret {reference}")
         register_secret(value)
         return value
 

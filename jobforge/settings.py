@@ -6,9 +6,11 @@ Made from the decorator's arguments, read by the worker and its runners, registe
 import re
 from dataclasses import dataclass, field, replace
 from typing import Literal, get_args
+from uuid import UUID
 
 from jobforge.duration import Duration, seconds
 from jobforge.errors import Invalid, Json
+from jobforge.schedule import CatchUp, Overlap, Schedule, read_schedule
 from jobforge.signals import DEFAULT_ATTEMPTS, DEFAULT_BASE_S, DEFAULT_CAP_S, Retry
 
 Isolation = Literal["process", "inline"]
@@ -63,6 +65,7 @@ class Settings:
     rate: Rate | None = None
     rate_per_key: Rate | None = None
     hooks: bool = False
+    schedule: Schedule | None = None
 
     def __post_init__(self) -> None:
         _check_name(_KEY, self.key, "key")
@@ -116,6 +119,14 @@ def read_settings(  # noqa: PLR0913 - one for each setting
     max_running_per_key: int | None = None,
     rate: Rate | None = None,
     rate_per_key: Rate | None = None,
+    cron: str | None = None,
+    tz: str | None = None,
+    catch_up: CatchUp | None = None,
+    catch_up_limit: int | None = None,
+    overlap: Overlap | None = None,
+    jitter: Duration | None = None,
+    tenant: str | UUID | None = None,
+    payload: dict[str, Json] | None = None,
 ) -> Settings:
     """Settings as people give them: durations and sizes in words, retries as a policy."""
     policy = Retry(max_attempts=retry) if isinstance(retry, int) else retry or Retry()
@@ -136,6 +147,16 @@ def read_settings(  # noqa: PLR0913 - one for each setting
         max_running_per_key=max_running_per_key,
         rate=rate,
         rate_per_key=rate_per_key,
+        schedule=read_schedule(
+            cron,
+            tz=tz,
+            catch_up=catch_up,
+            catch_up_limit=catch_up_limit,
+            overlap=overlap,
+            jitter=jitter,
+            tenant=tenant,
+            payload=payload,
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Literal
 
-from jobforge.errors import Invalid, InvalidPayload, Json
+from jobforge.errors import EgressError, Invalid, InvalidPayload, Json
 from jobforge.job import Outcome
 from jobforge.redact import redact_text
 from jobforge.settings import Settings
@@ -92,6 +92,13 @@ def raised(error: BaseException, settings: Settings, stopped: Stop | None = None
             said = Verdict(Outcome.FAILED, error=_described(error), final=True)
         case Retry():
             said = Verdict(Outcome.FAILED, error=_described(error), retry_in_s=error.after_s)
+        case EgressError():
+            said = Verdict(
+                Outcome.FAILED,
+                error={**_described(error), "code": error.code, **error.detail},
+                final=error.is_final or None,
+                retry_in_s=error.retry_in_s,
+            )
         case MemoryError():
             said = Verdict(Outcome.CRASHED, error=_over("memory"))
         case _:

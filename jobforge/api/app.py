@@ -25,7 +25,9 @@ from jobforge.api.problems import (
 from jobforge.api.roles import PREFIX
 from jobforge.api.routes import (
     audit,
+    connectors,
     definitions,
+    events,
     failures,
     health,
     jobs,
@@ -35,6 +37,8 @@ from jobforge.api.routes import (
     session,
     stream,
     tenants,
+    triggers,
+    webhooks,
     work,
     workers,
 )
@@ -52,10 +56,14 @@ _ROUTERS = [
         queues,
         failures,
         operations,
+        triggers,
+        events,
         workers,
         work,
         tenants,
         keys,
+        connectors,
+        webhooks,
         audit,
         session,
         health,
@@ -75,6 +83,7 @@ def make_app(config: Config) -> FastAPI:
             group.create_task(server.progress.run())
             group.create_task(server.hub.run())
             group.create_task(server.fleet.run())
+            group.create_task(server.sweeping.run())
             try:
                 yield
             finally:

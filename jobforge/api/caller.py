@@ -1,5 +1,6 @@
 """Whoever makes a request, with the database: calls are made in their name and for their tenant."""
 
+import asyncio
 from dataclasses import dataclass, replace
 from typing import Annotated, TypeVar
 from uuid import UUID
@@ -10,9 +11,11 @@ from starlette.requests import Request
 from jobforge import calls
 from jobforge.api.principal import Principal
 from jobforge.api.server import Server
+from jobforge.artifacts.size import may_have_large_payload
 from jobforge.calls import Call
 from jobforge.control import Role
 from jobforge.errors import Forbidden, Invalid, NotFound, TenantRequired
+from jobforge.job import JobRequest
 from jobforge.tenants import as_uuid
 
 T = TypeVar("T")
@@ -43,6 +46,14 @@ class Calling:
         if self.principal.tenant_id is None and self.principal.role is Role.SUPER_ADMIN:
             return await self.run_installation(call)
         return await self.run(call)
+
+    async def fitting(
+        self, tenant_id: UUID, jobs: list[JobRequest], body: bytes
+    ) -> list[JobRequest]:
+        """The jobs that a body asks for; payloads that no row can hold are in the store by then."""
+        if not may_have_large_payload(body):
+            return jobs
+        return await asyncio.to_thread(self.server.artifacts.put_payloads, tenant_id, jobs)
 
     async def run_installation(self, call: Call[T]) -> T:
         """In the caller's name alone, for what belongs to no tenant."""

@@ -8,21 +8,19 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
-import jsonschema_rs
-
-from jobforge import calls, telemetry
+from jobforge import calls, validation
 from jobforge.db import Database
-from jobforge.errors import InvalidPayload, Json, NotFound
+from jobforge.errors import Json, NotFound
 from jobforge.job import JobRequest
+from jobforge.validation import Validator
 
 _REMEMBERED_S = 5.0
 _MOST_REMEMBERED = 1000
-_MOST_FAULTS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    validator: jsonschema_rs.Draft202012Validator | None
+    validator: Validator | None
     until: float
 
 
@@ -37,17 +35,13 @@ class Payloads:
         """Raises InvalidPayload; `path` leads to a job's payload, with {} for its index."""
         for index, job in enumerate(jobs):
             validator = await self._validator(job.definition, job.version)
-            if validator is not None:
-                _check(validator, job.payload or {}, path.format(index))
+            validation.check(validator, job.payload or {}, path.format(index))
 
     async def check_one(self, definition: str, version: int | None, payload: Json) -> None:
         validator = await self._validator(definition, version)
-        if validator is not None:
-            _check(validator, payload, "payload")
+        validation.check(validator, payload)
 
-    async def _validator(
-        self, definition: str, version: int | None
-    ) -> jsonschema_rs.Draft202012Validator | None:
+    async def _validator(self, definition: str, version: int | None) -> Validator | None:
         known = self._known.get((definition, version))
         if known is None or known.until < time.monotonic():
             known = await self._look_up(definition, version)
@@ -62,45 +56,9 @@ class Payloads:
             schema = found.parameters
         except NotFound:
             schema = None  # the engine refuses the job, and says why
-        known = _Known(_compiled(definition, schema), time.monotonic() + _REMEMBERED_S)
+        known = _Known(validation.compiled(definition, schema), time.monotonic() + _REMEMBERED_S)
         self._known[definition, version] = known
         self._known.move_to_end((definition, version))
         while len(self._known) > _MOST_REMEMBERED:
             self._known.popitem(last=False)
         return known
-
-
-def _compiled(definition: str, schema: Json) -> jsonschema_rs.Draft202012Validator | None:
-    if not isinstance(schema, dict):
-        return None
-    try:
-        return jsonschema_rs.Draft202012Validator(
-            schema,
-            mask="the value",  # it may be a secret
-            pattern_options=jsonschema_rs.RegexOptions(),
-            retriever=_refuse_to_fetch,
-        )
-    except (ValueError, jsonschema_rs.ValidationError) as error:
-        telemetry.emit(
-            "definition.unusable_schema", "warning", definition=definition, reason=str(error)
-        )
-        return None
-
-
-def _refuse_to_fetch(uri: str) -> Json:
-    raise ValueError(f"{uri} is not fetched")
-
-
-def _check(validator: jsonschema_rs.Draft202012Validator, payload: Json, path: str) -> None:
-    if validator.is_valid(payload):
-        return
-    faults = []
-    for fault in validator.iter_errors(payload):
-        where = ".".join([path, *map(str, fault.instance_path)])
-        faults.append({"field": where, "message": fault.message, "type": "schema"})
-        if len(faults) == _MOST_FAULTS:
-            break
-    first = faults[0]
-    raise InvalidPayload(
-        f"{first['field']}: {first['message']}", field=first["field"], detail={"errors": faults}
-    )

@@ -37,8 +37,10 @@ STATUSES: list[tuple[type[JobForgeError], int]] = [
     (errors.Conflict, 409),
     (errors.Denied, 403),
     (errors.QueueFull, 429),
+    (errors.AddressNotAllowed, 422),
     (errors.Contended, 503),
     (errors.Unavailable, 503),
+    (errors.ArtifactUnavailable, 503),
 ]
 _RETRY_AFTER_S = {429: 1.0, 503: 1.0}
 # Facts of an error that help nobody outside.
@@ -195,8 +197,8 @@ def _fault(fault: Mapping[str, Json]) -> dict[str, str]:
 
 
 def _is_foreign(error: JobForgeError) -> bool:
-    """Whether the text is Postgres's own, which may name tables and functions."""
-    if isinstance(error, errors.Contended | errors.Unavailable):
+    """Whether the text is Postgres's own or a store's, which may name what is inside."""
+    if isinstance(error, errors.Contended | errors.Unavailable | errors.ArtifactUnavailable):
         return True
     return type(error) is errors.Denied and not error.detail
 

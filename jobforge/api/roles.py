@@ -74,6 +74,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("GET", "/jobs/{job_id}/events", _READ),
             ("GET", "/jobs/{job_id}/logs", _READ),
             ("GET", "/jobs/{job_id}/explain", _READ),
+            ("GET", "/jobs/{job_id}/artifact", _ACT),  # as it is: no secret in it is masked
             ("POST", "/jobs/{job_id}/cancel", _ACT),
             ("POST", "/jobs/{job_id}/retry", _ACT),
             ("POST", "/jobs/{job_id}/reschedule", _ACT),
@@ -120,6 +121,31 @@ RULES: dict[tuple[str, str], Rule] = {
         ],
     ),
     **_rows(
+        "events",
+        [
+            ("GET", "/events", _READ),
+            ("POST", "/events", _ACT),
+            ("GET", "/events/{event_id}", _READ),
+            ("POST", "/events/{event_id}/replay", _ACT),
+            ("GET", "/triggers/{trigger_id}/deliveries", _READ),
+            ("POST", "/triggers/{trigger_id}/test", _ACT),
+        ],
+    ),
+    **_rows(
+        "triggers",
+        [
+            ("GET", "/triggers", _READ),
+            ("POST", "/triggers", _ACT),
+            ("POST", "/triggers/preview", _ACT),
+            ("GET", "/triggers/{trigger_id}", _READ),
+            ("PATCH", "/triggers/{trigger_id}", _ACT),
+            ("DELETE", "/triggers/{trigger_id}", _ACT),
+            ("POST", "/triggers/{trigger_id}/run", _ACT),
+            ("POST", "/triggers/{trigger_id}/backfill", _ACT),
+            ("GET", "/triggers/{trigger_id}/firings", _READ),
+        ],
+    ),
+    **_rows(
         "workers",
         [
             ("GET", "/workers", _OPERATE),
@@ -147,6 +173,30 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/keys/{key_id}/rotate", _ACT),
         ],
     ),
+    **_rows(
+        "webhooks",
+        [
+            ("GET", "/webhooks", _READ),
+            ("POST", "/webhooks", _ACT),
+            ("GET", "/webhooks/{endpoint_id}", _READ),
+            ("PATCH", "/webhooks/{endpoint_id}", _ACT),
+            ("DELETE", "/webhooks/{endpoint_id}", _ACT),
+            ("POST", "/webhooks/{endpoint_id}/rotate", _ACT),
+            ("POST", "/webhooks/{endpoint_id}/test", _ACT),
+            ("GET", "/webhooks/{endpoint_id}/deliveries", _READ),
+            ("POST", "/webhooks/{endpoint_id}/deliveries/{delivery_id}/redeliver", _ACT),
+        ],
+    ),
+    **_rows(
+        "connectors",
+        [
+            ("GET", "/connectors", _READ),
+            ("POST", "/connectors", _ACT),
+            ("GET", "/connectors/{config_id}", _READ),
+            ("PATCH", "/connectors/{config_id}", _ACT),
+            ("DELETE", "/connectors/{config_id}", _ACT),
+        ],
+    ),
     **_rows("audit", [("GET", "/audit", _ACT)]),
     **_rows("stream", [("GET", "/stream", _READ)]),
     **_rows(
@@ -156,6 +206,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/worker/unregister", _WORK),
             ("POST", "/worker/release", _WORK),
             ("POST", "/worker/definitions", _WORK),
+            ("POST", "/worker/triggers", _WORK),
             ("POST", "/worker/partitions", _WORK),
             ("POST", "/worker/jobs/claim", _WORK),
             ("POST", "/worker/jobs/heartbeat", _WORK),

@@ -1,5 +1,7 @@
 """What the requests of one server share: configuration, connections, and what is remembered."""
 
+from functools import cached_property
+
 from jobforge.api.accesses import Accesses
 from jobforge.api.authentication import Authentication
 from jobforge.api.creations import Creations
@@ -8,10 +10,15 @@ from jobforge.api.payloads import Payloads
 from jobforge.api.progress import Progress
 from jobforge.api.rates import Rates
 from jobforge.api.stream import Hub
+from jobforge.artifacts import open_artifacts
+from jobforge.artifacts.sweep import Sweep
 from jobforge.config import Config
 from jobforge.db import Database
+from jobforge.egress import Policy, policy_of, read_url
 from jobforge.errors import Unavailable
+from jobforge.loop import Loop
 from jobforge.tenants import Slugs
+from jobforge.vault import Vault, open_vault
 
 
 class Server:
@@ -29,7 +36,23 @@ class Server:
         self.fleet = Fleet(database)
         self.accesses = Accesses(database)
         self.slugs = Slugs()
+        self.artifacts = open_artifacts(config)
+        self.sweeping = Loop("sweep", Sweep(database.run, self.artifacts).step)
         self._is_closing = False
+
+    @cached_property
+    def vault(self) -> Vault:
+        """Raises ConfigError where no secret_key is set."""
+        return open_vault(self.config)
+
+    def check_url(self, url: str) -> None:
+        """Raises Invalid or AddressNotAllowed for what no connector may reach."""
+        read_url(url, self.policy)
+
+    @cached_property
+    def policy(self) -> Policy:
+        """What connectors may reach."""
+        return policy_of(self.config)
 
     def close(self) -> None:
         """The end is near: what lasts is to end by itself."""
@@ -37,6 +60,7 @@ class Server:
         self.progress.stop()
         self.hub.stop()
         self.fleet.stop()
+        self.sweeping.stop()
 
     def check_open(self) -> None:
         """Raises Unavailable."""

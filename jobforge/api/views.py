@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from jobforge.control import AuditEntry, FailureGroup
+from jobforge.event import Event
 from jobforge.job import Attempt, Job, JobEvent, JobHistory, JobListing
 from jobforge.redact import redact, redact_text
+from jobforge.trigger import Trigger
 
 
 def masked_history(history: JobHistory) -> JobHistory:
@@ -44,6 +46,14 @@ def masked_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
 
 def masked_events(events: Iterable[JobEvent]) -> list[JobEvent]:
     return [replace(event, data=redact(event.data)) for event in events]
+
+
+def masked_event(event: Event) -> Event:
+    return replace(event, data=redact(event.data))
+
+
+def masked_trigger(trigger: Trigger) -> Trigger:
+    return replace(trigger, payload=redact(trigger.payload))
 
 
 def masked_failures(groups: Iterable[FailureGroup]) -> list[FailureGroup]:

@@ -10,6 +10,7 @@ from jobforge.job import Token
 from jobforge.rows import Rows
 
 T_co = TypeVar("T_co", covariant=True)
+U = TypeVar("U")
 
 _TENANT = "app.tenant_id"
 _FUNCTION = re.compile(r"\bjobforge\.(\w+)\(")
@@ -41,6 +42,13 @@ class Call(Generic[T_co]):
         """The name of the function; None when it calls none of the engine's."""
         found = _FUNCTION.search(self.sql)
         return found and found[1]
+
+    def then(self, make: Callable[[T_co], U]) -> "Call[U]":
+        """The same call, whose answer is made into something else."""
+        decode = self.decode
+        return Call(
+            self.sql, self.parameters, lambda rows: make(decode(rows)), self.settings, self.held
+        )
 
     def for_tenant(self, tenant_id: UUID) -> "Call[T_co]":
         return self.under(_TENANT, str(tenant_id))

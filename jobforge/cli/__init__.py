@@ -13,12 +13,14 @@ import typer
 from jobforge import __version__, errors
 from jobforge.cli import (
     config,
+    connectors,
     db,
     defs,
     dev,
     dlq,
     doctor,
     enqueue,
+    events,
     jobs,
     keys,
     openapi,
@@ -26,8 +28,12 @@ from jobforge.cli import (
     psql,
     queues,
     run,
+    scheduler,
+    secrets,
     server,
     tenants,
+    triggers,
+    webhooks,
     worker,
     workers,
 )
@@ -44,12 +50,18 @@ app = typer.Typer(
 app.command("dev")(dev.dev)
 app.command("server")(server.server)
 app.command("worker")(worker.worker)
+app.command("scheduler")(scheduler.scheduler)
 app.command("enqueue")(enqueue.enqueue)
 app.command("run")(run.run)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(dlq.app, name="dlq")
 app.add_typer(queues.app, name="queues")
 app.add_typer(defs.app, name="defs")
+app.add_typer(triggers.app, name="triggers")
+app.add_typer(events.app, name="events")
+app.add_typer(webhooks.app, name="webhooks")
+app.add_typer(connectors.app, name="connectors")
+app.add_typer(secrets.app, name="secrets")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(workers.app, name="workers")
 app.add_typer(keys.app, name="keys")
@@ -71,6 +83,7 @@ EXIT_CODES: list[tuple[type[errors.JobForgeError], int]] = [
     (errors.Conflict, 5),
     (errors.LeaseLost, 5),
     (errors.QueueFull, 5),
+    (errors.AddressNotAllowed, 2),
     (errors.WaitTimeout, 6),
     (errors.Unavailable, 7),
     (errors.TooManyRequests, 7),

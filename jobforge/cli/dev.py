@@ -58,6 +58,7 @@ def dev(
     url = embedded.start()
     try:
         applied = _prepare(url)
+        _ensure_secret_key(config)
         typer.echo(f"  Postgres  embedded in {config.postgres_dir}")
         typer.echo(f"  Schema    {f'{applied} files applied' if applied else 'up to date'}")
         typer.echo(f"  URL       {embedded.tcp_url() if tcp else url}")
@@ -110,6 +111,16 @@ def _prepare(url: str) -> int:
         except NotFound:
             db.run(conn, calls.put_tenant(uuid4(), {"slug": TENANT}))
     return applied
+
+
+def _ensure_secret_key(config: Config) -> None:
+    """Makes the key of this folder that seals secrets, where it could be used."""
+    from jobforge.connectors import are_installed
+
+    if are_installed():
+        from jobforge.vault import ensure_dev_key
+
+        ensure_dev_key(config)
 
 
 @contextmanager

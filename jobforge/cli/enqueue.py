@@ -67,7 +67,8 @@ def enqueue(
     )
     timeout_s = None if timeout is None else parse_duration(timeout, "--timeout")
     with session(Way(database_url, server, api_key), tenant) as scope:
-        enqueued = scope.run(calls.enqueue_job(request))
+        fitting = scope.engine.fitting(request, scope.tenant_id)
+        enqueued = scope.run(calls.enqueue_job(fitting))
         if not (wait or follow):
             _print(enqueued.job_id, enqueued.status, as_json=as_json)
             return

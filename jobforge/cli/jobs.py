@@ -1,7 +1,7 @@
 """`jobforge jobs`: a tenant's jobs."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
@@ -12,9 +12,10 @@ from jobforge.cli.options import AsJson, Payload
 from jobforge.cli.payload import parse_payload
 from jobforge.cli.session import JobId, Tenant, session
 from jobforge.cli.way import ApiKey, ApiKeyAlone, ServerUrl, Way
-from jobforge.errors import Json
+from jobforge.errors import Invalid, Json
 
 if TYPE_CHECKING:
+    from jobforge.artifacts.document import Of
     from jobforge.job import Attempt, Job, JobEvent, JobHistory, JobListing
 
 app = typer.Typer(help="Look at jobs and change them.", no_args_is_help=True)
@@ -184,6 +185,36 @@ def wait(
     with session(Way(database_url, server, api_key), tenant) as scope:
         ended = following.wait(scope, scope.find_job(job), timeout_s=timeout_s)
     following.print_ending(ended, as_json=as_json)
+
+
+@app.command()
+def artifact(
+    job: JobId,
+    *,
+    to: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is stdout.")
+    ],
+    of: Annotated[
+        str | None,
+        typer.Option(metavar="payload|result", help="Its large payload, or its large result."),
+    ] = None,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Download what a job made, or its result or payload where these are too large for the job.
+
+    Nothing in it is hidden.
+    """
+    from jobforge import calls
+
+    if of not in {None, "payload", "result"}:
+        raise Invalid("--of is payload or result")
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        found = scope.run(calls.get_job(scope.find_job(job))).job
+        with scope.engine.artifact(found, cast("Of | None", of)) as pieces:
+            output.save(pieces, to)
 
 
 def _print_one(row: output.Row, *, as_json: bool) -> None:

@@ -6,8 +6,10 @@ Texts of jobs come from anybody, so a control character in them is shown, never 
 import json
 import re
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import typer
 
@@ -62,6 +64,25 @@ def print_block(text: str, *, indent: int = 0) -> None:
     """Text of several lines, such as the end of a job's output."""
     for line in text.splitlines():
         typer.echo(" " * indent + clean(line.replace("\t", "    ")))
+
+
+def save(pieces: Iterable[bytes], to: str) -> None:
+    """Bytes as they are: into a file, which is there when all of it is, or to stdout."""
+    if to == "-":
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+        return
+    target = Path(to)
+    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as aside:
+        try:
+            for piece in pieces:
+                aside.write(piece)
+            aside.flush()
+            Path(aside.name).replace(target)
+        except BaseException:
+            Path(aside.name).unlink(missing_ok=True)
+            raise
 
 
 def note(text: str) -> None:

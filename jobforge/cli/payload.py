@@ -18,13 +18,21 @@ def parse_payload(arguments: Sequence[str]) -> dict[str, Json]:
     return payload
 
 
+def parse_json(text: str, name: str) -> Json:
+    """Invalid names what was not JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"{name} is not JSON: {error}", field=name, hint=_FORMS) from error
+
+
 def _member(argument: str) -> dict[str, Json]:
     name, equals, value = argument.partition("=")
     is_json = name.endswith(":")
     name = name.removesuffix(":")
     if not name or not equals:
         raise Invalid(f"{argument!r} is no parameter", field="payload", hint=_FORMS)
-    return {name: _json(value, name) if is_json else value}
+    return {name: parse_json(value, name) if is_json else value}
 
 
 def _file(path: str) -> dict[str, Json]:
@@ -33,14 +41,7 @@ def _file(path: str) -> dict[str, Json]:
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise Invalid(f"cannot read {path or 'a file without a name'}: {why}") from error
-    value = _json(text, path)
+    value = parse_json(text, path)
     if not isinstance(value, dict):
         raise Invalid(f"{path} holds no JSON object", field="payload")
     return value
-
-
-def _json(text: str, name: str) -> Json:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise Invalid(f"{name} is not JSON: {error}", field=name, hint=_FORMS) from error

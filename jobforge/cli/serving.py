@@ -7,13 +7,16 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 from psycopg.conninfo import conninfo_to_dict
 
-from jobforge import loading, telemetry
+from jobforge import connectors, loading, telemetry
 from jobforge.app import JobForge
+from jobforge.artifacts import Artifacts, open_artifacts
 from jobforge.cli.fleet import Fleet
 from jobforge.cli.way import explained, explained_server
 from jobforge.command import add_commands, servable
@@ -25,6 +28,7 @@ from jobforge.isolation.isolated import Isolated
 from jobforge.redact import is_secret_name, register_secret
 from jobforge.remote.address import ServerAddress, configured
 from jobforge.runner import Host, Runner
+from jobforge.scheduler import Scheduler
 from jobforge.secrets import Secrets
 from jobforge.settings import Isolation
 from jobforge.worker import Worker
@@ -103,6 +107,26 @@ async def serve(app: JobForge, target: str, config: Config, *, until_stdin_close
     return 0 if stops < 2 else 1
 
 
+async def serve_scheduler(config: Config, *, until_stdin_closes: bool) -> int:
+    """Runs a scheduler alone until it is told to stop."""
+    _configure_logs(config)
+    _register_secrets(config)
+    database = _connect(config)
+    with explained():
+        await database.open()
+    try:
+        scheduler = Scheduler(database)
+        _on_signals(scheduler.stop)
+        if until_stdin_closes:
+            _on_end_of_stdin(scheduler.stop)
+        telemetry.emit("scheduler.started")
+        await scheduler.run()
+        telemetry.emit("scheduler.stopped")
+    finally:
+        await database.close()
+    return 0
+
+
 async def serve_fleet(config: Config) -> int:
     """Runs several workers with our own arguments."""
     _configure_logs(config)
@@ -151,8 +175,15 @@ def _register_secrets(config: Config) -> None:
         password = conninfo_to_dict(url).get("password")
         if password:
             register_secret(str(password))
-    if config.key:
-        register_secret(config.key)
+    proxy = urlsplit(config.egress_proxy or "").password
+    for secret in filter(
+        None,
+        (
+            *(config.key, config.artifacts_secret_key),
+            *(config.secret_key, config.secret_key_previous, proxy and unquote(proxy)),
+        ),
+    ):
+        register_secret(secret)
     for name in config.job_environment:
         value = environment().get(name)
         if value and is_secret_name(name):
@@ -170,14 +201,22 @@ def _make_worker(
             job_environment=config.job_environment,
             commands=config.commands,
             allowed_commands=config.allowed_commands,
+            result_limit=config.artifact_limit,
         )
 
     runners: Mapping[Isolation, Callable[[Host], Runner]] = {"inline": Inline, "process": isolated}
     definitions = servable(app.definitions.values(), config.allowed_commands)
+    queues = slots_of(definitions, config.queues, config.concurrency)
+    make_connectors = None
+    if config.connectors and isinstance(database, Database) and connectors.are_installed():
+        make_connectors = partial(
+            connectors.make_connectors, tools=connectors.Tools(database, config), client=app.client
+        )
+        queues.setdefault(connectors.QUEUE, connectors.SLOTS)
     return Worker(
         app,
         database,
-        queues=slots_of(definitions, config.queues, config.concurrency),
+        queues=queues,
         runners=runners,
         definitions=definitions,
         secrets=Secrets(config.secrets_dir),
@@ -185,7 +224,19 @@ def _make_worker(
         heartbeat_s=config.heartbeat_s,
         poll_s=config.poll_s if isinstance(database, Database) else database.poll_s,
         drain_s=config.drain_s,
+        artifacts=_artifacts(config, database),
+        make_connectors=make_connectors,
+        # Who works over a server leaves it to those with the database.
+        scheduler=Scheduler(database)
+        if config.scheduler and isinstance(database, Database)
+        else None,
     )
+
+
+def _artifacts(config: Config, database: "Database | Server") -> Artifacts | None:
+    """None where the server's store is elsewhere, and nobody has said where."""
+    is_known = isinstance(database, Database) or config.artifacts is not None
+    return open_artifacts(config) if is_known else None
 
 
 def _on_signals(act: Callable[[], None]) -> None:

@@ -14,9 +14,12 @@ from jobforge.config import load
 from jobforge.errors import Unauthenticated, Unavailable
 
 if TYPE_CHECKING:
+    from jobforge.artifacts import Artifacts
+    from jobforge.artifacts.document import Of
     from jobforge.calls import Call
     from jobforge.control import Role
     from jobforge.db import Connection
+    from jobforge.job import Job, JobRequest
     from jobforge.remote.address import ServerAddress
     from jobforge.remote.transport import Transport
 
@@ -70,6 +73,18 @@ class Direct:
         """A login has none."""
         return None
 
+    def fitting(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":
+        """The job to be enqueued; a payload that no row can hold is in the store by then."""
+        (fitting,) = _artifacts().put_payloads(tenant_id, [job])
+        return fitting
+
+    @contextmanager
+    def artifact(self, job: "Job", of: "Of | None") -> "Iterator[Iterator[bytes]]":
+        """The pieces of a job's artifact."""
+        from jobforge.artifacts.document import artifact_of
+
+        yield _artifacts().store.open(artifact_of(job, of).path)
+
     def create_key(
         self,
         name: str,
@@ -118,6 +133,17 @@ class Remote:
 
         return self.transport.run(whoami()).tenant_id
 
+    def fitting(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":  # noqa: ARG002 - as above
+        """The server sees to it."""
+        return job
+
+    @contextmanager
+    def artifact(self, job: "Job", of: "Of | None") -> "Iterator[Iterator[bytes]]":
+        from jobforge.remote.artifact import Wanted, pieces
+
+        with pieces(self.transport, Wanted(job.id, of, job.tenant_id)) as found:
+            yield found
+
     def create_key(
         self,
         name: str,
@@ -142,6 +168,12 @@ class Remote:
 
 
 Engine = Direct | Remote
+
+
+def _artifacts() -> "Artifacts":
+    from jobforge.artifacts import open_artifacts
+
+    return open_artifacts(load())
 
 
 @contextmanager

@@ -31,6 +31,12 @@ def worker(
         str | None,
         typer.Option(metavar="DURATION", help="How long running jobs may go on at the end; 30s."),
     ] = None,
+    no_scheduler: Annotated[
+        bool, typer.Option("--no-scheduler", help="Leave schedules and events to others.")
+    ] = False,
+    no_connectors: Annotated[
+        bool, typer.Option("--no-connectors", help="Serve the app's own jobs alone.")
+    ] = False,
     log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
@@ -52,6 +58,8 @@ def worker(
             "queues": queues,
             "concurrency": concurrency,
             "processes": processes,
+            "scheduler": False if no_scheduler else None,
+            "connectors": False if no_connectors else None,
             "drain_s": drain_timeout and parse_duration(drain_timeout, "--drain-timeout"),
             "log_format": log_format,
             "log_level": log_level,

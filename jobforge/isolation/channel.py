@@ -16,7 +16,7 @@ import orjson
 
 from jobforge import errors
 from jobforge.errors import JobForgeError, Json
-from jobforge.isolation.wire import Frames, Kind, frame
+from jobforge.isolation.wire import Frames, Kind, frame, pieces
 from jobforge.job import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
 from jobforge.jsonb import decode, encode
 from jobforge.redact import register_secret
@@ -26,6 +26,7 @@ from jobforge.signals import Cancelled
 EX_SOFTWARE = 70
 
 _READ = 65_536
+_LONGEST_PAYLOAD_IN_FRAME = 1024**2
 
 
 class SocketChannel:
@@ -40,8 +41,11 @@ class SocketChannel:
         self.was_interrupted = False
 
     def receive_job(self) -> tuple[ClaimedJob, UUID | None]:
-        document = decode(self._receive(Kind.RUN))
+        payload: list[bytes] = []
+        document = decode(self._receive(Kind.RUN, payload))
         job, worker_id = _claimed_job(document["job"]), document["worker_id"]
+        if payload:
+            job = job._replace(payload_json=b"".join(payload).decode())
         self._tenant_id = job.tenant_id
         return job, worker_id and UUID(worker_id)
 
@@ -65,6 +69,11 @@ class SocketChannel:
         with self._uninterrupted():
             self._control.sendall(frame(kind, body))
 
+    def send_document(self, kind: Kind, document: bytes) -> None:
+        with self._uninterrupted():
+            for piece in pieces(kind, document):
+                self._control.sendall(piece)
+
     def _ask(self, kind: Kind, question: dict[str, Json]) -> Json:
         with self._uninterrupted():
             self._control.sendall(frame(kind, encode(question, "jobs").encode()))
@@ -73,11 +82,13 @@ class SocketChannel:
             raise _error(answer["error"])
         return answer["value"]
 
-    def _receive(self, expected: Kind) -> bytes:
+    def _receive(self, expected: Kind, payload: list[bytes] | None = None) -> bytes:
         while data := self._control.recv(_READ):
             for kind, body in self._frames.feed(data):
                 if kind is expected:
                     return body
+                if kind is Kind.PAYLOAD and payload is not None:
+                    payload.append(body)
         # The worker has gone: nobody waits for this process any more.
         os._exit(EX_SOFTWARE)
 
@@ -99,7 +110,15 @@ class SocketChannel:
 # The worker's half of the same conversation.
 
 
-def job_frame(job: ClaimedJob, worker_id: UUID | None) -> bytes:
+def job_frames(job: ClaimedJob, worker_id: UUID | None) -> bytes:
+    """A payload of a size that comes from the artifact store goes before, as it is."""
+    if len(job.payload_json) <= _LONGEST_PAYLOAD_IN_FRAME:
+        return _job_frame(job, worker_id)
+    payload = pieces(Kind.PAYLOAD, job.payload_json.encode())
+    return b"".join([*payload, _job_frame(job._replace(payload_json=""), worker_id)])
+
+
+def _job_frame(job: ClaimedJob, worker_id: UUID | None) -> bytes:
     document = {"job": job._asdict() | {"started": job.started.hex()}, "worker_id": worker_id}
     return frame(Kind.RUN, orjson.dumps(document))
 

@@ -12,11 +12,12 @@ import signal
 import socket
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
 from jobforge import verdict
+from jobforge.artifacts.size import RESULT_LIMIT, fits
 from jobforge.client import set_door
 from jobforge.command import Command
 from jobforge.context import Context
@@ -78,7 +79,7 @@ def run_job(definitions: Definitions, control: socket.socket, allowed: Limits) -
         # The handler may have closed it.
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
-    channel.send(Kind.VERDICT, _body(said))
+    channel.send(Kind.VERDICT, _body(said, channel))
     return 0
 
 
@@ -205,10 +206,15 @@ def _become_command(command: Command, ctx: Context, allowed: Limits) -> Verdict:
         return command.not_started(error)
 
 
-def _body(said: Verdict) -> bytes:
+def _body(said: Verdict, channel: SocketChannel) -> bytes:
     """The verdict for a frame; when it holds what cannot be kept, the one that says so."""
     try:
-        body = encode(said.to_json(), "result").encode()
+        text = encode(said.to_json(), "result")
+        if said.result is not None and not fits(text, RESULT_LIMIT):
+            # No row can hold it: it goes apart, for the worker to put away as it is.
+            channel.send_document(Kind.RESULT, encode(said.result, "result").encode())
+            text = encode(replace(said, result=None).to_json(), "result")
+        body = text.encode()
         frame(Kind.VERDICT, body)
     except Invalid as error:
         if said.error is not None:

@@ -15,7 +15,7 @@ from jobforge.errors import ConfigError, Invalid, Json
 from jobforge.isolation import limits, tree
 from jobforge.isolation.forkserver import ForkServer, Recipe
 from jobforge.isolation.process import Process, crashed
-from jobforge.isolation.wire import Ended, Request
+from jobforge.isolation.wire import LONGEST_FRAME, Ended, Request
 from jobforge.job import ClaimedJob, Outcome
 from jobforge.runner import Host, OnEnd, Report, Stop
 from jobforge.verdict import Verdict
@@ -35,9 +35,11 @@ class Isolated:
         job_environment: Sequence[str] = (),
         commands: Mapping[str, Mapping[str, Json]] | None = None,
         allowed_commands: Collection[str] = (),
+        result_limit: int = LONGEST_FRAME,
     ) -> None:
         self._host = host
         self._allowed_commands = allowed_commands
+        self._result_limit = result_limit
         self._processes: dict[int, Process] = {}
         self._last = 0
         recipe = Recipe(target, environment, job_environment, commands or {})
@@ -75,7 +77,9 @@ class Isolated:
         ):
             return Report(_refused(definition))
         self._last += 1
-        process = Process(self._last, job, definition, self._host, on_end, self._send)
+        process = Process(
+            *(self._last, job, definition, self._host, on_end, self._send, self._result_limit)
+        )
         try:
             fds = process.begin()
         except (OSError, Invalid) as error:  # no descriptors left, or a payload of many megabytes

@@ -17,7 +17,7 @@ import orjson
 from jobforge.command import Command
 from jobforge.definition import Definition
 from jobforge.errors import Json
-from jobforge.isolation.channel import answer_frame, job_frame, job_requests, refusal_frame
+from jobforge.isolation.channel import answer_frame, job_frames, job_requests, refusal_frame
 from jobforge.isolation.tails import Tail
 from jobforge.isolation.wire import (
     LONGEST_FRAME,
@@ -59,6 +59,7 @@ class Process:
         host: Host,
         on_end: OnEnd,
         send: Send,
+        result_limit: int,
     ) -> None:
         self.number = number
         self.job = job
@@ -66,6 +67,8 @@ class Process:
         self._host = host
         self._on_end = on_end
         self._send = send
+        self._result_limit = result_limit
+        self._large_result = bytearray()
         self._loop = asyncio.get_running_loop()
         self._stopped: Stop | None = None
         self._said: Verdict | None = None
@@ -79,7 +82,7 @@ class Process:
 
     def begin(self) -> tuple[int, int, int]:
         """Opens its socket and pipes; returns the ends that are the child's."""
-        about = job_frame(self.job, self._host.worker_id)
+        about = job_frames(self.job, self._host.worker_id)
         with ExitStack() as undo:
             self._control, control = socket.socketpair()
             undo.callback(control.close)
@@ -90,7 +93,8 @@ class Process:
         for fd in self._pipes:
             self._watch(fd, self._read_pipe, fd)
         self._watch(self._control.fileno(), self._read_control)
-        self._write(about)
+        self._unsent += about
+        self._flush()
         return control.detach(), stdout, stderr
 
     def _new_pipe(self, undo: ExitStack) -> int:
@@ -137,7 +141,11 @@ class Process:
     def _report(self, report: Report) -> None:
         stdout, stderr = (tail.text() for tail in self._pipes.values())
         self._close()
-        self._on_end(self.job, report._replace(stdout_tail=stdout, stderr_tail=stderr))
+        report = report._replace(stdout_tail=stdout, stderr_tail=stderr)
+        verdict = report.verdict
+        if self._large_result and verdict and verdict.outcome is Outcome.SUCCEEDED:
+            report = report._replace(large_result=bytes(self._large_result))
+        self._on_end(self.job, report)
 
     def _close(self) -> None:
         for timer in self._timers:
@@ -226,7 +234,9 @@ class Process:
             case Kind.NOTE:
                 self._note(**orjson.loads(body))
             case Kind.VERDICT:
-                self._said = Verdict.from_json(decode(body))
+                self._said = self._said or Verdict.from_json(decode(body))
+            case Kind.RESULT:
+                self._take_result(body)
             case Kind.SECRET:
                 self._answer_secret(orjson.loads(body)["name"])
             case Kind.ENQUEUE:
@@ -235,6 +245,15 @@ class Process:
                 task.add_done_callback(self._tasks.discard)
             case _:
                 raise BrokenWire
+
+    def _take_result(self, piece: bytes) -> None:
+        if len(self._large_result) + len(piece) <= self._result_limit:
+            self._large_result += piece
+            return
+        self._large_result.clear()
+        message = f"a result has at most {self._result_limit:,} bytes"
+        error = {"type": "ResultTooLarge", "message": message}
+        self._said = Verdict(Outcome.FAILED, error=error, final=True)
 
     def _note(self, kind: str, data: Json) -> None:
         # One that the engine would refuse would take those of other jobs along.

@@ -35,6 +35,13 @@ class Kind(IntEnum):
     SECRET = 8
     ENQUEUE = 9
     VERDICT = 10
+    # Documents that are too large for one frame, before the RUN or the VERDICT that they belong to.
+    PAYLOAD = 20
+    RESULT = 21
+
+
+_KINDS = frozenset(Kind)
+_PIECE = 1024**2
 
 
 class BrokenWire(Exception):
@@ -46,6 +53,12 @@ def frame(kind: Kind, body: bytes = b"") -> bytes:
         size = len(body) // 1024**2
         raise Invalid(f"{size} MiB are more than can be passed between processes", field="result")
     return _HEAD.pack(len(body), kind) + body
+
+
+def pieces(kind: Kind, document: bytes) -> Iterator[bytes]:
+    """The frames of a large document."""
+    for start in range(0, len(document), _PIECE):
+        yield frame(kind, document[start : start + _PIECE])
 
 
 class Frames:
@@ -64,7 +77,7 @@ class Frames:
             while len(rest) - start >= _HEAD.size:
                 length, kind = _HEAD.unpack_from(rest, start)
                 end = start + _HEAD.size + length
-                if length > LONGEST_FRAME or not Kind.SETUP <= kind <= Kind.VERDICT:
+                if length > LONGEST_FRAME or kind not in _KINDS:
                     raise BrokenWire
                 if end > len(rest):
                     return

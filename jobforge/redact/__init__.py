@@ -17,7 +17,15 @@ from jobforge.redact.names import is_secret_name
 from jobforge.redact.registry import Registry
 from jobforge.redact.shapes import hide_private_keys, hide_shapes, without_pem_end
 
-__all__ = ["MARKER", "is_secret_name", "redact", "redact_tail", "redact_text", "register_secret"]
+__all__ = [
+    "MARKER",
+    "hide_registered",
+    "is_secret_name",
+    "redact",
+    "redact_tail",
+    "redact_text",
+    "register_secret",
+]
 
 MARKER = "[redacted]"
 
@@ -43,6 +51,11 @@ def redact_text(text: str) -> str:
     # Private keys first: they hold lines and signs that the others would take for ends.
     without_keys = hide_private_keys(_registry.hide(text), MARKER)
     return hide_shapes(hide_assigned(without_keys, MARKER), MARKER)
+
+
+def hide_registered(text: str) -> str:
+    """The text with registered values hidden, and all else as it is: for what is kept."""
+    return _registry.hide(text)
 
 
 def redact_tail(text: str, *, is_cut: bool) -> str:

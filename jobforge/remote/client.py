@@ -5,13 +5,15 @@ that it has on a database. There are more calls than methods here: `client.run(c
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from functools import cached_property
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from uuid import UUID
 
 from jobforge import calls
+from jobforge.artifacts.document import Of
 from jobforge.calls import Call
-from jobforge.remote import keys, stream
+from jobforge.remote import artifact, keys, stream, trials, webhooks
 from jobforge.remote.address import server_address
 from jobforge.remote.request import Request
 from jobforge.remote.stream import StreamEvent
@@ -84,6 +86,22 @@ class Operations:
     list_operations = Method(calls.list_operations)
     cancel_operation = Method(calls.cancel_operation)
 
+    emit_event = Method(calls.emit_event)
+    get_event = Method(calls.get_event)
+    list_events = Method(calls.list_events)
+    replay_event = Method(calls.replay_event)
+    list_event_deliveries = Method(calls.list_event_deliveries)
+    try_trigger = Method(trials.try_trigger)
+
+    create_trigger = Method(calls.create_trigger)
+    edit_trigger = Method(calls.edit_trigger)
+    delete_trigger = Method(calls.delete_trigger)
+    get_trigger = Method(calls.get_trigger)
+    list_triggers = Method(calls.list_triggers)
+    run_trigger = Method(calls.run_trigger)
+    backfill_trigger = Method(calls.backfill_trigger)
+    list_firings = Method(calls.list_firings)
+
     list_definitions = Method(calls.list_definitions)
     get_definition = Method(calls.get_definition)
     put_definition = Method(calls.put_definition)
@@ -112,6 +130,16 @@ class Operations:
     revoke_api_key = Method(calls.revoke_api_key)
     list_api_keys = Method(calls.list_api_keys)
     whoami = Method(keys.whoami)
+    create_webhook = Method(webhooks.create_webhook)
+    rotate_webhook = Method(webhooks.rotate_webhook)
+    get_webhook = Method(calls.get_webhook)
+    list_webhooks = Method(calls.list_webhooks)
+    edit_webhook = Method(calls.edit_webhook)
+    delete_webhook = Method(calls.delete_webhook)
+    test_webhook = Method(calls.test_webhook)
+    list_deliveries = Method(calls.list_deliveries)
+    redeliver = Method(calls.redeliver)
+
     list_audit = Method(calls.list_audit)
 
 
@@ -135,6 +163,12 @@ class Client(Operations):
 
     def run(self, asked: Call[T] | Request[T]) -> T:
         return self._transport.run(asked)
+
+    def open_artifact(
+        self, job_id: UUID, *, of: Of | None = None
+    ) -> AbstractContextManager[Iterator[bytes]]:
+        """What a job made, piece by piece, within a `with`; or its large result or payload."""
+        return artifact.pieces(self._transport, artifact.Wanted(job_id, of))
 
     def stream(
         self,
@@ -166,6 +200,11 @@ class AsyncClient(Operations):
 
     async def run(self, asked: Call[T] | Request[T]) -> T:
         return await self._transport.run(asked)
+
+    def open_artifact(
+        self, job_id: UUID, *, of: Of | None = None
+    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return artifact.apieces(self._transport, artifact.Wanted(job_id, of))
 
     def stream(
         self,

@@ -5,6 +5,7 @@ What is not in it needs a database: a whole transaction, many jobs in one statem
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import UUID, uuid4
@@ -13,6 +14,7 @@ from jobforge.calls import Call
 from jobforge.control import (
     ApiKey,
     AuditEntry,
+    ConnectorConfig,
     DefinitionInfo,
     DefinitionListing,
     FailureGroup,
@@ -20,6 +22,7 @@ from jobforge.control import (
     QueueInfo,
 )
 from jobforge.errors import Conflict, Json, TenantRequired
+from jobforge.event import Event, EventDelivery, EventListing
 from jobforge.job import Explanation, JobEvent, JobListing, SummaryLine, TenantInfo, WorkerInfo
 from jobforge.jsonb import decode
 from jobforge.remote.answers import (
@@ -35,6 +38,8 @@ from jobforge.remote.answers import (
 from jobforge.remote.arguments import TENANT, Arguments, members, query, written
 from jobforge.remote.request import ONCE_HEADER, TENANT_HEADER, Request
 from jobforge.rows import Rows
+from jobforge.trigger import Firing, Trigger
+from jobforge.webhook import Delivery, Webhook
 
 T = TypeVar("T")
 
@@ -117,6 +122,8 @@ def _tenant(answer: Json) -> Rows:
 
 _state = one("state")
 _id = one("id", UUID)
+_fire_at = one("fire_at", datetime.fromisoformat)
+_event = record(Event)
 
 ROUTES: Routes = {
     # A tenant's jobs.
@@ -137,6 +144,32 @@ ROUTES: Routes = {
         "POST /jobs/{job_id}/reschedule", "job_id run_at! tenant_id", _state, again=True
     ),
     "edit_job": Route("PATCH /jobs/{job_id}", "job_id *changes tenant_id", _state),
+    # Its events.
+    "emit_event": Route("POST /events", "name data:json *options tenant_id", _id),
+    "get_event": Route("GET /events/{event_id}", "event_id tenant_id", _event),
+    "list_events": Route("GET /events", "*filter limit cursor tenant_id", records(EventListing)),
+    "replay_event": Route("POST /events/{event_id}/replay", "event_id tenant_id", one("replay")),
+    "list_event_deliveries": Route(
+        "GET /triggers/{trigger_id}/deliveries",
+        "trigger_id limit cursor tenant_id",
+        records(EventDelivery),
+    ),
+    # What makes jobs by itself.
+    "create_trigger": Route("POST /triggers", "type *settings tenant_id", _id),
+    "edit_trigger": Route("PATCH /triggers/{id}", "id *changes tenant_id", nothing),
+    "delete_trigger": Route("DELETE /triggers/{id}", "id tenant_id", nothing),
+    "get_trigger": Route("GET /triggers/{id}", "id tenant_id", record(Trigger)),
+    "list_triggers": Route("GET /triggers", "*filter limit cursor tenant_id", records(Trigger)),
+    "run_trigger": Route("POST /triggers/{id}/run", "id tenant_id", _fire_at),
+    "backfill_trigger": Route(
+        "POST /triggers/{id}/backfill", "id times tenant_id", one("firings"), again=True
+    ),
+    "declare_triggers": Route(
+        "POST /worker/triggers", "declared:json definitions", nothing, again=True
+    ),
+    "list_firings": Route(
+        "GET /triggers/{id}/firings", "id limit cursor tenant_id", records(Firing)
+    ),
     # Many of them.
     "list_failures": Route(
         "GET /failures", "*filter limit cursor tenant_id", records(FailureGroup)
@@ -177,5 +210,33 @@ ROUTES: Routes = {
     "find_tenant": Route("GET /session", "tenant_id", _tenant),
     "list_api_keys": Route("GET /keys", "limit cursor tenant_id", records(ApiKey)),
     "revoke_api_key": Route("DELETE /keys/{key_id}", "key_id tenant_id", nothing),
+    # Configurations of connectors. The server chooses their ids, and seals their secrets.
+    "create_connector_config": Route("POST /connectors", "- *config tenant_id", _id),
+    "edit_connector_config": Route(
+        "PATCH /connectors/{config_id}", "config_id *config tenant_id", nothing
+    ),
+    "get_connector_config": Route(
+        "GET /connectors/{config_id}", "config_id tenant_id", record(ConnectorConfig)
+    ),
+    "list_connector_configs": Route(
+        "GET /connectors", "limit cursor tenant_id", records(ConnectorConfig)
+    ),
+    "delete_connector_config": Route(
+        "DELETE /connectors/{config_id}", "config_id tenant_id", nothing
+    ),
+    # Webhooks; remote/webhooks.py makes them, and new secrets.
+    "get_webhook": Route("GET /webhooks/{id}", "id tenant_id", record(Webhook)),
+    "list_webhooks": Route("GET /webhooks", "limit cursor tenant_id", records(Webhook)),
+    "edit_webhook": Route("PATCH /webhooks/{id}", "id *changes tenant_id", nothing),
+    "delete_webhook": Route("DELETE /webhooks/{id}", "id tenant_id", nothing),
+    "test_webhook": Route("POST /webhooks/{id}/test", "id tenant_id", one("delivery_id", UUID)),
+    "list_deliveries": Route(
+        "GET /webhooks/{id}/deliveries", "id state limit cursor tenant_id", records(Delivery)
+    ),
+    "redeliver": Route(
+        "POST /webhooks/{id}/deliveries/{delivery_id}/redeliver",
+        "id delivery_id tenant_id",
+        one("job_id", UUID),
+    ),
     "list_audit": Route("GET /audit", "*filter limit cursor tenant_id", records(AuditEntry)),
 }

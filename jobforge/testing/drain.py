@@ -7,18 +7,27 @@ clock is moved on to it.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 from jobforge import calls, db
+from jobforge.artifacts import Artifacts, open_artifacts
+from jobforge.artifacts.document import is_marked
+from jobforge.artifacts.key import new_key
+from jobforge.artifacts.size import RESULT_LIMIT, fits
 from jobforge.calls import Call
+from jobforge.config import load
 from jobforge.definition import Definition
-from jobforge.errors import Json
+from jobforge.errors import Invalid, Json
 from jobforge.job import ClaimedJob, Outcome, OutcomeReport, State
+from jobforge.jsonb import encode
+from jobforge.scheduler import schedules
 from jobforge.signals import Cancel, Dead, Retry, Snooze
 from jobforge.testing.attempt import Stage
 from jobforge.testing.database import Database
 from jobforge.verdict import Verdict
+from jobforge.worker.fetches import fetched, needs_fetch
 
 T = TypeVar("T")
 
@@ -32,6 +41,7 @@ _A_MOMENT = timedelta(milliseconds=1)
 
 # Past this something goes round in a circle.
 MOST_ATTEMPTS = 10_000
+_MOST_LOOKS = 100  # at schedules, of which each finds a thousand
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +109,7 @@ class Drain:
 
     def run(self, *, limit: int | None, with_scheduled: bool, raise_errors: bool) -> Drained:
         drained = Drained()
+        self._fire()
         while limit is None or len(drained.jobs) < limit:
             job = self._next(with_scheduled=with_scheduled)
             if job is None:
@@ -109,6 +120,14 @@ class Drain:
                 raise ran.exception
             _check_end(drained)
         return drained
+
+    def _fire(self) -> None:
+        """Schedules that are due make their jobs; those that are new are planned first."""
+        for _ in range(_MOST_LOOKS):
+            due = self._run(calls.due_schedules())
+            if not due.triggers:
+                return
+            self._run(calls.record_firings(list(schedules.plans_of(due))))
 
     def _next(self, *, with_scheduled: bool) -> ClaimedJob | None:
         job = self._claimed()
@@ -141,16 +160,35 @@ class Drain:
         return max(map(datetime.fromisoformat, times), default=None)
 
     def _attempt(self, job: ClaimedJob) -> Ran:
-        played = self._stage.play(self._definitions[job.definition], job, self._worker_id)
+        definition = self._definitions[job.definition]
+        whole = fetched(self._artifacts, job) if needs_fetch(job, definition) else job
+        played = self._stage.play(definition, whole, self._worker_id)
         if played.said:
             self._run(calls.note_jobs(self._worker_id, played.said))
-        report = _report(job, played.verdict)
+        report = self._fitting(job, _report(job, played.verdict))
         settled = self._run(calls.complete_jobs(self._worker_id, [report]))[0]
         state = settled.state or self._database.state_of(job.job_id)
         if state is State.SUCCEEDED:
             # Also where the handler has completed its job itself: then the report came too late.
             return Ran(job, Outcome.SUCCEEDED, state, played.verdict.result)
         return Ran(job, played.verdict.outcome, state, exception=played.exception)
+
+    def _fitting(self, job: ClaimedJob, report: OutcomeReport) -> OutcomeReport:
+        """With a result that is too large for a row in the store, as a worker puts it there."""
+        try:
+            result = encode(report.result, "result")
+        except Invalid:  # the engine is told so
+            return report
+        if fits(result, RESULT_LIMIT):
+            return report
+        key = new_key(job.tenant_id, job.job_id, f"result-{job.lease}.json")
+        marker = self._artifacts.put(key, result.encode())
+        named = None if is_marked(job.payload_json) else marker.ref
+        return report._replace(result=marker.to_json(), artifact_ref=named)
+
+    @cached_property
+    def _artifacts(self) -> Artifacts:
+        return open_artifacts(load())
 
     def _run(self, call: Call[T]) -> T:
         return db.run(self._conn, call)

@@ -1,7 +1,7 @@
 """The kit that a test holds: it sends the app to the test's database, and asks and acts there."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID, uuid4
@@ -12,8 +12,9 @@ from jobforge import calls, db
 from jobforge.app import JobForge
 from jobforge.command import servable
 from jobforge.config import load
+from jobforge.connectors import connector_registrations
 from jobforge.definition import Definition
-from jobforge.errors import ConfigError, Json, TenantRequired
+from jobforge.errors import ConfigError, Json, NotFound, TenantRequired
 from jobforge.testing.attempt import Props, Stage
 from jobforge.testing.cluster import Postgres
 from jobforge.testing.database import Database, EnqueuedJob, fresh_database
@@ -67,7 +68,7 @@ class Kit:
         if app in self._apps:
             return
         self._in_use.enter_context(app.connected_to(self.url))
-        for call in app.registrations():
+        for call in (*app.registrations(), *connector_registrations()):
             db.run(self._conn, call)
         self._apps.append(app)
 
@@ -135,10 +136,12 @@ class Kit:
     ) -> Drained:
         """Runs jobs until none is left, those they enqueue and retries included.
 
-        Jobs that wait for their time run too: the clock moves on to them. `limit` stops after so
+        Schedules that are due make their jobs first. Jobs that wait for their time run too: the
+        clock moves on to them. `limit` stops after so
         many attempts. With `raise_errors` the first error of a handler is raised, after its attempt
         was recorded.
         """
+        self._declare()
         drain = Drain(self._database, self._conn, self._stage, self._definitions())
         return outside_loops(
             lambda: drain.run(limit=limit, with_scheduled=with_scheduled, raise_errors=raise_errors)
@@ -170,6 +173,7 @@ class Kit:
         ahead = given + timedelta(**parts)
         if ahead < timedelta():
             raise ValueError("time moves on, never back")
+        self._declare()
         self._database.travel(ahead)
 
     def now(self) -> datetime:
@@ -191,6 +195,13 @@ class Kit:
             return definition.client.tenant_id(None)
         except TenantRequired:
             return uuid4()  # it is enough that there is one
+
+    def _declare(self) -> None:
+        """The schedules of the apps, those of tenants that the test has made."""
+        for app in self._apps:
+            if any(each.settings.schedule for each in app.definitions.values()):
+                with suppress(ConfigError, NotFound):
+                    db.run(self._conn, app.declaration())
 
     def _definitions(self) -> dict[str, Definition[..., Any]]:
         if not self._apps:

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from jobforge import calls
+from jobforge.loop import Loop
+from jobforge.outage import Line
 from jobforge.worker.leases import now
-from jobforge.worker.loop import Loop
-from jobforge.worker.outage import Line
 from jobforge.worker.outcomes import Outcomes
 from jobforge.worker.slots import Slots
 from jobforge.worker.starts import Ready
@@ -57,26 +57,26 @@ class Claims:
             return
         limits = self._slots.limits(self._room)
         if limits:
-            has_more = await self._claim(limits)
-            self._room = min(4 * self._room, _LARGEST_CLAIM) if has_more else _FIRST_CLAIM
-            if has_more:
+            is_full = await self._claim(limits)
+            self._room = min(4 * self._room, _LARGEST_CLAIM) if is_full else _FIRST_CLAIM
+            if is_full and self._slots.has_room_for_more:
                 return
         pause = next(self._pauses, self._poll_s * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
         if await loop.rest(pause):
             self._pauses = iter(_PAUSES_S)
 
     async def _claim(self, limits: dict[str, int]) -> bool:
-        """Whether there may be more."""
+        """Whether one of the queues may have more."""
         call = calls.claim_jobs(
             self._worker_id, limits, definitions=self._definitions, lease_s=self._lease_s
         )
         sent_at = now()
         jobs = await self._line.run(call)
-        self._slots.take(limits, jobs)
+        is_full = self._slots.take(limits, jobs)
         deadline = sent_at + self._lease_s
         self._ready.extend((job, deadline) for job in jobs)
         self.claimed += len(jobs)
         if jobs:
             self._pauses = iter(_PAUSES_S)
             self._on_ready()
-        return len(jobs) == sum(limits.values())
+        return is_full

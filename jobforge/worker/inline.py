@@ -17,6 +17,7 @@ from contextvars import Context as Variables
 from contextvars import copy_context
 from typing import Any
 
+from jobforge.artifacts.document import artifact_made
 from jobforge.context import Context
 from jobforge.current import CURRENT
 from jobforge.definition import Definition
@@ -113,9 +114,12 @@ class InlineRun:
         if result is None:
             return SUCCEEDED
         try:
-            return Report(returned(definition.dump(result)))
+            verdict = returned(definition.dump(result))
         except Invalid as error:
             return Report(unusable(error))
+        if definition.makes_artifacts:
+            return Report(verdict, artifact_ref=artifact_made(verdict.result))
+        return Report(verdict)
 
     async def _with_context(self, arguments: Arguments) -> Any:  # noqa: ANN401 - its result
         definition = self._definition

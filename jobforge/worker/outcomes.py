@@ -11,15 +11,18 @@ from uuid import UUID
 import orjson
 
 from jobforge import calls, redact, telemetry
+from jobforge.artifacts.size import RESULT_LIMIT, fits, is_surely_small
 from jobforge.calls import Call
 from jobforge.errors import Contended, Denied, Invalid, Json, NotCommitted, Unavailable
 from jobforge.job import ClaimedJob, Note, Outcome, OutcomeReport, Settled, State
+from jobforge.jsonb import encode
+from jobforge.loop import Loop
+from jobforge.outage import Line
 from jobforge.runner import SUCCEEDED, Report
 from jobforge.verdict import Verdict
+from jobforge.worker.deposits import Deposits
 from jobforge.worker.leases import Key, Leases
-from jobforge.worker.loop import Loop
 from jobforge.worker.notes import Notes
-from jobforge.worker.outage import Line
 
 _LARGEST_BATCH = 2_000
 _HEAVIEST_BATCH = 16 * 1024**2
@@ -34,19 +37,21 @@ Ended = tuple[ClaimedJob, Report, float]  # and for how many seconds it ran
 
 
 class Outcomes:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the parts that it works on
         self,
         worker_id: UUID,
         line: Line,
         *,
         leases: Leases,
         notes: Notes,
+        deposits: Deposits,
         on_settled: Callable[[], None],
     ) -> None:
         self._worker_id = worker_id
         self._line = line
         self._leases = leases
         self._notes = notes
+        self._deposits = deposits
         self._on_settled = on_settled
         self._ended: deque[Ended] = deque()
         self._sending: list[Ended] = []
@@ -55,11 +60,11 @@ class Outcomes:
         self.settled = 0
 
     def __len__(self) -> int:
-        return len(self._ended) + len(self._sending)
+        return len(self._ended) + len(self._sending) + len(self._deposits)
 
     @property
     def is_crowded(self) -> bool:
-        return len(self._ended) >= _ROOM
+        return len(self._ended) >= _ROOM or self._deposits.is_crowded
 
     def add(self, job: ClaimedJob, report: Report, duration_s: float = 0.0) -> None:
         self._ended.append((job, report, duration_s))
@@ -83,9 +88,13 @@ class Outcomes:
         weight = 0
         while self._ended and len(taken) < self._most and weight < _HEAVIEST_BATCH:
             ended = self._ended.popleft()
-            taken.append(ended)
             if ended[1] is not SUCCEEDED:
-                weight += _weight(ended[1])
+                result = _written_result(ended[1])
+                if not is_surely_small(result, RESULT_LIMIT) and _is_large(ended[1]):
+                    self._deposits.take(ended[0], ended[1], result)
+                    continue
+                weight += len(result) + _weight_of_tails(ended[1])
+            taken.append(ended)
         return taken
 
     async def _settle(self) -> None:
@@ -209,7 +218,7 @@ def _outcome(job: ClaimedJob, report: Report) -> OutcomeReport:
         verdict.final,
         verdict.retry_in_s,
         verdict.run_at,
-        None,
+        report.artifact_ref,
         report.exit_code,
         report.pid,
         report.peak_memory_bytes,
@@ -219,16 +228,32 @@ def _outcome(job: ClaimedJob, report: Report) -> OutcomeReport:
     )
 
 
-def _weight(report: Report) -> int:
-    """Roughly, in bytes of JSON."""
+def _written_result(report: Report) -> bytes:
+    """As JSON, to see how large it is."""
+    if report.large_result is not None:
+        return report.large_result
     result: Json = report.verdict.result if report.verdict else None
-    weight = len(report.stdout_tail or "") + len(report.stderr_tail or "")
     if result is None or isinstance(result, int | float):
-        return weight
+        return b""
     try:
-        return weight + len(orjson.dumps(result))
+        return orjson.dumps(result)
     except TypeError:  # it is settled as a failure that says so
-        return weight
+        return b""
+
+
+def _is_large(report: Report) -> bool:
+    """Whether no row can hold the result; what jsonb cannot hold is refused on the usual way."""
+    if report.large_result is not None:
+        return True
+    try:
+        text = encode(report.verdict and report.verdict.result, "result")
+    except Invalid:
+        return False
+    return not fits(text, RESULT_LIMIT)
+
+
+def _weight_of_tails(report: Report) -> int:
+    return len(report.stdout_tail or "") + len(report.stderr_tail or "")
 
 
 def _tell_settled(ended: Ended, answer: Settled) -> None:

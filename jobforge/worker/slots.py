@@ -27,11 +27,18 @@ class Slots:
             room -= limits[queue]
         return limits
 
-    def take(self, asked: Mapping[str, int], claimed: Iterable[ClaimedJob]) -> None:
+    @property
+    def has_room_for_more(self) -> bool:
+        """Whether a queue that is known to have more has a free slot too."""
+        return any(more and self._free[queue] > 0 for queue, more in self._more.items())
+
+    def take(self, asked: Mapping[str, int], claimed: Iterable[ClaimedJob]) -> bool:
+        """Whether one of the queues was answered in full."""
         taken = Counter(job.queue for job in claimed)
         for queue, limit in asked.items():
             self._free[queue] -= taken[queue]
-            self._more[queue] = taken[queue] == limit
+            self._more[queue] = taken[queue] == limit > 0
+        return any(self._more[queue] for queue in asked)
 
     def give(self, *queues: str) -> bool:
         """Jobs of these have ended. Whether others may be waiting for their slots."""

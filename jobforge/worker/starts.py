@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jobforge import telemetry
+from jobforge.artifacts import Artifacts
 from jobforge.definition import Definition
 from jobforge.errors import ConfigError
 from jobforge.job import ClaimedJob
-from jobforge.runner import RELEASED, OnEnd, Report, Runner, Stop
+from jobforge.loop import Loop
+from jobforge.runner import RELEASED, OnEnd, Report, Run, Runner, Stop
 from jobforge.settings import Isolation
 from jobforge.verdict import raised
+from jobforge.worker.fetches import Fetch, needs_fetch
 from jobforge.worker.leases import Leases, now
-from jobforge.worker.loop import Loop
 
 # For so long jobs are started in one go; then whatever else is due gets its turn.
 _TURN_S = 0.01
@@ -42,12 +44,20 @@ def serve(
 
 
 class Starts:
-    def __init__(
-        self, ready: Ready, served: Served, leases: Leases, *, on_end: OnEnd, on_ended: OnEnded
+    def __init__(  # noqa: PLR0913 - the parts that it works on
+        self,
+        ready: Ready,
+        served: Served,
+        leases: Leases,
+        *,
+        artifacts: Artifacts | None,
+        on_end: OnEnd,
+        on_ended: OnEnded,
     ) -> None:
         self._ready = ready
         self._served = served
         self._leases = leases
+        self._artifacts = artifacts
         self._on_end = on_end
         self._on_ended = on_ended
         self._is_over = False
@@ -84,8 +94,12 @@ class Starts:
         if served is None:
             return RELEASED
         definition, runner = served
+        run: Run | Report
         try:
-            run = runner.start(job, definition, self._on_end)
+            if needs_fetch(job, definition):
+                run = Fetch(self._artifacts, job, definition, runner, self._on_end)
+            else:
+                run = runner.start(job, definition, self._on_end)
         except Exception as error:  # noqa: BLE001 - it could not be run: that is how it ended
             return Report(raised(error, definition.settings))
         if isinstance(run, Report):

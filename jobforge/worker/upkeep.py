@@ -10,9 +10,9 @@ from uuid import UUID
 from jobforge import calls, telemetry
 from jobforge.calls import Call
 from jobforge.job import WorkerCommand
+from jobforge.loop import Loop
+from jobforge.outage import Line
 from jobforge.worker.leases import Leases, now
-from jobforge.worker.loop import Loop
-from jobforge.worker.outage import Line
 
 _REAP_S = 1.5
 _REAPED_AT_ONCE = 500

@@ -6,8 +6,8 @@ It only makes things sooner. Without it, or while it is lost, polling finds ever
 from collections.abc import Callable, Iterable
 from uuid import UUID
 
-from jobforge.worker.engine import Engine
-from jobforge.worker.loop import Loop
+from jobforge.engine import Engine
+from jobforge.loop import Loop
 
 _PREFIX = "jobforge:"
 

@@ -19,20 +19,25 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from jobforge import calls, telemetry
-from jobforge.app import JobForge
+from jobforge.app import JobForge, registration
+from jobforge.artifacts import Artifacts
+from jobforge.artifacts.size import may_have_large_payload
+from jobforge.artifacts.sweep import Sweep
 from jobforge.definition import Definition
+from jobforge.engine import Engine
 from jobforge.errors import ConfigError, JobForgeError, Json
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, WorkerCommand
+from jobforge.loop import Loop
+from jobforge.outage import Line, Outage
 from jobforge.runner import RELEASED, Host, Report, Runner, Stop
+from jobforge.scheduler import Scheduler
 from jobforge.secrets import Secrets
 from jobforge.settings import Isolation
 from jobforge.worker.claims import Claims
-from jobforge.worker.engine import Engine
+from jobforge.worker.deposits import Deposits
 from jobforge.worker.inline import Inline
 from jobforge.worker.leases import Leases
-from jobforge.worker.loop import Loop
 from jobforge.worker.notes import Notes
-from jobforge.worker.outage import Line, Outage
 from jobforge.worker.outcomes import Outcomes
 from jobforge.worker.slots import Slots
 from jobforge.worker.starts import Ready, Starts, serve
@@ -46,6 +51,8 @@ _KILL_S = 5.0
 _FLUSH_S = 10.0
 
 MakeRunner = Callable[[Host], Runner]
+# The definitions that it serves besides those of the app, for a worker of this id.
+MakeConnectors = Callable[[UUID], Sequence[Definition[..., Any]]]
 _ONLY_INLINE: Mapping[Isolation, MakeRunner] = {"inline": Inline}
 
 
@@ -54,7 +61,7 @@ class Worker:
 
     `queues` has the slots of each queue: how many of its jobs may run at once. `runners` make what
     runs the definitions of each isolation; others are not served. `definitions` confines the
-    worker to some of the app's.
+    worker to some of the app's; `make_connectors` adds ours. It carries a `scheduler` along.
     """
 
     def __init__(  # noqa: PLR0913 - the settings of a worker
@@ -71,6 +78,9 @@ class Worker:
         poll_s: float = 1,
         drain_s: float = 30,
         build: str | None = None,
+        artifacts: Artifacts | None = None,
+        make_connectors: MakeConnectors | None = None,
+        scheduler: Scheduler | None = None,
     ) -> None:
         if not queues or min(queues.values()) < 1:
             raise ConfigError("a worker needs a queue, and each queue a slot", field="queues")
@@ -80,7 +90,10 @@ class Worker:
         self._app = app
         self._database = database
         self._secrets = secrets or Secrets()
+        # A server puts away by itself what is too large.
+        self._payloads = None if database.keeps_operations else artifacts
         self._drain_s = drain_s
+        self._scheduler = scheduler
         self.is_running = False
         self._stopping = asyncio.Event()
         self._killing = asyncio.Event()
@@ -88,7 +101,8 @@ class Worker:
 
         self._runners = {isolation: make(self) for isolation, make in runners.items()}
         offered = app.definitions.values() if definitions is None else definitions
-        served = serve(offered, self._runners)
+        self._connectors = make_connectors(self.worker_id) if make_connectors else []
+        served = serve([*offered, *self._connectors], self._runners)
         names = [f"{key}@{version}" for key, version in served]
         self._registration = calls.register_worker(
             self.worker_id,
@@ -109,11 +123,19 @@ class Worker:
         self._slots = Slots(queues)
         self._leases = Leases(lease_s)
         self._notes = Notes()
+        self._deposits = Deposits(
+            artifacts,
+            self._leases,
+            lease_s=lease_s,
+            on_begin=self._beat_soon,
+            on_end=self._deposited,
+        )
         self._outcomes = Outcomes(
             self.worker_id,
             settle_line,
             leases=self._leases,
             notes=self._notes,
+            deposits=self._deposits,
             on_settled=self._moved.set,
         )
         self._ready: Ready = deque()
@@ -121,6 +143,7 @@ class Worker:
             self._ready,
             served,
             self._leases,
+            artifacts=artifacts,
             on_end=self._ended,
             on_ended=self._ended_at_once,
         )
@@ -150,6 +173,9 @@ class Worker:
         self._settling = Loop("outcomes", self._outcomes.step)
         self._keeping = Loop("upkeep", upkeep.step)
         self._watching = Loop("watch", self._watch)
+        self._sweeping = (
+            [Loop("sweep", Sweep(database.run, self._payloads).step)] if self._payloads else []
+        )
         wakeups = Wakeups(
             database, self.worker_id, queues, on_job=self._expect, on_news=self._keeping.ring
         )
@@ -164,9 +190,16 @@ class Worker:
             async with asyncio.TaskGroup() as group:
                 claiming = group.create_task(self._claiming.run())
                 listening = group.create_task(self._listen())
-                loops = (self._starting, self._settling, self._keeping, self._watching)
+                loops = (
+                    *(self._starting, self._settling, self._keeping, self._watching),
+                    *self._sweeping,
+                )
                 tasks = [group.create_task(loop.run()) for loop in loops]
+                if self._scheduler is not None:
+                    tasks.append(group.create_task(self._scheduler.run()))
                 await self._stopping.wait()
+                if self._scheduler is not None:
+                    self._scheduler.stop()
                 await self._end_claims(claiming)
                 await self._end_runs()
                 await self._wait(lambda: not self._outcomes, _FLUSH_S)
@@ -204,15 +237,19 @@ class Worker:
             )
             for request in jobs
         ]
-        return await self._database.run(
-            calls.enqueue_jobs(requests).within(self.worker_id, job.token)
-        )
+        call = calls.enqueue_jobs(requests)
+        if self._payloads is not None and may_have_large_payload(str(call.parameters[0])):
+            put = self._payloads.put_payloads
+            call = calls.enqueue_jobs(await asyncio.to_thread(put, job.tenant_id, requests))
+        return await self._database.run(call.within(self.worker_id, job.token))
 
     def secret(self, name: str) -> str:
         return self._secrets.lookup(name)
 
     async def _open(self) -> None:
-        for call in (*self._app.registrations(), calls.ensure_partitions()):
+        own = map(registration, self._connectors)
+        made_known = (*self._app.registrations(), *own, self._app.declaration())
+        for call in (*made_known, calls.ensure_partitions()):
             await self._upkeep_line.run(call)
         for runner in self._runners.values():
             await runner.open()
@@ -221,6 +258,7 @@ class Worker:
         telemetry.emit("worker.started", worker_id=self.worker_id, slots=self._slots.total)
 
     async def _close(self) -> None:
+        self._deposits.close()
         for runner in self._runners.values():
             await runner.close()
         if self.is_running:
@@ -253,6 +291,19 @@ class Worker:
         duration_s = self._leases.drop(job)
         if self._slots.give(job.queue):
             self._claiming.ring()
+        if report.verdict is None:
+            telemetry.emit("job.lost", level="warning", **telemetry.fields_of(job))
+        else:
+            self._outcomes.add(job, report, duration_s)
+            self._settling.ring()
+        self._moved.set()
+
+    def _beat_soon(self) -> None:
+        self._keeping.ring()
+
+    def _deposited(self, job: ClaimedJob, report: Report) -> None:
+        """As `_ended`, for one whose slot was free already."""
+        duration_s = self._leases.drop(job)
         if report.verdict is None:
             telemetry.emit("job.lost", level="warning", **telemetry.fields_of(job))
         else:

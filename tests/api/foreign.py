@@ -18,6 +18,15 @@ TABLES = (
     "failure_notes",
     "api_keys",
     "idempotent_requests",
+    "connector_configs",
+    "tenant_keys",
+    "webhook_endpoints",
+    "webhook_deliveries",
+    "triggers",
+    "firings",
+    "events",
+    "outbox",
+    "event_deliveries",
 )
 
 
@@ -44,7 +53,30 @@ def make_objects(api: House) -> Foreign:
     admin.patch(f"/failures/{group}", json={"note": "known to B"})
     operation = admin.post("/operations", json={"kind": "retry", "filter": {"tag": "none"}}).json()
     key = admin.post("/keys", json={"name": "of B", "role": "viewer"}).json()
+    webhook = admin.post(
+        "/webhooks", json={"url": "https://of-b.example/", "definitions": ["other"]}
+    ).json()
+    test = admin.post(f"/webhooks/{webhook['id']}/test").json()
+    event = admin.post("/events", json={"name": "of-b.event", "data": {"of": "B"}}).json()
+    schedule = admin.post(
+        "/triggers",
+        json={"type": "schedule", "label": "of B", "definition": "of_b", "cron": "@daily"},
+    ).json()
+    admin.post(f"/triggers/{schedule['id']}/run")
+    connector = admin.post(
+        "/connectors",
+        json={
+            "name": f"of-b-{uuid4().hex}",  # a name is given once
+            "settings": {"url": "https://of-b.example/"},
+            "secrets": {"token": {"value": "of-b-secret"}},
+        },
+    ).json()
     named = {
+        "config_id": [connector["id"]],
+        "event_id": [event["id"]],
+        "trigger_id": [_listener(api), schedule["id"]],
+        "endpoint_id": [webhook["id"]],
+        "delivery_id": [test["delivery_id"]],
         "job_id": [waiting, dead, done],
         "fingerprint": [group],
         "operation_id": [operation["id"]],
@@ -54,6 +86,15 @@ def make_objects(api: House) -> Foreign:
     }
     ids = {one for ids in named.values() for one in ids}
     return Foreign(api.b.tenant_id, named, frozenset(ids))
+
+
+def _listener(api: House) -> str:
+    settings = {"label": "of B", "definition": "of_b", "event": "of-b.*"}
+    [row] = api.conn.execute(
+        "select jobforge.create_trigger('event', %s, %s) as id",
+        [Jsonb(settings), api.b.tenant_id],
+    ).fetchall()
+    return str(row["id"])
 
 
 def rows_of(conn: Connection, tenant_id: UUID) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,7 @@ from jobforge.config import Config
 from jobforge.control import Role
 
 API = "/api/v1"
+SECRET_KEY = "seals what tenants of the house keep secret"
 SCHEMA = {
     "type": "object",
     "properties": {"to": {"type": "string"}, "n": {"type": "integer"}, "password": {}},
@@ -87,6 +88,7 @@ def house(database: Database, **settings: Any) -> Iterator[House]:
             "request_rate": 0,
             "tenant_request_rate": 0,
             "access_log": False,
+            "secret_key": SECRET_KEY,
             **settings,
         }
     )

@@ -18,10 +18,13 @@ from sql.engine import claim, complete, enqueue, enqueue_one, new_worker, note, 
 from jobforge import AsyncClient, Client, Context, JobForge, calls, db, errors
 from jobforge.calls import Call
 from jobforge.control import OperationKind, OperationOptions, OperationState, Role
+from jobforge.event import DeliveryOutcome, Dispatched, EventFilter, Reaction
 from jobforge.job import JobFilter, JobRequest, State
 from jobforge.remote.patience import Patience
 from jobforge.remote.routes import ROUTES, request_of
 from jobforge.remote.stream import StreamEvent
+from jobforge.trigger import TriggerFilter, TriggerType
+from jobforge.webhook import make_id
 
 WORKER = new_worker()
 LATER = datetime.now(UTC) + timedelta(days=30)
@@ -81,6 +84,35 @@ def things(api: House) -> Things:
     )
 
 
+def _dispatched_event(api: House, tenant_id: UUID) -> tuple[UUID, UUID]:
+    """A trigger, and an event that it acted on."""
+    settings = {"label": "listens", "definition": "plain", "event": "order.*"}
+    kind = TriggerType.EVENT
+    listener = db.run(api.conn, calls.create_trigger(kind, settings, tenant_id=tenant_id))
+    event = db.run(api.conn, calls.emit_event("order.paid", {"n": 1}, tenant_id=tenant_id))
+    reactions = [Reaction(listener, DeliveryOutcome.ENQUEUED, job={"definition": "plain"})]
+    db.run(api.conn, calls.record_deliveries([Dispatched(event, reactions)]))
+    return listener, event
+
+
+def _asked_schedule(api: House, tenant_id: UUID) -> UUID:
+    """A schedule that somebody wants to fire."""
+    settings = {"label": "nightly", "definition": "plain", "cron": "@daily", "payload": {"n": 1}}
+    create = calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=tenant_id)
+    made = db.run(api.conn, create)
+    db.run(api.conn, calls.run_trigger(made, tenant_id=tenant_id))
+    return made
+
+
+def _told_webhook(api: House, tenant_id: UUID) -> UUID:
+    """An endpoint that was sent a test."""
+    settings = {"url": "https://example.com/", "definitions": ["plain"]}
+    made = calls.create_webhook(make_id(), settings, secret=bytes(61), tenant_id=tenant_id)
+    webhook = db.run(api.conn, made)
+    db.run(api.conn, calls.test_webhook(webhook, tenant_id=tenant_id))
+    return webhook
+
+
 def test_what_is_read_is_what_the_database_answers(
     api: House, operator: Client, things: Things
 ) -> None:
@@ -90,6 +122,9 @@ def test_what_is_read_is_what_the_database_answers(
     operation = db.run(
         api.conn, calls.start_operation(cancels, JobFilter(tag="none"), tenant_id=tenant_id)
     )
+    listener, event = _dispatched_event(api, tenant_id)
+    webhook = _told_webhook(api, tenant_id)
+    schedule = _asked_schedule(api, tenant_id)
     reads: list[Call[Any]] = [
         calls.get_job(things.dead, tenant_id=tenant_id),
         calls.list_jobs(which, tenant_id=tenant_id),
@@ -101,6 +136,17 @@ def test_what_is_read_is_what_the_database_answers(
         calls.count_jobs(OperationKind.DISCARD, which, tenant_id=tenant_id),
         calls.list_operations(tenant_id=tenant_id),
         calls.get_operation(operation, tenant_id=tenant_id),
+        calls.list_events(tenant_id=tenant_id),
+        calls.list_events(EventFilter("order.*"), limit=1, tenant_id=tenant_id),
+        calls.get_event(event, tenant_id=tenant_id),
+        calls.list_event_deliveries(listener, tenant_id=tenant_id),
+        calls.list_triggers(TriggerFilter(enabled=True), limit=5, tenant_id=tenant_id),
+        calls.get_trigger(schedule, tenant_id=tenant_id),
+        calls.list_firings(schedule, tenant_id=tenant_id),
+        calls.list_firings(schedule, before=datetime.now(UTC), limit=1, tenant_id=tenant_id),
+        calls.list_webhooks(tenant_id=tenant_id),
+        calls.get_webhook(webhook, tenant_id=tenant_id),
+        calls.list_deliveries(webhook, tenant_id=tenant_id),
         calls.list_definitions(prefix="pl"),
         calls.list_definitions(limit=1, after="mail"),
         calls.get_definition("mail", version=1),

@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterator
+from uuid import uuid4
 
 import httpx2
 import pytest
@@ -14,7 +15,12 @@ from jobforge.api.roles import PREFIX, RULES, Rule
 BODIES = {
     ("PATCH", "/jobs/{job_id}"): {"priority": 9},
     ("PATCH", "/failures/{fingerprint}"): {"note": "mine"},
+    ("PATCH", "/connectors/{config_id}"): {"name": "mine"},
+    ("PATCH", "/webhooks/{endpoint_id}"): {"enabled": False},
     ("POST", "/jobs/{job_id}/reschedule"): {"run_at": None},
+    ("PATCH", "/triggers/{trigger_id}"): {"enabled": False},
+    ("POST", "/triggers/{trigger_id}/backfill"): {"times": ["2026-01-01T00:00:00Z"]},
+    ("POST", "/triggers/{trigger_id}/test"): {"event_id": str(uuid4())},
 }
 
 

@@ -144,6 +144,8 @@ class Rig:
         report = self.run(definition, **payload)
         assert outcome(report) is Outcome.SUCCEEDED, report
         assert report.verdict is not None
+        if report.large_result is not None:
+            return json.loads(report.large_result)
         return report.verdict.result
 
 

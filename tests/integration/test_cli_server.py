@@ -8,12 +8,15 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 import pytest
-from api.house import House, house
+from api.house import SECRET_KEY, House, house
 from cluster import fresh_database
 from sql.engine import claim, complete, enqueue_one, new_worker
 
-from jobforge.cli import main
+from jobforge import calls, db
+from jobforge.cli import events, main
 from jobforge.embedded import Server
+from jobforge.event import DeliveryOutcome, Dispatched, Reaction
+from jobforge.trigger import TriggerType
 
 WORKER = new_worker()
 
@@ -130,6 +133,42 @@ def test_an_operator_works_with_a_key_alone(api: House, opened: Open) -> None:
     assert (tenantless.returncode, "no tenant is named" in tenantless.stderr) == (4, True)
 
 
+@pytest.mark.parametrize("way", ["server", "database"])
+def test_webhooks_are_managed_alike_either_way(api: House, opened: Open, way: str) -> None:
+    ways = {
+        "server": {"JOBFORGE_SERVER": api.url, "JOBFORGE_KEY": api.a.keys["tenant_admin"]},
+        "database": {
+            "JOBFORGE_DATABASE_URL": api.database.url_as("admin_login"),
+            "JOBFORGE_TENANT": str(api.a.tenant_id),
+            "JOBFORGE_SECRET_KEY": SECRET_KEY,
+        },
+    }
+    api.conn.execute("select jobforge.put_definition('connector.webhook.deliver', 1)")
+    shell = opened(**ways[way])
+    refused = shell.run("webhooks", "create", "https://127.0.0.1/")
+    assert (refused.returncode, "not allowed" in refused.stderr) == (2, True)
+    made = shell.read_json("webhooks", "create", "https://example.com/", "--event", "end")
+    webhook = made["id"]
+    assert made["secret"].startswith("whsec_")
+    assert shell.read("webhooks", "rotate", webhook, "--overlap", "1h").startswith("whsec_")
+    shell.read("webhooks", "edit", webhook, "--disable", "--definition", "mail")
+    shown = shell.read_json("webhooks", "show", webhook)
+    assert (shown["enabled"], shown["definitions"]) == (False, ["mail"])
+    assert shown["previous_secret_until"] is not None
+    assert "disabled by hand" in shell.read("webhooks", "list")
+    assert webhook in shell.read("webhooks", "list", "-q").splitlines()
+    delivery = shell.read("webhooks", "test", webhook)
+    [sent] = shell.read_json("webhooks", "deliveries", webhook, "--state", "pending")
+    assert (sent["id"], sent["event"]) == (delivery, "webhook.test")
+    assert shell.run("webhooks", "redeliver", webhook, delivery).returncode == 5
+    shell.read("webhooks", "edit", webhook, "--enable", "--all-definitions")
+    shell.read("jobs", "cancel", sent["job_id"])
+    assert shell.read("webhooks", "redeliver", webhook, delivery) != sent["job_id"]
+    assert shell.read("webhooks", "deliveries", webhook, "-q") == delivery
+    shell.read("webhooks", "delete", webhook)
+    assert shell.run("webhooks", "show", webhook).returncode == 3
+
+
 def test_a_server_and_a_database_exclude_each_other(api: House, opened: Open) -> None:
     both = ("--server", api.url, "--database-url", "postgresql:///none")
     for words in (("jobs", "list"), ("worker", "app.py")):
@@ -142,3 +181,55 @@ def test_a_server_and_a_database_exclude_each_other(api: House, opened: Open) ->
     assert (away.returncode, "JOBFORGE_SERVER" in away.stderr) == (7, True)
     needy = shell.run("db", "status")
     assert (needy.returncode, "needs the database itself" in needy.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("way", ["server", "database"])
+def test_events_are_sent_and_looked_at_alike_either_way(api: House, opened: Open, way: str) -> None:
+    ways = {
+        "server": {"JOBFORGE_SERVER": api.url, "JOBFORGE_KEY": api.a.keys["tenant_admin"]},
+        "database": {
+            "JOBFORGE_DATABASE_URL": api.database.url_as("admin_login"),
+            "JOBFORGE_TENANT": str(api.a.tenant_id),
+        },
+    }
+    shell = opened(**ways[way])
+    name = f"order.{way}"
+    settings = {"label": "plain", "definition": "plain", "event": name}
+    call = calls.create_trigger(
+        TriggerType.EVENT,
+        {**settings, "payload": {"n": "{{event.n}}"}},
+        tenant_id=api.a.tenant_id,
+    )
+    trigger = db.run(api.conn, call)
+    event = UUID(shell.read("events", "send", name, "n:=7", "--correlation-id", "c-7"))
+    tried = shell.read_json("events", "try", str(event), str(trigger))
+    assert (tried["outcome"], tried["job"]["payload"]) == ("enqueued", {"n": 7})
+    assert shell.read("events", "list", "--name", name, "--quiet") == str(event)
+    assert "pending" in shell.read("events", "list", "--name", name)
+
+    reactions = [Reaction(trigger, DeliveryOutcome.FAILED, "full of errors")]
+    db.run(api.conn, calls.record_deliveries([Dispatched(event, reactions)]))
+    shown = shell.read_json("events", "show", str(event))
+    assert (shown["data"], shown["correlation_id"]) == ({"n": 7}, "c-7")
+    assert "plain  failed  full of errors" in shell.read("events", "show", str(event))
+    [delivery] = shell.read_json("events", "deliveries", str(trigger))
+    assert (delivery["event_id"], delivery["outcome"]) == (str(event), "failed")
+    assert shell.read_json("events", "replay", str(event)) == {"id": str(event), "replay": 1}
+    assert shell.run("events", "show", str(trigger)).returncode == 3
+    assert shell.run("events", "send", "no name").returncode == 2
+
+
+def test_events_are_printed_as_they_come(
+    api: House, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = opened(JOBFORGE_SERVER=api.url, JOBFORGE_KEY=api.a.keys["tenant_admin"])
+    shell.read("events", "send", "tail.before")
+
+    def emit_meanwhile(_: float) -> None:
+        for number in range(2):
+            call = calls.emit_event(f"tail.{number}", tenant_id=api.a.tenant_id)
+            db.run(api.conn, call)
+
+    monkeypatch.setattr(events, "sleep", emit_meanwhile)
+    lines = shell.read("events", "tail", "--name", "tail.*", "--limit", "3", "--json").splitlines()
+    assert [json.loads(line)["name"] for line in lines] == ["tail.0", "tail.1", "tail.0"]

@@ -269,6 +269,82 @@ def _keys(engine: Engine) -> None:
     assert len(engine.call("list_api_keys", tenant_id=TENANT_A)) == 2
 
 
+def _webhooks(engine: Engine) -> None:
+    engine.call("put_definition", key="connector.webhook.deliver", version=1, settings={})
+    webhook = engine.call(
+        "create_webhook",
+        id=uuid4(),
+        settings={"url": "https://example.com/", "events": ["start", "end"]},
+        secret=bytes(61),
+        tenant_id=TENANT_A,
+    )
+    own = {"id": webhook, "tenant_id": TENANT_A}
+    engine.end("succeeded")
+    ended, started = engine.call("list_deliveries", **own)
+    assert (started["event"], ended["event"]) == ("job.started", "job.succeeded")
+    delivery = {**own, "delivery_id": engine.call("test_webhook", **own)}
+    engine.call("edit_webhook", changes={"events": ["dead"]}, **own)
+    engine.call("rotate_webhook", secret=b"n" * 61, **own)
+    [opened] = engine.call("open_delivery", **delivery)
+    assert opened["secrets"] == [b"n" * 61, bytes(61)]
+    assert engine.call("record_delivery", attempt={"status": 500, "error": "no"}, **delivery)
+    engine.call("cancel_jobs", filter={"queue": "connectors"}, tenant_id=TENANT_A)
+    engine.call("redeliver", **delivery)
+    assert engine.call("get_webhook", **own)[0]["enabled"]
+    engine.call("delete_webhook", **own)
+    assert engine.call("list_webhooks", tenant_id=TENANT_A) == []
+
+
+def _events(engine: Engine) -> None:
+    settings = {"label": "all", "definition": "job", "event": "*", "queue": "idle"}
+    trigger = engine.call("create_trigger", type="event", settings=settings, tenant_id=TENANT_A)
+    event = engine.call("emit_event", name="order.paid", data={"n": 7}, tenant_id=TENANT_A)
+    pending = engine.call("pending_events")
+    assert [each["data"] for each in pending["events"]] == [{"n": 7}]
+    assert [each["id"] for each in pending["triggers"]] == [str(trigger)]
+    reactions = [
+        {"trigger_id": str(trigger), "outcome": "enqueued", "job": {"definition": "job"}},
+        {"trigger_id": str(uuid4()), "outcome": "enqueued", "job": {"definition": "none"}},
+    ]
+    made = [{"id": str(event), "deliveries": reactions}]
+    counts = engine.call("record_deliveries", deliveries=made)
+    assert counts == {"events": 1, "enqueued": 1, "failed": 1}
+    [found] = engine.call("get_event", id=event, tenant_id=TENANT_A)
+    assert [each["outcome"] for each in found["deliveries"]] == ["enqueued", "failed"]
+    [listed] = engine.call("list_events", filter={"name": "order.*"}, tenant_id=TENANT_A)
+    assert listed["outcomes"] == {"enqueued": 1, "failed": 1}
+    [delivery] = engine.call("list_event_deliveries", trigger_id=trigger, tenant_id=TENANT_A)
+    assert delivery["event_id"] == event
+    assert engine.call("replay_event", id=event, tenant_id=TENANT_A) == 1
+
+
+def _schedules(engine: Engine) -> None:
+    settings = {"label": "hourly", "definition": "job", "cron": "@hourly", "queue": "idle"}
+    schedule = engine.call("create_trigger", type="schedule", settings=settings, tenant_id=TENANT_A)
+    own = {"id": schedule, "tenant_id": TENANT_A}
+    engine.call("edit_trigger", changes={"overlap": "cancel_running"}, **own)
+    assert engine.call("run_trigger", **own)
+    assert engine.call("backfill_trigger", times=["2026-01-01T00:00Z"], **own) == 1
+    [due] = engine.call("due_schedules")["triggers"]
+    kinds = ["backfill", "manual"]
+    assert [each["kind"] for each in due["pending"]] == kinds
+    fired = [
+        {**each, "payload": {}, "kind": kind}
+        for each, kind in zip(due["pending"], ["schedule", "manual"], strict=True)
+    ]
+    plan = {name: due[name] for name in ("tenant_id", "id", "due_at", "updated_at")}
+    assert engine.call("record_firings", plans=[{**plan, "firings": fired}]) == 2
+    firings = engine.call("list_firings", trigger_id=schedule, tenant_id=TENANT_A)
+    assert [row["outcome"] for row in firings] == ["enqueued"] * 2
+    [listed] = engine.call("list_triggers", filter={"type": "schedule"}, tenant_id=TENANT_A)
+    assert listed == engine.call("get_trigger", **own)[0]
+    engine.call("delete_trigger", **own)
+    declared = {"name": "job", "tenant": "*", "settings": settings}
+    engine.call("declare_triggers", declared=[declared], definitions=["job"])
+    [listed] = engine.call("list_triggers", filter={"type": "schedule"}, tenant_id=TENANT_A)
+    assert listed["declared"] == "job"
+
+
 def _requests(engine: Engine) -> None:
     taken = [engine.call("take_request", bucket="b", rate=0.001, burst=1) for _ in range(2)]
     assert [row["allowed"] for [row] in taken] == [True, False]
@@ -310,6 +386,9 @@ def _upkeep(engine: Engine) -> None:
     assert engine.call("ensure_partitions", days=10) > 0
     engine.clock.travel(days=40)
     assert engine.call("apply_retention")["partitions"] != []
+    assert engine.call("start_artifact_sweep") is True
+    unused = f"{TENANT_A}/2026-01-01/{TENANT_A}"
+    assert engine.call("unused_artifacts", folders=[unused]) == unused
     counts = engine.call("delete_tenant", tenant_id=TENANT_A)
     assert counts["jobs"] > 0
     assert engine.call("list_jobs", tenant_id=TENANT_A) == []
@@ -327,6 +406,9 @@ PARTS: list[Callable[[Engine], None]] = [
     _failures,
     _operations,
     _keys,
+    _webhooks,
+    _schedules,
+    _events,
     _requests,
     _inventory,
     _stream,

@@ -4,6 +4,7 @@ import asyncio
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -145,6 +146,30 @@ def test_a_failed_assertion_lists_what_was_enqueued(jf_test: Kit) -> None:
 
 
 @pytest.mark.usefixtures("ambient")
+def test_a_payload_and_a_result_may_be_too_large_for_a_row(
+    jf_test: Kit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOBFORGE_ARTIFACTS", str(tmp_path))
+    handle = send.enqueue("x" * 600_000, subject="y" * 600_000)
+    (ran,) = jf_test.drain().jobs
+    assert ran.result == handle.result() == f"{'y' * 600_000} {'x' * 600_000}"
+    assert len(list(tmp_path.glob("*/*/*/*.json"))) == 2
+
+
+@pytest.mark.usefixtures("ambient")
+def test_jobs_of_connectors_are_enqueued_and_checked_as_others(jf_test: Kit) -> None:
+    request = jf.connector("http.request")
+    request.using(key="once").enqueue(url="https://example.com/", method="POST", body={"id": 5})
+    payload = {"url": "https://example.com/", "method": "POST", "body": {"id": 5}}
+    jf_test.assert_enqueued("connector.http.request", payload=payload, key="once")
+    for wrong in ({}, {"url": ""}, {"url": "https://x.example/", "method": "CONNECT"}):
+        with pytest.raises(InvalidPayload):
+            request.enqueue(**wrong)
+    with pytest.raises(Invalid):
+        jf.connector("smtp.send")
+
+
+@pytest.mark.usefixtures("ambient")
 def test_jobs_count_as_enqueued_after_they_have_run(jf_test: Kit) -> None:
     send.enqueue("ada")
     jf_test.drain()
@@ -216,6 +241,22 @@ def test_travelling_makes_a_job_due(jf_test: Kit) -> None:
     assert jf_test.drain(with_scheduled=False).succeeded == 1
     with pytest.raises(ValueError, match="never back"):
         jf_test.travel(-1)
+
+
+def test_travelling_makes_a_schedule_due(jf_test: Kit) -> None:
+    app = JobForge(database_url="postgresql://nobody@127.0.0.1:1/nowhere", tenant="punctual")
+
+    @app.job(cron="0 * * * *", payload={"day": "{{schedule.date}}"})
+    def hourly(day: str) -> str:
+        return day
+
+    jf_test.use(app)
+    assert jf_test.drain().jobs == []  # the tenant is not there yet
+    jf_test.tenant("punctual")
+    jf_test.travel(hours=1)
+    [ran] = jf_test.drain().jobs
+    assert (ran.job.source, len(ran.result)) == ("schedule", len("2026-01-01"))
+    assert jf_test.drain().jobs == []
 
 
 @pytest.mark.usefixtures("ambient")

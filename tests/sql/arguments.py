@@ -8,9 +8,10 @@ import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from uuid import UUID
 
 from cluster import Connection
-from sql.canary import Planted
+from sql.canary import Planted, wrapped
 from sql.engine import Json
 
 # A value as Postgres reads it from text; None is null.
@@ -85,7 +86,8 @@ def own_arguments(function: Function, a: Planted, b: Planted) -> Arguments:
 
 
 def foreign_arguments(function: Function, a: Planted, b: Planted) -> Iterator[Arguments]:
-    """Calls that name something of b's: each parameter by itself, then all of them together."""
+    """Calls that name something of b's: each parameter by itself, then all of them together, and
+    two ids without the tenant, which would be refused for it alone."""
     own = own_arguments(function, a, b)
     values = {p.name: _values(function, p, a, b) for p in function.parameters}
     for name, value in values.items():
@@ -97,6 +99,16 @@ def foreign_arguments(function: Function, a: Planted, b: Planted) -> Iterator[Ar
             for name, value in values.items()
             if value.foreign
         }
+    pair = _pair(function, a, b)
+    if pair:
+        yield own | pair
+
+
+def _pair(function: Function, a: Planted, b: Planted) -> Arguments:
+    """The ids of b's, where a function takes two of them."""
+    ids = [p for p in function.parameters if p.name in {"p_id", "p_delivery_id"}]
+    found = {p.name: _values(function, p, a, b).foreign for p in ids}
+    return {name: foreign[0] for name, foreign in found.items() if foreign and len(ids) > 1}
 
 
 def other_arguments(function: Function, a: Planted, b: Planted) -> Iterator[Arguments]:
@@ -178,7 +190,13 @@ def _filter(_: Planted, b: Planted) -> Values:
 
 def _ids(a: Planted, b: Planted) -> Values:
     """Of operations and of keys."""
-    return Values(str(a.operation), (str(b.operation), str(b.key)), (str(a.key),))
+    others = tuple(map(str, b.things.values()))
+    return Values(str(a.operation), (str(b.operation), str(b.key), *others), (str(a.key),))
+
+
+def _thing(kind: str) -> Callable[[Planted, Planted], Values]:
+    """For the id of something that tenants have."""
+    return lambda a, b: Values(str(a.things[kind]), (str(b.things[kind]),))
 
 
 def _options(_: Planted, b: Planted) -> Values:
@@ -219,6 +237,50 @@ def _tokens(a: Planted, b: Planted) -> list[Json]:
 def _leased(b: Planted) -> list[str]:
     """States of jobs that were claimed; that of the one whose lease goes on comes first."""
     return sorted(b.leases, key=lambda state: state != "running")
+
+
+def _deliveries(a: Planted, b: Planted) -> Values:
+    """Of b's event, and by b's trigger."""
+    job = {"definition": "planted", "queue": b.queue}
+    made: list[Json] = [
+        {
+            "id": str(place.things["waiting_event"]),
+            "deliveries": [
+                {"trigger_id": str(b.things["listener"]), "outcome": "enqueued", "job": job}
+            ],
+        }
+        for place in (b, a)
+    ]
+    return Values("[]", tuple(json.dumps([each]) for each in made))
+
+
+def _plans(a: Planted, b: Planted) -> Values:
+    """Firings of b's schedule, also under a's name."""
+    made: list[Json] = [
+        {
+            "tenant_id": str(place.tenant),
+            "id": str(b.things["schedule"]),
+            "updated_at": "2026-01-01T00:00:00Z",
+            "firings": [{"fire_at": "2026-01-01T00:00:00Z", "kind": "manual", "payload": {}}],
+        }
+        for place in (b, a)
+    ]
+    return Values("[]", tuple(json.dumps([each]) for each in made))
+
+
+def _declared(a: Planted, b: Planted) -> Values:
+    settings = {"label": "code", "definition": "planted", "cron": "@daily"}
+    named = [
+        json.dumps([{"name": "planted", "tenant": tenant, "settings": settings}])
+        for tenant in (str(b.tenant), b.word, "*", str(a.tenant))
+    ]
+    return Values("[]", tuple(named[:2]), tuple(named[2:]))
+
+
+def _folders(a: Planted, b: Planted) -> Values:
+    """Of artifacts: by the ids of jobs."""
+    named = (f"{{{b.tenant}/2026-01-01/{job_id}}}" for job_id in b.jobs.values())
+    return Values(f"{{{a.tenant}/2026-01-01/{a.jobs['queued']}}}", tuple(named), ("{}",))
 
 
 def _outcome(_: Planted, b: Planted) -> Values:
@@ -267,6 +329,8 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_rate double precision": _own("1"),
     "p_window_s double precision": _own("86400", "1e9"),
     "p_lease_s double precision": _own("30", "0"),
+    "p_folders text[]": _folders,
+    "p_every_s double precision": _own("3600", "-1"),
     "p_dry_run boolean": _own("true", "false"),
     "annotate_failure: p_changes jsonb": _own('{"note": "seen"}', "{}"),
     "p_id uuid": _ids,
@@ -287,6 +351,68 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_scopes text[]": _own(None, "{jobs}"),
     "p_expires_at timestamp with time zone": _own(None, "yesterday"),
     "p_overlap_s double precision": _own("0", "-1"),
+    **{
+        f"{function}: p_id uuid": _thing("webhook")
+        for function in (
+            *("edit_webhook", "delete_webhook", "get_webhook", "rotate_webhook", "test_webhook"),
+            *("list_deliveries", "redeliver", "open_delivery", "record_delivery"),
+        )
+    },
+    **{
+        f"{function}_trigger: p_id uuid": _thing("schedule")
+        for function in ("edit", "delete", "get", "run", "backfill")
+    },
+    "create_trigger: p_type text": _own("schedule", "event", "unknown"),
+    "create_trigger: p_settings jsonb": lambda _, b: Values(
+        '{"label": "one", "definition": "planted", "cron": "@daily"}',
+        (
+            json.dumps(
+                {"label": b.word, "definition": "planted", "cron": "@daily", "queue": b.queue}
+            ),
+        ),
+        ("{}",),
+    ),
+    "edit_trigger: p_changes jsonb": lambda _, b: Values(
+        '{"enabled": false}', (json.dumps({"queue": b.queue}),), ("{}",)
+    ),
+    "list_firings: p_trigger_id uuid": _thing("schedule"),
+    "list_firings: p_before timestamp with time zone": _own(None, "now", "-infinity"),
+    "p_times timestamp with time zone[]": _own("{2026-01-01 00:00+00}", "{}", "{tomorrow}"),
+    "p_plans jsonb": _plans,
+    "p_declared jsonb": _declared,
+    "declare_triggers: p_definitions text[]": _own("{}", "{planted}"),
+    "create_webhook: p_id uuid": _own(str(UUID(int=7))),
+    "create_webhook: p_settings jsonb": lambda _, b: Values(
+        '{"url": "https://example.com"}', (json.dumps({"url": f"https://{b.word}.example/"}),)
+    ),
+    "edit_webhook: p_changes jsonb": _own('{"enabled": false}', "{}"),
+    "p_secret bytea": _own(f"\\x{'22' * 61}"),
+    "p_delivery_id uuid": _thing("delivery"),
+    "p_attempt jsonb": _own('{"status": 200}', '{"status": 410, "error": "gone"}'),
+    "p_state text": _own(None, "failed", "unknown"),
+    "get_event: p_id uuid": _thing("event"),
+    "replay_event: p_id uuid": _thing("event"),
+    "list_event_deliveries: p_trigger_id uuid": _thing("listener"),
+    "p_data jsonb": lambda _a, b: Values("{}", (json.dumps({"secret": f"{b.word}-data"}),)),
+    "pending_events: p_after uuid": lambda _a, b: Values(None, (str(b.things["event"]),)),
+    "p_deliveries jsonb": _deliveries,
+    "create_connector_config: p_id uuid": _own(str(UUID(int=8))),
+    **{
+        f"{function}_connector_config: p_id uuid": _thing("connector")
+        for function in ("edit", "delete", "get")
+    },
+    "p_config jsonb": lambda a, b: Values(
+        json.dumps({"name": f"{a.word}-new"}),
+        (json.dumps({"name": f"{b.word}-config"}),),
+        ("{}", '{"secrets": {"token": null}}'),
+    ),
+    "open_connector_config: p_name text": lambda a, b: Values(
+        f"{a.word}-config", (f"{b.word}-config",)
+    ),
+    "p_key_id text": _own("new"),
+    "p_wrapped bytea": _own(f"\\x{'22' * 60}", "\\x00"),
+    "p_before bytea": lambda _a, b: Values(f"\\x{'33' * 60}", (f"\\x{wrapped(b.word).hex()}",)),
+    "list_tenant_keys: p_after uuid": lambda _a, b: Values(None, (str(b.tenant),)),
     "p_action text": _own("access"),
     "p_target text": lambda _a, b: Values(None, (str(b.jobs["queued"]),)),
 }

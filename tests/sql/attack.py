@@ -38,19 +38,35 @@ CONFINED = {
     "complete_job",
     "complete_jobs",
     "count_states",
+    "declare_triggers",
+    "due_schedules",
+    "record_firings",
     "succeed_jobs",
+    "unused_artifacts",
     "find_tenant",
     "find_worker",
+    "keep_tenant_key",
+    "open_connector_config",
+    "get_job",
+    "list_jobs",
     "heartbeat_job",
     "heartbeat_jobs",
     "note_jobs",
+    "open_delivery",
+    "emit_event",
+    "pending_events",
+    "record_deliveries",
     "reap_jobs",
+    "record_delivery",
     "release_jobs",
 }
+# Their p_tenant_id is a part of what proves that a job is held: for others' it is as for lost ones.
+OF_TOKENS = {"complete_job", "heartbeat_job"}
 INSTALLATION_WIDE = {
     "regate_jobs": "re-marks waiting jobs after limits changed",
     "apply_retention": "maintenance of the tables",
     "ensure_partitions": "maintenance of the tables",
+    "start_artifact_sweep": "one sweep for all artifacts",
     "put_definition": "definitions belong to the installation",
     "register_worker": "workers belong to the installation",
     "unregister_worker": "workers belong to the installation",
@@ -260,16 +276,18 @@ def _due_code(session: Session, function: Function, arguments: Arguments) -> str
     """The refusal that must come, where the rules of tenancy alone decide."""
     if not session.may_execute(function):
         return DENIED
-    if not function.takes("p_tenant_id") or function.name in CONFINED:
+    if not function.takes("p_tenant_id") or function.name in OF_TOKENS:
         return None
     named = arguments["p_tenant_id"]
     if not _has_tenant(session) and (named is None or session.attacker.login != "service_login"):
         return "JF001"
     if named == str(session.world.b.tenant):
         return "JF006"
+    if function.name in CONFINED:
+        return None
     b = session.world.b
-    foreign = {str(b.operation), str(b.key), *map(str, b.jobs.values())}
-    is_foreign = foreign & {arguments.get("p_job_id"), arguments.get("p_id")}
+    foreign = {str(b.operation), str(b.key), *map(str, (*b.jobs.values(), *b.things.values()))}
+    is_foreign = foreign & {arguments.get(name) for name in ("p_job_id", "p_id", "p_delivery_id")}
     return "JF004" if is_foreign else None
 
 

@@ -15,6 +15,8 @@ INSTALLATION = {
     "workers": "processes; one serves many tenants",
     "rate_limits": "token buckets, read by the engine alone",
     "request_rates": "token buckets of the server's requests",
+    "declared_schedules": "what code declares for every tenant",
+    "artifact_sweeps": "when the last sweep of artifacts began",
     "migrations": "the record of applied files",
     "tenants": "its id is the tenant",
 }
@@ -39,6 +41,8 @@ UNIQUE = {
     "api_keys_pkey": "made by the engine",
     "api_key_lookups_are_unique": "made by the server, at random",
     "request_rates_pkey": "made by the server, which only updates on a conflict",
+    "declared_schedules_pkey": "declared by code",
+    "artifact_sweeps_pkey": "there is one row",
     "migrations_pkey": "names of files",
 }
 

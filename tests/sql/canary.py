@@ -6,7 +6,7 @@ or id of a tenant that turns up elsewhere was revealed.
 
 from dataclasses import dataclass
 from typing import LiteralString
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from cluster import Connection
 from psycopg import sql
@@ -37,6 +37,7 @@ class Planted:
     fingerprint: str
     key: UUID
     operation: UUID
+    things: dict[str, UUID]  # the ids of what else it has, by what they are
     secrets: frozenset[str]
 
     @property
@@ -274,6 +275,90 @@ def _request(growing: _Growing) -> None:
     )
 
 
+def _webhook(growing: _Growing) -> dict[str, UUID]:
+    """An endpoint that was sent a test."""
+    word, tenant, webhook = growing.word, growing.tenant, uuid4()
+    definition(growing.conn, "connector.webhook.deliver", queue="connectors")
+    call(
+        growing.conn,
+        "create_webhook",
+        id=webhook,
+        settings={
+            "url": f"https://{word}.example/",
+            "description": f"{word}-hook",
+            "definitions": [f"{word}-definition"],
+        },
+        secret=word.encode().ljust(61),
+        tenant_id=tenant,
+    )
+    delivery = call_for_value(growing.conn, "test_webhook", id=webhook, tenant_id=tenant)
+    assert isinstance(delivery, UUID)
+    return {"webhook": webhook, "delivery": delivery}
+
+
+def wrapped(word: str) -> bytes:
+    """A tenant's key, as nobody can open it."""
+    return word.encode().ljust(60, b".")
+
+
+def _connector(growing: _Growing) -> dict[str, UUID]:
+    word, tenant, config = growing.word, growing.tenant, uuid4()
+    secrets = {"token": {"sealed": f"{word}sealed"}, "user": {"from": f"env:{word}"}}
+    settings: Json = {"name": f"{word}-config", "settings": {"url": word}, "secrets": secrets}
+    call(growing.conn, "create_connector_config", id=config, config=settings, tenant_id=tenant)
+    call(
+        growing.conn,
+        "keep_tenant_key",
+        key_id=f"{word}-key",
+        wrapped=wrapped(word),
+        tenant_id=tenant,
+    )
+    return {"connector": config}
+
+
+def _events(growing: _Growing) -> dict[str, UUID]:
+    """A trigger, an event that it acted on, and one that nobody has been at."""
+    word, tenant = growing.word, growing.tenant
+    settings: Json = {
+        "label": f"{word}-listener",
+        "definition": "planted",
+        "event": f"{word}.event",
+        "payload": {"secret": f"{word}-template"},
+    }
+    listener, dispatched, waiting = (
+        call_for_value(growing.conn, function, **arguments, tenant_id=tenant)
+        for function, arguments in [
+            ("create_trigger", {"type": "event", "settings": settings}),
+            *([("emit_event", {"name": f"{word}.event", "data": {"secret": f"{word}-data"}})] * 2),
+        ]
+    )
+    reaction: Json = {"trigger_id": str(listener), "outcome": "failed", "reason": f"{word}-reason"}
+    call(
+        growing.conn,
+        "record_deliveries",
+        deliveries=[{"id": str(dispatched), "deliveries": [reaction]}],
+    )
+    return {"listener": listener, "event": dispatched, "waiting_event": waiting}
+
+
+def _schedule(growing: _Growing) -> dict[str, UUID]:
+    """A schedule that is due, and was asked for by hand."""
+    word, tenant = growing.word, growing.tenant
+    settings: Json = {
+        "label": f"{word}-schedule",
+        "definition": "planted",
+        "queue": f"{word}-queue",
+        "cron": "* * * * *",
+        "payload": {"secret": f"{word}-template"},
+    }
+    schedule = call_for_value(
+        growing.conn, "create_trigger", type="schedule", settings=settings, tenant_id=tenant
+    )
+    call(growing.conn, "run_trigger", id=schedule, tenant_id=tenant)
+    assert isinstance(schedule, UUID)
+    return {"schedule": schedule}
+
+
 def _annotation(growing: _Growing) -> str:
     [row] = growing.conn.execute(
         "select fingerprint from jobforge.jobs where tenant_id = %s and id = %s",
@@ -295,7 +380,17 @@ def _annotation(growing: _Growing) -> str:
 def _planted(growing: _Growing) -> Planted:
     fingerprint, key, operation = _annotation(growing), _key(growing), _operation(growing)
     _request(growing)
-    named = (growing.tenant, growing.worker, key, operation, *growing.jobs.values())
+    things = {
+        **_webhook(growing),
+        **_schedule(growing),
+        **_events(growing),
+        **_connector(growing),
+    }
+    named = (
+        *(growing.tenant, growing.worker, key, operation),
+        *growing.jobs.values(),
+        *things.values(),
+    )
     ids = set(map(str, named))
     leases = {str(lease) for lease in growing.leases.values()}
     return Planted(
@@ -307,5 +402,6 @@ def _planted(growing: _Growing) -> Planted:
         fingerprint,
         key,
         operation,
+        things,
         frozenset({growing.word, fingerprint, *ids, *leases}),
     )

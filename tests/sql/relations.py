@@ -12,7 +12,18 @@ from sql.audit import INSTALLATION
 from sql.canary import imprint, touched_tables
 
 # What belongs to the installation and concerns no client.
-HIDDEN = {"migrations", "workers", "rate_limits", "api_keys", "request_rates"}
+HIDDEN = {
+    "migrations",
+    "workers",
+    "rate_limits",
+    "api_keys",
+    "request_rates",
+    "declared_schedules",
+    "artifact_sweeps",
+    "tenant_keys",
+    "connector_configs",
+    "webhook_endpoints",
+}
 
 # Not the right kind of relation for such a statement is as good as no permission.
 REFUSALS = {DENIED, "42809", "55000", "0A000"}

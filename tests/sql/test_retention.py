@@ -23,7 +23,9 @@ from sql.engine import (
     refused,
 )
 
+# What a job leaves behind, and everything that goes day by day.
 HISTORY = ["finished_jobs", "attempts", "job_events"]
+PARTITIONED = [*HISTORY, "events", "event_deliveries", "webhook_deliveries"]
 
 
 def partitions(conn: Connection, table: str) -> list[str]:
@@ -73,9 +75,10 @@ def test_partitions_reach_from_yesterday_to_the_days_asked_for(
 ) -> None:
     now = today(clock)
     expected = days(now - timedelta(days=1), now + timedelta(days=7))
-    assert {table: partitions(conn, table) for table in HISTORY} == dict.fromkeys(HISTORY, expected)
+    found = {table: partitions(conn, table) for table in PARTITIONED}
+    assert found == dict.fromkeys(PARTITIONED, expected)
     assert call_for_value(conn, "ensure_partitions") == 0
-    assert call_for_value(conn, "ensure_partitions", days=9) == 2 * len(HISTORY)
+    assert call_for_value(conn, "ensure_partitions", days=9) == 2 * len(PARTITIONED)
     assert partitions(conn, "attempts")[-1] == f"{now + timedelta(days=9):%Y%m%d}"
 
 
@@ -155,7 +158,7 @@ def test_history_is_dropped_by_age_and_nothing_else_is(conn: Connection, clock: 
     clock.travel(days=5)
     answer = retain(conn)
     gone = days(first - timedelta(days=1), first)
-    assert sorted(answer["partitions"]) == sorted(f"{t}_{day}" for t in HISTORY for day in gone)
+    assert sorted(answer["partitions"]) == sorted(f"{t}_{d}" for t in PARTITIONED for d in gone)
     rows = conn.execute("select id from jobforge.all_jobs").fetchall()
     assert {row["id"] for row in rows} == {recent, waiting}
     assert {count(conn, table) for table in HISTORY} == {1}

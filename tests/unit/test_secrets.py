@@ -1,6 +1,7 @@
 """Where a secret is found, and what is never given."""
 
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -42,8 +43,40 @@ def test_the_folder_wins_over_the_variable(folder: Path) -> None:
 
 
 def test_the_variables_are_those_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("JOBFORGE_SECRET_KEY", "from the process")
-    assert Secrets().lookup("key") == "from the process"
+    monkeypatch.setenv("JOBFORGE_SECRET_SMTP", "from the process")
+    assert Secrets().lookup("smtp") == "from the process"
+
+
+@pytest.mark.parametrize("name", ["key", "KEY", "key.file", "key_previous", "key-previous-file"])
+def test_the_key_of_the_installation_is_no_secret_of_jobs(name: str) -> None:
+    variables = {
+        f"JOBFORGE_SECRET_{each}": "the key of all tenants"
+        for each in ("KEY", "KEY_FILE", "KEY_PREVIOUS", "KEY_PREVIOUS_FILE")
+    }
+    with pytest.raises(NotFound):
+        Secrets(None, variables).lookup(name)
+
+
+def test_a_tenant_reaches_what_was_put_there_for_it_alone(folder: Path) -> None:
+    own, other = UUID(int=1), UUID(int=2)
+    for tenant in (own, other):
+        (folder / str(tenant)).mkdir()
+        (folder / str(tenant) / "token").write_text(f"file of {tenant.int}")
+    (folder / "token").write_text("of the app")
+    (folder / str(own) / "link").symlink_to(folder / str(other) / "token")
+    variables = {f"JOBFORGE_SECRET_{own.hex.upper()}_TOKEN": "variable of 1"}
+    variables |= {"JOBFORGE_SECRET_TOKEN": "of the app", "JOBFORGE_DATABASE_URL": "of us"}
+    secrets = Secrets(folder, variables)
+    assert secrets.lookup_of_tenant("file:token", own) == "file of 1"
+    assert secrets.lookup_of_tenant("env:TOKEN", own) == "variable of 1"
+    for reference in ("env:DATABASE_URL", "file:link", "file:other", "env:OTHER"):
+        with pytest.raises(NotFound):
+            secrets.lookup_of_tenant(reference, own)
+    with pytest.raises(NotFound):
+        secrets.lookup_of_tenant("env:TOKEN", other)
+    for reference in ("file:../token", f"file:../{other}/token", "file:", "token"):
+        with pytest.raises(Invalid):
+            secrets.lookup_of_tenant(reference, own)
 
 
 def test_a_secret_that_is_not_there_tells_where_it_was_looked_for(folder: Path) -> None:

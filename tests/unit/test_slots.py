@@ -35,6 +35,18 @@ def test_a_freed_slot_matters_when_the_last_claim_was_answered_in_full() -> None
     assert not slots.give("mail")
 
 
+def test_an_empty_queue_does_not_hide_that_another_has_more() -> None:
+    slots = Slots({"mail": 3, "connectors": 2})
+    assert slots.take({"mail": 2, "connectors": 2}, _jobs("mail", "mail"))
+    rooms = [slots.has_room_for_more]
+    assert slots.take({"mail": 1, "connectors": 2}, _jobs("mail"))
+    rooms.append(slots.has_room_for_more)  # the next claim would ask the empty queue alone
+    assert slots.give("mail")
+    rooms.append(slots.has_room_for_more)
+    assert rooms == [True, False, True]
+    assert not slots.take({"mail": 1, "connectors": 2}, _jobs())
+
+
 def test_a_freed_slot_matters_when_the_queue_has_been_announced() -> None:
     slots = Slots({"mail": 2})
     slots.take({"mail": 2}, _jobs("mail"))

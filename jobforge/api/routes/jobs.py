@@ -7,11 +7,13 @@ from uuid import UUID
 from fastapi import Header, Query
 from pydantic import ValidationError
 from starlette.requests import Request
+from starlette.responses import Response
 
 from jobforge import calls
 from jobforge.api import views
 from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller, Calling, caller_of
+from jobforge.api.downloads import download
 from jobforge.api.guard import area
 from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Items, Limit, Page, page, read_id
 from jobforge.api.schemas.body import Moment, Text
@@ -80,9 +82,8 @@ async def create_job(
 ) -> Answer:
     """201 when the job was made; 200 when one with the same key was there and is answered."""
     if idempotency_key is None:
-        return await _create(body, caller)
-    job = body.request(caller.principal.actor)
-    await caller.server.payloads.check([job], path="payload")
+        return await _create(body, caller, request)
+    job = await _checked(body, caller, request)
     (once,) = await caller.run(await _once(idempotency_key, request, [job]))
     status = 201 if once.status is EnqueueStatus.CREATED else 200
     return Answer(_made(once), status, _replayed([once]))
@@ -96,12 +97,18 @@ async def create_plain_job(request: Request) -> Answer | None:
         body = NewJob.model_validate(await request.json())
     except ValidationError:
         return None
-    return await _create(body, await caller_of(request))
+    return await _create(body, await caller_of(request), request)
 
 
-async def _create(body: NewJob, caller: Calling) -> Answer:
+async def _checked(body: NewJob, caller: Calling, request: Request) -> JobRequest:
     job = body.request(caller.principal.actor)
     await caller.server.payloads.check([job], path="payload")
+    (fitting,) = await caller.fitting(caller.tenant_id, [job], await request.body())
+    return fitting
+
+
+async def _create(body: NewJob, caller: Calling, request: Request) -> Answer:
+    job = await _checked(body, caller, request)
     made = await caller.server.creations.create(caller.tenant_id, job)
     return Answer(_made(made), 201 if made.status is EnqueueStatus.CREATED else 200)
 
@@ -115,6 +122,7 @@ async def create_jobs(
     """All or nothing; the answers come in the order of the jobs."""
     jobs = [job.request(caller.principal.actor) for job in body.jobs]
     await caller.server.payloads.check(jobs, path="jobs.{}.payload")
+    jobs = await caller.fitting(caller.tenant_id, jobs, await request.body())
     if idempotency_key is None:
         made = await caller.run(calls.enqueue_jobs(jobs))
         return Answer({"items": list(map(_made, made))}, 201)
@@ -183,6 +191,30 @@ async def list_events(job_id: UUID, caller: Caller) -> Answer:
 async def explain_job(job_id: UUID, caller: Caller) -> Answer:
     """The decisive reason first, each with what would change it."""
     return Answer({"items": await caller.run(calls.explain_job(job_id))})
+
+
+@router.get(
+    "/jobs/{job_id}/artifact",
+    response_class=Response,
+    summary="Download what a job made",
+    responses={
+        200: {
+            "description": "The file, as an attachment.",
+            "content": {"application/octet-stream": {"schema": {"type": "string"}}},
+        },
+        307: {"description": "Where it can be had for a few minutes, if links are switched on."},
+    },
+)
+async def download_artifact(
+    job_id: UUID,
+    caller: Caller,
+    of: Annotated[Literal["payload", "result"] | None, Query()] = None,
+    proxied: Annotated[bool, Query()] = False,  # noqa: FBT002 - a parameter of the query
+) -> Response:
+    """What its result names, or its result or payload where these are too large for the job itself.
+    Nothing in it is masked. With `proxied` it always comes from this server."""
+    job = (await caller.run(calls.get_job(job_id))).job
+    return await download(caller.server, job, of, may_redirect=not proxied)
 
 
 @router.post(

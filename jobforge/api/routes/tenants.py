@@ -1,5 +1,6 @@
 """Tenants: who shares this installation. For operators."""
 
+import asyncio
 from uuid import UUID, uuid4
 
 from jobforge import calls
@@ -37,10 +38,11 @@ async def put_tenant(tenant_id: UUID, body: TenantSettings, caller: Caller) -> A
 
 @router.delete("/tenants/{tenant_id}", response_model=Erased, summary="Erase a tenant")
 async def delete_tenant(tenant_id: UUID, caller: Caller) -> Answer:
-    """Every row of it, running jobs and keys too, at once and for good."""
+    """Every row of it, running jobs and keys too, and its artifacts, at once and for good."""
     erased = await caller.run_installation(calls.delete_tenant(tenant_id))
     caller.server.slugs.forget()
     caller.server.authentication.forget()
+    await asyncio.to_thread(caller.server.artifacts.store.delete_prefix, str(tenant_id))
     return Answer({"rows": erased})
 
 

@@ -20,6 +20,7 @@ from jobforge.api.caller import Caller, Calling
 from jobforge.api.guard import area
 from jobforge.api.pages import Items
 from jobforge.api.schemas.jobs import MadeJob
+from jobforge.api.schemas.triggers import DeclaredTriggers
 from jobforge.api.schemas.work import (
     BeatOfOne,
     Beats,
@@ -102,6 +103,17 @@ async def put_definitions(body: NewDefinitions, caller: Caller) -> Answer:
     return Answer({"items": [await _put(caller, each) for each in body.definitions]})
 
 
+@router.post(
+    "/worker/triggers", status_code=204, summary="Make the schedules of a worker's code known"
+)
+async def declare_triggers(body: DeclaredTriggers, caller: Caller) -> Answer:
+    """Repeating it is free. Of the definitions named, schedules that code declared before and does
+    not any more are deleted. To a worker of one tenant, * is that tenant."""
+    declared = [each.model_dump() for each in body.declared]
+    await _run(caller, calls.declare_triggers(declared, body.definitions))
+    return Answer(status=204)
+
+
 @router.post("/worker/jobs/claim", response_model=Items[Claimed], summary="Claim jobs")
 async def claim_jobs(body: Claim, caller: Caller, request: Request) -> Answer:
     """Each comes with a lease and everything that its run needs. With `wait_s` the answer waits
@@ -172,13 +184,14 @@ async def release_jobs(body: Held, caller: Caller) -> Answer:
     response_model=Items[MadeJob],
     summary="Make jobs for a running job",
 )
-async def enqueue_jobs(body: Children, caller: Caller) -> Answer:
+async def enqueue_jobs(body: Children, caller: Caller, request: Request) -> Answer:
     """For the tenant of the job that makes them, while its lease is held."""
     await _check(caller, body.worker_id)
     token = body.job.token()
     await _check_held(caller, body.worker_id, token)
     jobs = [job.request(caller.principal.actor) for job in body.jobs]
     await caller.server.payloads.check(jobs, path="jobs.{}.payload")
+    jobs = await caller.fitting(token.tenant_id, jobs, await request.body())
     call = calls.enqueue_jobs(jobs).for_tenant(token.tenant_id)
     made = await caller.run_installation(call)
     return Answer({"items": [{"id": each.job_id, "status": each.status} for each in made]}, 201)

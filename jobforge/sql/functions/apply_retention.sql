@@ -1,8 +1,8 @@
 -- Maintenance calls this: drops history partitions older than p_history_days, and deletes,
 -- p_limit rows of each kind at most, dead jobs older than p_dead_days, idempotency keys past
--- their time, workers gone for a day, operations that ended before the history begins, and what
--- is remembered of requests for a day. Answers what went. Runs as the owner of the tables; a caller
--- while another is at it answers {}. Raises JF002.
+-- their time, workers gone for a day, operations that ended and firings from before the history
+-- begins, and what is remembered of requests for a day. Answers what went. Runs as the owner of the
+-- tables; a caller while another is at it answers {}. Raises JF002.
 create or replace function jobforge.apply_retention(
     p_history_days integer default 14,
     p_dead_days integer default 90,
@@ -82,5 +82,7 @@ begin
     delete from jobforge.request_rates as b where b.refilled_at < v_now - interval '1 day';
     return jsonb_build_object('partitions', to_jsonb(v_dropped), 'dead_jobs', v_dead,
                               'idempotency_keys', v_keys + v_freed, 'workers', v_workers,
-                              'operations', v_operations, 'idempotent_requests', v_requests);
+                              'operations', v_operations, 'idempotent_requests', v_requests,
+                              'firings', jobforge.forget_firings(
+                                  v_now - make_interval(days => p_history_days), p_limit));
 end $$;

@@ -7,7 +7,12 @@ declare
     v_now timestamptz := jobforge.now();
     v_moved bigint;
     v_ended jobforge.ended_job[];
+    v_listening uuid[];
 begin
+    if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
+        v_listening := jobforge.listening_tenants(array(
+            select j.tenant_id from jobforge.jobs as j where j.ctid = any (p_rows)));
+    end if;
     with ended as (
         delete from jobforge.jobs as j
          where j.ctid = any (p_rows) and j.state in ('scheduled', 'blocked', 'queued', 'dead')
@@ -33,7 +38,7 @@ begin
                e.queue, e.priority, e.flags, e.attempt, e.max_attempts, e.created_at,
                e.started_at, v_now, e.source, e.source_ref, e.correlation_id, e.traceparent,
                e.artifact_ref, p_reason, e.error, e.payload, null)::jobforge.ended_job)
-               filter (where e.flags <> 0)
+               filter (where e.flags <> 0 or e.tenant_id = any (v_listening))
       into v_moved, v_ended
       from ended as e;
     if v_ended is not null then

@@ -36,6 +36,7 @@ declare
     v_tenants uuid[] := jobforge.claimable_tenants(p_tenants);
     v_cursors jsonb := coalesce(nullif(current_setting('jobforge.cursors', true), '')::jsonb, '{}');
     v_limited jobforge.limited;
+    v_tells_starts boolean;  -- to some webhook endpoint
     v_timeout integer;  -- of all definitions, where they have the same, as they mostly do
     v_groups integer := 32;
     v_queue record;
@@ -54,9 +55,11 @@ begin
            exists (select from jobforge.tenants as w
                     where w.max_running is not null or w.rate_limit is not null
                        or w.paused_at is not null),
-           exists (select from jobforge.tenants as w where w.weight <> 1)
+           exists (select from jobforge.tenants as w where w.weight <> 1),
+           exists (select from jobforge.webhook_endpoints as w
+                    where w.enabled and 'start' = any (w.events))
       into v_limited.definitions, v_limited.definitions_by_key, v_timeout, v_limited.tenants,
-           v_limited.weighted
+           v_limited.weighted, v_tells_starts
       from jobforge.definitions as d;
 
     for v_queue in
@@ -79,6 +82,9 @@ begin
             v_now := jobforge.now();
 
             if v_round.picked <> '{}' then
+                if v_tells_starts then
+                    perform jobforge.notify_starts(v_round.picked, v_now);
+                end if;
                 return query
                 update jobforge.jobs as j
                    set state = 'running',

@@ -1,6 +1,6 @@
 -- What the end of attempts and of jobs brings about, in the transaction that ends them. Called once
--- for a batch, with those of its jobs that somebody waits for: a job whose flags are 0 costs
--- nothing here. Jobs that only wait for their next attempt are among them.
+-- for a batch, with those of its jobs that somebody waits for: a job whose flags are 0, of a tenant
+-- without webhooks, costs nothing here. Jobs that only wait for their next attempt are among them.
 create or replace function jobforge.follow_up(p_ended jobforge.ended_job[]) returns void
 language plpgsql
 as $$
@@ -14,4 +14,7 @@ begin
             perform jobforge.enqueue_hooks(v_ended);
         end if;
     end loop;
+    if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
+        perform jobforge.notify_endpoints(p_ended);
+    end if;
 end $$;

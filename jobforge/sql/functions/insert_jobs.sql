@@ -25,7 +25,9 @@ begin
     select * into v_tenant from jobforge.tenants as t where t.id = p_tenant_id;
     v_tenant_limited := v_tenant.max_running is not null or v_tenant.rate_limit is not null
         or v_tenant.paused_at is not null;
-    if v_tenant.max_pending is not null then
+    -- What the engine enqueues itself follows from jobs that were let in.
+    if v_tenant.max_pending is not null
+       and coalesce(p_jobs -> 0 ->> 'source', 'manual') <> 'system' then
         perform jobforge.check_pending(
             p_tenant_id, v_tenant.max_pending, jsonb_array_length(p_jobs) - cardinality(p_skip));
     end if;

@@ -8,6 +8,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now timestamptz := jobforge.now();
+    v_zone text;
     v_tenant jobforge.tenants;
 begin
     if p_tenant_id is null then
@@ -19,6 +20,7 @@ begin
     values (p_tenant_id, v_now, v_now)
     on conflict (id) do nothing;
     select * into v_tenant from jobforge.tenants as t where t.id = p_tenant_id for update;
+    v_zone := v_tenant.timezone;
     v_tenant := jsonb_populate_record(v_tenant, p_settings);
     if not exists (select from pg_timezone_names as z
                     where z.name = coalesce(v_tenant.timezone, 'UTC')) then
@@ -33,6 +35,8 @@ begin
            rate_burst = v_tenant.rate_burst, updated_at = v_now
      where t.id = p_tenant_id;
     perform jobforge.regate_running('tenant', null, p_tenant_id, null);
+    perform jobforge.adopt_schedules(
+        p_tenant_id, coalesce(v_tenant.timezone, 'UTC') <> v_zone, v_now);
     perform jobforge.audit(p_tenant_id, 'tenant.put', p_tenant_id::text, p_settings);
 exception
     when unique_violation then

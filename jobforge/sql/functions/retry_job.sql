@@ -68,6 +68,9 @@ begin
                 'tags', to_jsonb(v_old.tags),
                 'correlation_id', v_old.correlation_id, 'traceparent', v_old.traceparent,
                 'source', v_old.source, 'source_ref', v_old.source_ref, 'retry_of', v_old.id,
+                -- A payload that lies elsewhere is kept for as long as a job names it.
+                'artifact_ref', case when p_payload is null and v_old.payload ? '$artifact'
+                                     then v_old.artifact_ref end,
                 'created_by', jobforge.actor()))
             || jsonb_build_object('payload', coalesce(p_payload, v_old.payload))), v_id);
         v_id := jobforge.nth_id(v_id, 1);

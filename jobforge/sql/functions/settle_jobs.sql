@@ -20,6 +20,7 @@ declare
     v_tenant uuid := jobforge.tenant();
     v_settled jobforge.settled_jobs;
     v_ended jobforge.ended_job[];
+    v_listening uuid[];
 begin
     if jsonb_path_exists(p_outcomes,
            '$[*] ? (!(@.outcome == "succeeded") || exists(@.retry_in_s) || exists(@.run_at))')
@@ -36,6 +37,10 @@ begin
           where j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
             for update of j;
         v_now := jobforge.now();
+    end if;
+    if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
+        v_listening := jobforge.listening_tenants(array(
+            select (o ->> 'tenant_id')::uuid from jsonb_array_elements(p_outcomes) as o));
     end if;
 
     with given as materialized (
@@ -97,7 +102,7 @@ begin
                e.created_at, e.started_at, v_now, e.source, e.source_ref, e.correlation_id,
                e.traceparent, coalesce(e.new_artifact_ref, e.artifact_ref), e.new_reason,
                e.new_error, e.payload, e.new_result)::jobforge.ended_job)
-               filter (where e.flags <> 0)
+               filter (where e.flags <> 0 or e.tenant_id = any (v_listening))
       into v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states, v_ended
       from ended as e;
     if v_ended is not null then

@@ -13,7 +13,12 @@ declare
     v_tenant uuid := jobforge.tenant();
     v_settled jobforge.settled_jobs;
     v_ended jobforge.ended_job[];
+    v_listening uuid[];
 begin
+    if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
+        v_listening := jobforge.listening_tenants(array(
+            select (o ->> 'tenant_id')::uuid from jsonb_array_elements(p_outcomes) as o));
+    end if;
     with given as materialized (
         select distinct on (o.tenant_id, o.job_id, o.lease) o.*,
                o.outcome in ('snoozed', 'released') as is_free
@@ -74,7 +79,7 @@ begin
                s.queue, s.priority, s.flags, s.attempt, s.max_attempts, s.created_at,
                s.started_at, p_now, s.source, s.source_ref, s.correlation_id, s.traceparent,
                s.artifact_ref, null, s.error, s.payload, null)::jobforge.ended_job)
-               filter (where s.flags <> 0)
+               filter (where s.flags <> 0 or s.tenant_id = any (v_listening))
       into v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states, v_ended
       from settled as s;
     if v_ended is not null then

@@ -25,6 +25,7 @@ declare
     v_tenant uuid := jobforge.tenant();
     v_settled uuid[];
     v_ended jobforge.ended_job[];
+    v_listening uuid[];
 begin
     if p_worker_id is null
        or coalesce(cardinality(p_jobs), 0) not between 1 and 5000
@@ -33,6 +34,9 @@ begin
        or cardinality(p_results) <> cardinality(p_jobs) then
         perform jobforge.refuse('JF002', 'jobs must be 1 to 5000, of one worker, each with its '
             || 'tenant, its lease and its result', '{"field": "jobs"}');
+    end if;
+    if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
+        v_listening := jobforge.listening_tenants(p_tenants);
     end if;
     with given as materialized (
         select g.*, p_worker_id as worker_id
@@ -86,7 +90,7 @@ begin
                e.version, e.queue, e.priority, e.flags, e.attempt, e.max_attempts, e.created_at,
                e.started_at, v_now, e.source, e.source_ref, e.correlation_id, e.traceparent,
                e.artifact_ref, null, null, e.payload, e.new_result)::jobforge.ended_job)
-               filter (where e.flags <> 0)
+               filter (where e.flags <> 0 or e.tenant_id = any (v_listening))
       into v_settled, v_ended
       from ended as e;
     if v_ended is not null then

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from jobforge import telemetry
 from jobforge.calls import Call
+from jobforge.engine import Link
 from jobforge.errors import Unavailable
-from jobforge.worker.engine import Link
 
 T = TypeVar("T")
 

@@ -1,0 +1,186 @@
+"""What the scheduler reaches, and what it costs while nothing is due: `make bench-schedules`.
+
+One durable Postgres, real `jobforge scheduler` processes. All schedules are due in the same minute:
+the database's clock stands still before it, and is then moved into it. The jobs have payloads with
+tags and parameters to be checked against. `--quick` runs all of it with tiny counts.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+from psycopg.types.json import Jsonb
+from sql import Figure, line
+from stage import Connection, Stage, Stuck, settle_down
+
+from jobforge.migrate import migrate
+
+_LONGEST_S = 120
+_PAUSE_S = 0.01
+_SCHEMA = {
+    "type": "object",
+    "properties": {"at": {"type": "string"}, "n": {"type": "integer"}},
+    "required": ["at"],
+}
+_STAND_STILL = """
+create table public.clock as select timestamptz '2026-06-01 08:59:30Z' as at;
+grant select on public.clock to public;
+create or replace function jobforge.now() returns timestamptz language sql volatile
+as $$ select c.at from public.clock as c $$;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    schedules: int
+    schedulers: tuple[int, ...]
+    idle_s: float
+
+
+FULL = Size(schedules=10_000, schedulers=(1, 3), idle_s=20)
+QUICK = Size(schedules=50, schedulers=(2,), idle_s=0.5)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="tiny counts: shows that it runs")
+    options = parser.parse_args()
+    size = QUICK if options.quick else FULL
+    figures = []
+    with Stage() as stage:
+        _install(stage)
+        for figure in _measured(stage, size):
+            print(line(figure), flush=True)
+            figures.append(figure)
+    return 0 if options.quick or all(figure.is_met for figure in figures) else 1
+
+
+def _measured(stage: Stage, size: Size) -> Iterator[Figure]:
+    for schedulers in size.schedulers:
+        print(f"… {size.schedules} schedules, {schedulers} schedulers", file=sys.stderr, flush=True)
+        yield _due_at_once(stage, size, schedulers)
+    for way, environment in (("", {}), (" without LISTEN", {"JOBFORGE_BEHIND_POOLER": "true"})):
+        print(f"… idle{way}", file=sys.stderr, flush=True)
+        yield _idle(stage, size, way, environment)
+
+
+def _due_at_once(stage: Stage, size: Size, schedulers: int) -> Figure:
+    with stage.fresh_database("schedules") as url, psycopg.connect(url, autocommit=True) as conn:
+        conn.execute(_STAND_STILL)
+        _add(conn, size.schedules)
+        with _running(url, schedulers):
+            started = time.monotonic()
+            _wait(lambda: _count(conn, "triggers where next_run_at is not null"), size.schedules)
+            planning_s = time.monotonic() - started
+            settle_down(conn)
+            conn.execute("update public.clock set at = at + interval '30 seconds'")
+            conn.execute("select jobforge.wake_scheduler()")
+            started = time.monotonic()
+            _wait(lambda: _count(conn, "firings where outcome = 'enqueued'"), size.schedules)
+            fired_s = time.monotonic() - started
+        jobs = _count(conn, "jobs")
+    if jobs != size.schedules:
+        raise Stuck(f"{jobs} jobs of {size.schedules} schedules")
+    note = f"s; {size.schedules / fired_s:.0f} jobs/s, planned at first in {planning_s:.1f} s"
+    name = f"{size.schedules} schedules due at once, {schedulers} scheduler(s)"
+    return Figure(name, fired_s, 10, 0, note, lower_is_better=True)
+
+
+def _idle(stage: Stage, size: Size, way: str, environment: dict[str, str]) -> Figure:
+    with stage.fresh_database("schedules") as url, psycopg.connect(url, autocommit=True) as conn:
+        _add(conn, 10)
+        database = conn.info.dbname
+        background = _transactions_per_s(stage, database, size.idle_s)
+        with _running(url, 1, **environment):
+            _wait(lambda: _count(conn, "triggers where next_run_at is not null"), 10)
+            time.sleep(min(5, size.idle_s))  # it settles down
+            busy = _transactions_per_s(stage, database, size.idle_s)
+    value = max(0.0, busy - background)
+    name = f"queries per second of an idle scheduler{way}"
+    return Figure(name, value, 2, 0, "", lower_is_better=True)
+
+
+def _install(stage: Stage) -> None:
+    url = stage.create_database("schedules")
+    with psycopg.connect(url, autocommit=True) as conn:
+        migrate(conn)
+        conn.execute(
+            "select jobforge.put_definition('report', 1, %s)", [Jsonb({"parameters": _SCHEMA})]
+        )
+
+
+def _add(conn: Connection, count: int) -> None:
+    """A hundred of each tenant, which is as many as there can be; none is due for a month."""
+    settings = {
+        "label": "every morning",
+        "definition": "report",
+        "cron": "0 9 1 6 *",
+        "timezone": "UTC",
+        "payload": {"at": "{{schedule.fire_at}}", "n": 1},
+    }
+    for first in range(0, count, 100):
+        conn.execute(
+            """
+            select jobforge.create_trigger('schedule', %s, t.id)
+              from (select jobforge.uuid7() as id) as t
+             cross join lateral (select set_config('app.tenant_id', t.id::text, true)) as s
+             cross join generate_series(1, %s)
+            """,
+            [Jsonb(settings), min(100, count - first)],
+        )
+
+
+@contextmanager
+def _running(url: str, count: int, **environment: str) -> Iterator[None]:
+    programs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "jobforge", "scheduler"],
+            env={**os.environ, "JOBFORGE_DATABASE_URL": url, **environment},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        for _ in range(count)
+    ]
+    try:
+        yield
+    finally:
+        for program in programs:
+            program.terminate()
+        for program in programs:
+            program.wait(30)
+
+
+def _wait(count: Callable[[], int], wanted: int) -> None:
+    deadline = time.monotonic() + _LONGEST_S
+    while (found := count()) < wanted:
+        if time.monotonic() > deadline:
+            raise Stuck(f"{found} of {wanted} within {_LONGEST_S} s")
+        time.sleep(_PAUSE_S)
+
+
+def _count(conn: Connection, rows: str) -> int:
+    (found,) = conn.execute(f"select count(*) from jobforge.{rows}".encode()).fetchone() or (0,)
+    return int(found)
+
+
+def _transactions_per_s(stage: Stage, name: str, seconds: float) -> float:
+    before, start = _transactions(stage, name), time.monotonic()
+    time.sleep(seconds)
+    return (_transactions(stage, name) - before) / (time.monotonic() - start)
+
+
+def _transactions(stage: Stage, name: str) -> int:
+    (found,) = stage.admin.execute(
+        "select xact_commit + xact_rollback from pg_stat_database where datname = %s", [name]
+    ).fetchone() or (0,)
+    return int(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

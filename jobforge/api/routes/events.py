@@ -1,0 +1,97 @@
+"""Events: emit, look at what came of them, let triggers act on them again."""
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Query
+
+from jobforge import calls, reaction
+from jobforge.api.answers import Answer
+from jobforge.api.caller import Caller
+from jobforge.api.guard import area
+from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
+from jobforge.api.schemas.body import Moment, Text
+from jobforge.api.schemas.events import EventId, NewEvent, Replayed, Tried, Trying
+from jobforge.api.views import masked_event
+from jobforge.event import Event, EventDelivery, EventFilter, EventListing
+from jobforge.redact import redact
+
+router = area("events")
+
+Exactly = Annotated[Text | None, Query(max_length=255)]
+
+
+@router.post("/events", status_code=201, response_model=EventId, summary="Emit an event")
+async def emit_event(body: NewEvent, caller: Caller) -> Answer:
+    """Triggers make jobs of it a moment later; look at the event to see which."""
+    call = calls.emit_event(
+        body.name,
+        body.data,
+        correlation_id=body.correlation_id,
+        traceparent=body.traceparent,
+    )
+    return Answer({"id": await caller.run(call)}, 201)
+
+
+@router.get("/events", response_model=Page[EventListing], summary="List events")
+async def find_events(
+    *,
+    caller: Caller,
+    name: Annotated[
+        Text | None, Query(max_length=255, description="Or the start of one: `order.*`.")
+    ] = None,
+    correlation_id: Exactly = None,
+    after: Annotated[Moment | None, Query()] = None,
+    before: Annotated[Moment | None, Query()] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+) -> Answer:
+    """Newest first, without their data; `outcomes` counts what came of each."""
+    which = EventFilter(name, correlation_id, after, before)
+    found = await caller.run(calls.list_events(which, limit=limit, before=read_id(cursor)))
+    return Answer(page(found, limit, lambda event: event.id))
+
+
+@router.get("/events/{event_id}", response_model=Event, summary="Look at an event")
+async def get_event(event_id: UUID, caller: Caller) -> Answer:
+    """With what each trigger made of it, or why nothing."""
+    return Answer(masked_event(await caller.run(calls.get_event(event_id))))
+
+
+@router.post(
+    "/events/{event_id}/replay",
+    status_code=202,
+    response_model=Replayed,
+    summary="Let triggers act on an event again",
+)
+async def replay_event(event_id: UUID, caller: Caller) -> Answer:
+    """As they are now, and whatever was made of it before: its jobs are made again."""
+    return Answer({"replay": await caller.run(calls.replay_event(event_id))}, 202)
+
+
+@router.get(
+    "/triggers/{trigger_id}/deliveries",
+    response_model=Page[EventDelivery],
+    summary="List what a trigger made of events",
+)
+async def list_event_deliveries(
+    trigger_id: UUID, caller: Caller, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+) -> Answer:
+    """Newest first."""
+    call = calls.list_event_deliveries(trigger_id, limit=limit, before=read_id(cursor))
+    return Answer(page(await caller.run(call), limit, lambda delivery: delivery.id))
+
+
+@router.post(
+    "/triggers/{trigger_id}/test",
+    response_model=Tried,
+    summary="Try a trigger on a past event",
+)
+async def try_trigger(trigger_id: UUID, body: Trying, caller: Caller) -> Answer:
+    """Changes nothing; shows the job that there would be, or why there would be none."""
+    trigger = await caller.run(calls.get_trigger(trigger_id))
+    event = await caller.run(calls.get_event(body.event_id))
+    definition = await caller.run(calls.get_definition(trigger.definition, version=trigger.version))
+    tried = reaction.trial(trigger, event, definition.parameters)
+    job = {**tried.job, "payload": redact(tried.job["payload"])} if tried.job else None
+    return Answer({"outcome": tried.outcome, "reason": tried.reason, "job": job})

@@ -1,0 +1,157 @@
+"""Triggers: what makes jobs by itself, by time or by event, and what came of it."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Query
+
+from jobforge import calls, cron, template, trigger_settings
+from jobforge.api.answers import Answer
+from jobforge.api.caller import Caller
+from jobforge.api.guard import area
+from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_cursor, read_id
+from jobforge.api.schemas.body import Text
+from jobforge.api.schemas.triggers import (
+    Backfill,
+    Backfilled,
+    FireAt,
+    NewTrigger,
+    Preview,
+    PreviewRequest,
+    TriggerChanges,
+    TriggerId,
+)
+from jobforge.api.views import masked_trigger
+from jobforge.errors import Invalid
+from jobforge.trigger import Firing, Trigger, TriggerFilter, TriggerType
+
+router = area("triggers")
+
+Exactly = Annotated[Text | None, Query(max_length=255)]
+
+
+@router.get("/triggers", response_model=Page[Trigger], summary="List triggers")
+async def list_triggers(
+    *,
+    caller: Caller,
+    type: Annotated[TriggerType | None, Query()] = None,  # noqa: A002 - its name everywhere
+    definition: Exactly = None,
+    event: Exactly = None,
+    enabled: Annotated[bool | None, Query()] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
+) -> Answer:
+    """Newest first."""
+    which = TriggerFilter(type, definition, event, enabled)
+    found = await caller.run(calls.list_triggers(which, limit=limit, before=read_id(cursor)))
+    return Answer(page([masked_trigger(each) for each in found], limit, lambda each: each.id))
+
+
+@router.post("/triggers", status_code=201, response_model=TriggerId, summary="Make a trigger")
+async def create_trigger(body: NewTrigger, caller: Caller) -> Answer:
+    """A schedule has its next time a moment later, when the scheduler has seen it."""
+    settings = body.settings()
+    trigger_settings.check(body.type, settings)
+    return Answer({"id": await caller.run(calls.create_trigger(body.type, settings))}, 201)
+
+
+@router.post("/triggers/preview", response_model=Preview, summary="Try a trigger before saving it")
+async def preview_trigger(body: PreviewRequest) -> Answer:
+    """When a schedule would fire next, with what changes of the clocks do to it; and the payload
+    that an event would make."""
+    if body.cron is None and body.payload is None:
+        raise Invalid("there is neither a cron nor a payload to preview", field="cron")
+    read = None if body.cron is None else cron.parse(body.cron, body.timezone)
+    runs = [] if read is None else read.preview(body.after or datetime.now(UTC), body.count)
+    payload = body.payload
+    if payload is not None and body.event is not None:
+        payload = template.render(payload, {"event": body.event})
+    return Answer(
+        {
+            "words": None if read is None else read.words(),
+            "timezone": body.timezone,
+            "runs": [
+                {"at": run.at, "local": run.local.isoformat(), "change": run.change} for run in runs
+            ],
+            "payload": payload,
+        }
+    )
+
+
+@router.get("/triggers/{trigger_id}", response_model=Trigger, summary="Look at a trigger")
+async def get_trigger(trigger_id: UUID, caller: Caller) -> Answer:
+    """`fault` says why the scheduler has disabled it."""
+    return Answer(masked_trigger(await caller.run(calls.get_trigger(trigger_id))))
+
+
+@router.patch("/triggers/{trigger_id}", status_code=204, summary="Change a trigger")
+async def edit_trigger(trigger_id: UUID, body: TriggerChanges, caller: Caller) -> Answer:
+    """A schedule that is enabled or given another time counts from now. Of a trigger that code
+    declares, only `enabled` can be changed."""
+    before = await caller.run(calls.get_trigger(trigger_id))
+    trigger_settings.check(before.type, body.given(), before)
+    await caller.run(calls.edit_trigger(trigger_id, body.given()))
+    return Answer(status=204)
+
+
+@router.delete("/triggers/{trigger_id}", status_code=204, summary="Delete a trigger")
+async def delete_trigger(trigger_id: UUID, caller: Caller) -> Answer:
+    """The jobs that it made go on."""
+    await caller.run(calls.delete_trigger(trigger_id))
+    return Answer(status=204)
+
+
+@router.post(
+    "/triggers/{trigger_id}/run",
+    status_code=202,
+    response_model=FireAt,
+    summary="Fire a schedule now",
+)
+async def run_trigger(trigger_id: UUID, caller: Caller) -> Answer:
+    """Enabled or not, and whatever its overlap policy says. The scheduler makes the job."""
+    return Answer({"fire_at": await caller.run(calls.run_trigger(trigger_id))}, 202)
+
+
+@router.post(
+    "/triggers/{trigger_id}/backfill",
+    status_code=202,
+    response_model=Backfilled,
+    summary="Fire a schedule for times that have passed",
+)
+async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> Answer:
+    """At most 1,000 times. One that has a firing already is left alone, so asking again does
+    nothing."""
+    times = body.times
+    if times is None:
+        if body.start is None or body.end is None:
+            raise Invalid("name a start and an end, or times", field="start")
+        trigger = await caller.run(calls.get_trigger(trigger_id))
+        end = min(body.end, datetime.now(UTC))
+        times = trigger_settings.times_between(trigger, body.start, end)
+    asked = await caller.run(calls.backfill_trigger(trigger_id, times))
+    return Answer({"firings": asked}, 202)
+
+
+@router.get(
+    "/triggers/{trigger_id}/firings",
+    response_model=Page[Firing],
+    summary="List what came of a schedule's times",
+)
+async def list_firings(
+    trigger_id: UUID, caller: Caller, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+) -> Answer:
+    """Latest first: the job that each made, or why there is none."""
+    call = calls.list_firings(trigger_id, limit=limit, before=_moment(cursor))
+    return Answer(page(await caller.run(call), limit, lambda firing: firing.fire_at.isoformat()))
+
+
+def _moment(cursor: str | None) -> datetime | None:
+    text = read_cursor(cursor)
+    try:
+        moment = None if text is None else datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Invalid("this is no cursor of a page", field="cursor") from error
+    if moment is not None and moment.tzinfo is None:
+        raise Invalid("this is no cursor of a page", field="cursor")
+    return moment

@@ -1,0 +1,51 @@
+"""Bodies of the routes on events."""
+
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobforge.api.schemas.body import Body, Text
+from jobforge.errors import Json
+from jobforge.event import DeliveryOutcome
+
+
+class NewEvent(Body):
+    """Something that has happened."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"name": "order.paid", "data": {"order": 7}}]}
+    )
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$")]
+    data: dict[Text, Json] = Field(
+        default_factory=dict, description="At most 256 KiB, and 64 levels deep."
+    )
+    correlation_id: Annotated[Text, Field(min_length=1, max_length=255)] | None = Field(
+        None, description="Goes on to the jobs; else it is the event's id."
+    )
+    traceparent: Annotated[str, Field(pattern=r"^[0-9a-f-]{1,128}$")] | None = None
+
+
+class EventId(BaseModel):
+    id: UUID
+
+
+class Replayed(BaseModel):
+    """`replay` is the number under which the new deliveries come."""
+
+    replay: int
+
+
+class Trying(Body):
+    """Which event a trigger is tried on."""
+
+    event_id: Annotated[UUID, Field(strict=False)]
+
+
+class Tried(BaseModel):
+    """What the trigger would make of the event."""
+
+    outcome: DeliveryOutcome
+    reason: str | None
+    job: dict[str, Json] | None = Field(description="What would be enqueued, without secrets.")

@@ -1,0 +1,165 @@
+"""Bodies of the routes on triggers."""
+
+from datetime import datetime
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobforge.api.schemas.body import (
+    Body,
+    Count,
+    DefinitionKey,
+    Moment,
+    Name,
+    QueueName,
+    Text,
+    Whole,
+)
+from jobforge.cron import LONGEST, Change
+from jobforge.errors import Json
+from jobforge.trigger import CatchUp, Overlap, TriggerType
+
+CronText = Annotated[
+    Text,
+    Field(
+        min_length=1,
+        max_length=LONGEST,
+        description="Five fields, or a name such as @daily.",
+        examples=["0 9 * * MON-FRI"],
+    ),
+]
+Zone = Annotated[
+    Text,
+    Field(
+        min_length=1,
+        max_length=64,
+        description="An IANA zone, or `tenant` for the tenant's.",
+        examples=["Europe/Berlin"],
+    ),
+]
+Priority = Annotated[Whole, Field(ge=-32768, le=32767)]
+EventPattern = Annotated[
+    Text, Field(min_length=1, max_length=202, examples=["order.paid"], description="Or `order.*`.")
+]
+_A_DAY_IN_BERLIN: dict[str, Any] = {"cron": "0 9 * * *", "timezone": "Europe/Berlin"}
+
+
+class TriggerChanges(Body):
+    """What is not given stays. Which settings there are depends on the type."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
+
+    label: Name | None = None
+    definition: DefinitionKey | None = None
+    version: Count | None = Field(None, description="null: the newest.")
+    queue: QueueName | None = Field(None, description="null: the definition's.")
+    priority: Priority | None = None
+    payload: dict[str, Json] | None = Field(
+        None, description="With tags such as {{schedule.fire_at}} or {{event.path}}."
+    )
+    enabled: bool | None = None
+    cron: CronText | None = None
+    timezone: Zone | None = None
+    catch_up: Annotated[CatchUp, Field(strict=False)] | None = None
+    catch_up_limit: Annotated[Whole, Field(ge=1, le=100)] | None = None
+    overlap: Annotated[Overlap, Field(strict=False)] | None = None
+    jitter_s: Annotated[Whole, Field(ge=0, le=3600)] | None = None
+    starts_at: Moment | None = None
+    ends_at: Moment | None = None
+    event: EventPattern | None = None
+    filter: Annotated[list[Json], Field(max_length=50)] | None = None
+    dedupe_window_s: Annotated[Whole, Field(ge=0, le=2_592_000)] | None = None
+    dedupe_key: Annotated[Text, Field(min_length=1, max_length=2000)] | None = None
+
+
+class NewTrigger(TriggerChanges):
+    """A schedule needs a cron, a trigger by event an event."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "type": "schedule",
+                    "label": "Morning report",
+                    "definition": "send_welcome",
+                    **_A_DAY_IN_BERLIN,
+                }
+            ]
+        }
+    )
+
+    type: Annotated[TriggerType, Field(strict=False)]
+    label: Name
+    definition: DefinitionKey
+
+    def settings(self) -> dict[str, Any]:
+        """Those that were given, without those that are null."""
+        given = {name: value for name, value in self.given().items() if value is not None}
+        del given["type"]
+        return given
+
+
+class TriggerId(BaseModel):
+    id: UUID
+
+
+class FireAt(BaseModel):
+    fire_at: datetime = Field(description="By which the firing is found among the trigger's.")
+
+
+class Backfill(Body):
+    """The times of the schedule from `start` up to `end`, or those that are named."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"start": "2026-01-01T00:00:00Z", "end": "2026-01-02T00:00:00Z"}]
+        }
+    )
+
+    start: Moment | None = None
+    end: Moment | None = None
+    times: Annotated[list[Moment], Field(max_length=1000)] | None = None
+
+
+class Backfilled(BaseModel):
+    firings: int = Field(description="How many are new; times that have one are left alone.")
+
+
+class PreviewRequest(Body):
+    """A schedule that is not saved, or a payload for a given event."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_A_DAY_IN_BERLIN]})
+
+    cron: CronText | None = None
+    timezone: Zone = "UTC"
+    after: Moment | None = Field(None, description="From when on; else from now.")
+    count: Annotated[Whole, Field(ge=1, le=100)] = 5
+    payload: dict[str, Json] | None = None
+    event: dict[str, Json] | None = Field(None, description="The data of an event.")
+
+
+class PreviewedRun(BaseModel):
+    at: datetime
+    local: str
+    change: Change | None = Field(description="What a change of the clocks does to it.")
+
+
+class Preview(BaseModel):
+    words: str | None
+    timezone: str
+    runs: list[PreviewedRun]
+    payload: dict[str, Json] | None
+
+
+class DeclaredTrigger(Body):
+    """A schedule as code declares it; the settings are those of a trigger."""
+
+    name: DefinitionKey
+    tenant: Name = Field(description="An id, a slug, or * for every tenant.")
+    settings: dict[str, Json]
+
+
+class DeclaredTriggers(Body):
+    declared: Annotated[list[DeclaredTrigger], Field(max_length=1000)]
+    definitions: Annotated[list[DefinitionKey], Field(max_length=10_000)]

@@ -1,0 +1,80 @@
+"""Bodies of the routes on webhooks."""
+
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobforge.api.schemas.body import Body, DefinitionKey, Text
+from jobforge.webhook import WebhookEvent
+
+DEFAULT_OVERLAP_S = 86_400.0
+
+_EVENTS = "Messages of which kinds are sent: `end` is every end, `failure` every failed attempt."
+_DEFINITIONS = "Only jobs of these; null is all."
+
+Url = Annotated[Text, Field(max_length=2000, examples=["https://example.com/jobs"])]
+Events = Annotated[
+    list[Annotated[WebhookEvent, Field(strict=False)]], Field(min_length=1, max_length=5)
+]
+Definitions = Annotated[list[DefinitionKey], Field(min_length=1, max_length=100)]
+Description = Annotated[Text, Field(max_length=500)]
+
+
+class NewWebhook(Body):
+    """An endpoint to be made."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"url": "https://example.com/jobs", "events": ["success", "dead"]}]
+        }
+    )
+
+    url: Url
+    events: Events = Field(
+        default_factory=lambda: [WebhookEvent.SUCCESS, WebhookEvent.DEAD], description=_EVENTS
+    )
+    definitions: Definitions | None = Field(None, description=_DEFINITIONS)
+    description: Description | None = None
+    enabled: bool = True
+
+
+class WebhookChanges(Body):
+    """What is not given stays. Enabling forgets why it was disabled."""
+
+    url: Url | None = None
+    events: Events | None = Field(None, description=_EVENTS)
+    definitions: Definitions | None = Field(None, description=_DEFINITIONS)
+    description: Description | None = None
+    enabled: bool | None = None
+
+
+class MadeWebhook(BaseModel):
+    """`secret` is shown this once."""
+
+    id: UUID
+    secret: str = Field(examples=["whsec_…"])
+
+
+class SecretRotation(Body):
+    overlap_s: Annotated[float, Field(ge=0, le=2_592_000, allow_inf_nan=False)] = Field(
+        DEFAULT_OVERLAP_S, description="For so long the old secret signs beside the new one."
+    )
+
+
+class RotatedSecret(BaseModel):
+    """`secret` is shown this once."""
+
+    secret: str = Field(examples=["whsec_…"])
+
+
+class SentTest(BaseModel):
+    """Look among the deliveries what came of it."""
+
+    delivery_id: UUID
+
+
+class Redelivery(BaseModel):
+    """The job that sends it."""
+
+    job_id: UUID

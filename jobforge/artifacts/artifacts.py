@@ -1,0 +1,104 @@
+"""A store with what is put there: documents of jobs, and files that they make."""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from jobforge.artifacts.document import Marker
+from jobforge.artifacts.folder import Folder
+from jobforge.artifacts.key import Key, new_key, read_ref
+from jobforge.artifacts.size import large_payloads
+from jobforge.artifacts.store import Store
+from jobforge.config import Config
+from jobforge.errors import ArtifactNotFound, PayloadTooLarge
+from jobforge.job import JobRequest
+
+_PAYLOAD = "payload.json"
+
+
+class Artifacts:
+    """Opens its store when it is first used. `limit` bounds what is put and what is read whole."""
+
+    def __init__(self, url: str, *, limit: int, credentials: Mapping[str, str]) -> None:
+        self._url = url
+        self._credentials = credentials
+        self.limit = limit
+
+    @cached_property
+    def store(self) -> Store:
+        if not self._url.startswith("s3://"):
+            return Folder(Path(self._url))
+        from jobforge.artifacts.s3 import Bucket  # noqa: PLC0415 - obstore is an extra
+
+        return Bucket(self._url, self._credentials)
+
+    def put(self, key: Key, data: bytes | Iterable[bytes]) -> Marker:
+        """Raises PayloadTooLarge before anything is to be found."""
+        measured = _Measured([data] if isinstance(data, bytes) else data, self.limit)
+        if isinstance(data, bytes):
+            for _ in measured:
+                pass
+            self.store.put(key.path, data)
+        else:
+            self.store.put(key.path, measured)
+        return Marker(key.ref, measured.size, measured.digest.hexdigest())
+
+    def read(self, marker: Marker, tenant_id: UUID) -> bytes:
+        """Raises Invalid for another tenant's, ArtifactNotFound when it is not what was put."""
+        key = read_ref(marker.ref, tenant_id)
+        read = b"".join(_Measured(self.store.open(key.path), self.limit))
+        if len(read) != marker.bytes or hashlib.sha256(read).hexdigest() != marker.sha256:
+            raise ArtifactNotFound(f"the artifact {key.path} is not what was put there")
+        return read
+
+    def put_payloads(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> list[JobRequest]:
+        """The jobs, with markers for those payloads that are too large for a row.
+
+        They are put before their jobs are made: of those that are not made after all, the sweep
+        finds that nobody needs them.
+        """
+        found = list(jobs)
+        for index, text in large_payloads(jobs).items():
+            marker = self.put(new_key(tenant_id, uuid4(), _PAYLOAD), text)
+            found[index] = found[index]._replace(payload=marker.to_json(), artifact_ref=marker.ref)
+        return found
+
+
+def open_artifacts(config: Config) -> Artifacts:
+    """As the settings say. Nothing is opened yet."""
+    return Artifacts(
+        config.artifacts or str(config.data_dir / "artifacts"),
+        limit=config.artifact_limit,
+        credentials=_credentials(config),
+    )
+
+
+def _credentials(config: Config) -> dict[str, str]:
+    given = {
+        "access_key_id": config.artifacts_access_key,
+        "secret_access_key": config.artifacts_secret_key,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+class _Measured:
+    """Pieces as they pass, and what they were; PayloadTooLarge past the limit."""
+
+    def __init__(self, pieces: Iterable[bytes], limit: int) -> None:
+        self._pieces = pieces
+        self._limit = limit
+        self.size = 0
+        self.digest = hashlib.sha256()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            self.size += len(piece)
+            if self.size > self._limit:
+                raise PayloadTooLarge(
+                    f"an artifact has at most {self._limit:,} bytes",
+                    detail={"limit": self._limit},
+                )
+            self.digest.update(piece)
+            yield piece

@@ -1,0 +1,53 @@
+"""Clears away what nobody needs: artifacts of jobs that retention has taken, of tenants that are
+gone, and of jobs that were never made after all.
+
+Every worker with a database and every server has one; the engine says whose turn it is. What is
+needed, the engine decides too, by its own clock: see unused_artifacts.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from jobforge import calls, telemetry
+from jobforge.artifacts.artifacts import Artifacts
+from jobforge.calls import Call
+from jobforge.loop import Loop
+
+_EVERY_S = 3600.0
+_AT_ONCE = 500
+
+Run = Callable[[Call[Any]], Awaitable[Any]]
+
+
+class Sweep:
+    """The step of a Loop."""
+
+    def __init__(self, run: Run, artifacts: Artifacts) -> None:
+        self._run = run
+        self._artifacts = artifacts
+
+    async def step(self, loop: Loop) -> None:
+        await loop.rest(_EVERY_S * random.uniform(0.5, 1))  # noqa: S311 - no secret
+        if not loop.is_stopped and await self._run(calls.start_artifact_sweep(every_s=_EVERY_S)):
+            await sweep(self._run, self._artifacts)
+
+
+async def sweep(run: Run, artifacts: Artifacts) -> int:
+    """Goes through the whole store, a batch at a time; answers how many folders went."""
+    found = await asyncio.to_thread(artifacts.store.folders)
+    swept = 0
+    while batch := await asyncio.to_thread(_next, found):
+        unused = await run(calls.unused_artifacts(batch))
+        for folder in unused:
+            await asyncio.to_thread(artifacts.store.delete_prefix, folder)
+        swept += len(unused)
+    if swept:
+        telemetry.emit("artifacts.swept", folders=swept)
+    return swept
+
+
+def _next(found: Iterator[str]) -> list[str]:
+    return list(islice(found, _AT_ONCE))

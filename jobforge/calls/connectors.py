@@ -1,0 +1,111 @@
+"""Calls on the configurations of connectors, and on the keys that seal their secrets."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.control import ConnectorConfig, OpenConfig, TenantWrappedKey, WrappedKey
+from jobforge.errors import Json
+from jobforge.jsonb import encode
+
+
+def create_connector_config(
+    config_id: UUID, config: Mapping[str, Json], *, tenant_id: UUID | None = None
+) -> Call[UUID]:
+    """`config` has name, connector, settings and secrets, sealed for that id or by reference."""
+    return Call(
+        "select jobforge.create_connector_config(%s, %s::jsonb, %s)",
+        (config_id, encode(dict(config), "config"), tenant_id),
+        rows.value,
+    )
+
+
+def edit_connector_config(
+    config_id: UUID, config: Mapping[str, Json], *, tenant_id: UUID | None = None
+) -> Call[None]:
+    """Of the secrets those that are given; None takes one back."""
+    return Call(
+        "select jobforge.edit_connector_config(%s, %s::jsonb, %s)",
+        (config_id, encode(dict(config), "config"), tenant_id),
+        rows.nothing,
+    )
+
+
+def delete_connector_config(config_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
+    return Call(
+        "select jobforge.delete_connector_config(%s, %s)", (config_id, tenant_id), rows.nothing
+    )
+
+
+def get_connector_config(
+    config_id: UUID, *, tenant_id: UUID | None = None
+) -> Call[ConnectorConfig]:
+    """Raises NotFound."""
+    return Call(
+        """
+        select id, name, connector, settings, secrets, created_at, created_by, updated_at,
+               updated_by
+          from jobforge.get_connector_config(%s, %s)
+        """,
+        (config_id, tenant_id),
+        rows.connector_config,
+    )
+
+
+def list_connector_configs(
+    *, limit: int = 50, after: str | None = None, tenant_id: UUID | None = None
+) -> Call[list[ConnectorConfig]]:
+    """By name; `after` is the last name of the page before."""
+    return Call(
+        """
+        select id, name, connector, settings, secrets, created_at, created_by, updated_at,
+               updated_by
+          from jobforge.list_connector_configs(%s::integer, %s, %s)
+        """,
+        (limit, after, tenant_id),
+        rows.connector_configs,
+    )
+
+
+def open_connector_config(name: str, *, tenant_id: UUID | None = None) -> Call[OpenConfig]:
+    """For workers. Raises NotFound."""
+    return Call(
+        "select id, settings, secrets from jobforge.open_connector_config(%s, %s)",
+        (name, tenant_id),
+        rows.open_config,
+    )
+
+
+def keep_tenant_key(made: WrappedKey, *, tenant_id: UUID | None = None) -> Call[WrappedKey]:
+    """The tenant's key: the one given, if it has none yet."""
+    return Call(
+        "select key_id, wrapped from jobforge.keep_tenant_key(%s, %s, %s)",
+        (made.key_id, made.wrapped, tenant_id),
+        rows.wrapped_key,
+    )
+
+
+def list_tenant_keys(
+    key_id: str, *, limit: int = 100, after: UUID | None = None, tenant_id: UUID | None = None
+) -> Call[list[TenantWrappedKey]]:
+    """Those that another key has wrapped; `after` is the last tenant of the page before."""
+    return Call(
+        """
+        select tenant_id, key_id, wrapped
+          from jobforge.list_tenant_keys(%s, %s::integer, %s, %s)
+        """,
+        (key_id, limit, after, tenant_id),
+        rows.tenant_keys,
+    )
+
+
+def rewrap_tenant_key(
+    before: WrappedKey, after: WrappedKey, *, tenant_id: UUID | None = None
+) -> Call[bool]:
+    """Whether it was still the one before."""
+    return Call(
+        "select jobforge.rewrap_tenant_key(%s, %s, %s, %s)",
+        (before.wrapped, after.key_id, after.wrapped, tenant_id),
+        rows.value,
+    )

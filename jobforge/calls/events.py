@@ -1,0 +1,110 @@
+"""Calls of events: emitted by applications, read by people, dispatched by schedulers."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.errors import Json
+from jobforge.event import (
+    Dispatched,
+    Event,
+    EventDelivery,
+    EventFilter,
+    EventListing,
+    PendingEvents,
+)
+from jobforge.jsonb import encode
+
+EVERY_EVENT = EventFilter()
+
+
+def emit_event(
+    name: str,
+    data: dict[str, Json] | None = None,
+    *,
+    correlation_id: str | None = None,
+    traceparent: str | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[UUID]:
+    """Answers the event's id."""
+    options = {"correlation_id": correlation_id, "traceparent": traceparent}
+    given = {option: value for option, value in options.items() if value is not None}
+    return Call(
+        "select jobforge.emit_event(%s, %s::jsonb, %s::jsonb, %s)",
+        (name, encode({} if data is None else data, "data"), encode(given, "options"), tenant_id),
+        rows.value,
+    )
+
+
+def get_event(event_id: UUID, *, tenant_id: UUID | None = None) -> Call[Event]:
+    return Call(
+        """
+        select id, name, correlation_id, traceparent, created_by, created_at, is_pending, data,
+               deliveries
+          from jobforge.get_event(%s, %s)
+        """,
+        (event_id, tenant_id),
+        rows.event,
+    )
+
+
+def list_events(
+    which: EventFilter = EVERY_EVENT,
+    *,
+    limit: int = 50,
+    before: UUID | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[list[EventListing]]:
+    """Newest first; `before` is the last id of the page before."""
+    return Call(
+        """
+        select id, name, correlation_id, traceparent, created_by, created_at, is_pending, outcomes
+          from jobforge.list_events(%s::jsonb, %s::integer, %s, %s)
+        """,
+        (encode(which.to_json(), "filter"), limit, before, tenant_id),
+        rows.event_listings,
+    )
+
+
+def list_event_deliveries(
+    trigger_id: UUID,
+    *,
+    limit: int = 50,
+    before: UUID | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[list[EventDelivery]]:
+    """What a trigger made of events, newest first; `before` is the last id of the page before."""
+    return Call(
+        """
+        select id, event_id, trigger_id, label, outcome, reason, job_id, replay, at
+          from jobforge.list_event_deliveries(%s, %s::integer, %s, %s)
+        """,
+        (trigger_id, limit, before, tenant_id),
+        rows.event_deliveries,
+    )
+
+
+def replay_event(event_id: UUID, *, tenant_id: UUID | None = None) -> Call[int]:
+    """Answers the number under which the new deliveries come."""
+    return Call("select jobforge.replay_event(%s, %s)", (event_id, tenant_id), rows.value)
+
+
+def pending_events(*, limit: int = 500, after: UUID | None = None) -> Call[PendingEvents]:
+    """Events of the outbox behind a place; other schedulers leave them alone for a moment."""
+    return Call(
+        "select jobforge.pending_events(%s::integer, %s)", (limit, after), rows.pending_events
+    )
+
+
+def record_deliveries(dispatched: Sequence[Dispatched]) -> Call[dict[str, int]]:
+    """Answers how many events went, and how many deliveries of each outcome there were."""
+    document = [
+        {"id": place.id, "deliveries": [reaction._asdict() for reaction in place.reactions]}
+        for place in dispatched
+    ]
+    return Call(
+        "select jobforge.record_deliveries(%s::jsonb)",
+        (encode(document, "deliveries"),),
+        rows.value,
+    )

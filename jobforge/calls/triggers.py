@@ -1,0 +1,135 @@
+"""Calls on triggers: those of a tenant, and what the scheduler asks and says."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.errors import Json
+from jobforge.jsonb import encode
+from jobforge.trigger import DueSchedules, Firing, Plan, Trigger, TriggerFilter, TriggerType
+
+EVERY_TRIGGER = TriggerFilter()
+
+
+def create_trigger(
+    type: TriggerType,  # noqa: A002 - its name everywhere
+    settings: Mapping[str, Json],
+    *,
+    tenant_id: UUID | None = None,
+) -> Call[UUID]:
+    """Answers its id. What its cron, templates and filter mean is for the caller to check."""
+    return Call(
+        "select jobforge.create_trigger(%s, %s::jsonb, %s)",
+        (type, encode(dict(settings), "settings"), tenant_id),
+        rows.value,
+    )
+
+
+def edit_trigger(
+    trigger_id: UUID, changes: Mapping[str, Json], *, tenant_id: UUID | None = None
+) -> Call[None]:
+    return Call(
+        "select jobforge.edit_trigger(%s, %s::jsonb, %s)",
+        (trigger_id, encode(dict(changes), "changes"), tenant_id),
+        rows.nothing,
+    )
+
+
+def delete_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
+    return Call("select jobforge.delete_trigger(%s, %s)", (trigger_id, tenant_id), rows.nothing)
+
+
+def get_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[Trigger]:
+    """Raises NotFound."""
+    return Call(
+        """
+        select id, type, label, definition, version, queue, priority, payload, enabled, fault,
+               declared, cron, timezone, zone, catch_up, catch_up_limit, overlap, jitter_s,
+               starts_at, ends_at, event, filter, dedupe_window_s, dedupe_key, last_fired_at,
+               next_run_at, created_at, updated_at, created_by
+          from jobforge.get_trigger(%s, %s)
+        """,
+        (trigger_id, tenant_id),
+        rows.trigger,
+    )
+
+
+def list_triggers(
+    which: TriggerFilter = EVERY_TRIGGER,
+    *,
+    limit: int = 50,
+    before: UUID | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[list[Trigger]]:
+    """Newest first; `before` is the last id of the page before."""
+    return Call(
+        """
+        select id, type, label, definition, version, queue, priority, payload, enabled, fault,
+               declared, cron, timezone, zone, catch_up, catch_up_limit, overlap, jitter_s,
+               starts_at, ends_at, event, filter, dedupe_window_s, dedupe_key, last_fired_at,
+               next_run_at, created_at, updated_at, created_by
+          from jobforge.list_triggers(%s::jsonb, %s::integer, %s, %s)
+        """,
+        (encode(which.to_json(), "filter"), limit, before, tenant_id),
+        rows.triggers,
+    )
+
+
+def list_firings(
+    trigger_id: UUID,
+    *,
+    limit: int = 50,
+    before: datetime | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[list[Firing]]:
+    """Latest first; `before` is the last fire_at of the page before."""
+    return Call(
+        """
+        select fire_at, at, kind, outcome, reason, job_id, created_by
+          from jobforge.list_firings(%s, %s::integer, %s, %s)
+        """,
+        (trigger_id, limit, before, tenant_id),
+        rows.firings,
+    )
+
+
+def run_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[datetime]:
+    """Answers the fire_at by which the firing is found."""
+    return Call("select jobforge.run_trigger(%s, %s)", (trigger_id, tenant_id), rows.value)
+
+
+def backfill_trigger(
+    trigger_id: UUID, times: Sequence[datetime], *, tenant_id: UUID | None = None
+) -> Call[int]:
+    """Answers how many firings were asked for; times that have one are left alone."""
+    return Call(
+        "select jobforge.backfill_trigger(%s, %s::timestamptz[], %s)",
+        (trigger_id, list(times), tenant_id),
+        rows.value,
+    )
+
+
+def due_schedules(*, limit: int = 1000) -> Call[DueSchedules]:
+    return Call("select jobforge.due_schedules(%s::integer)", (limit,), rows.due_schedules)
+
+
+def record_firings(plans: Sequence[Plan]) -> Call[int | None]:
+    """Answers how many firings were recorded; None while another scheduler is at it."""
+    return Call(
+        "select jobforge.record_firings(%s::jsonb)",
+        (encode([plan.to_json() for plan in plans], "plans"),),
+        rows.value,
+    )
+
+
+def declare_triggers(
+    declared: Sequence[Mapping[str, Json]], definitions: Sequence[str]
+) -> Call[None]:
+    """Each with name, tenant and settings; of `definitions`, others that were declared go."""
+    return Call(
+        "select jobforge.declare_triggers(%s::jsonb, %s::text[])",
+        (encode([dict(each) for each in declared], "declared"), list(definitions)),
+        rows.nothing,
+    )

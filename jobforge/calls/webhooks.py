@@ -1,0 +1,145 @@
+"""Calls on a tenant's webhook endpoints, and on what is sent to them."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.errors import Json
+from jobforge.jsonb import encode
+from jobforge.webhook import Delivery, DeliveryState, OpenDelivery, Webhook
+
+
+def create_webhook(
+    webhook_id: UUID,
+    settings: Mapping[str, Json],
+    *,
+    secret: bytes,
+    tenant_id: UUID | None = None,
+) -> Call[UUID]:
+    """The secret is sealed, for this id. Settings: url, events, definitions, description, enabled.
+
+    Answers the id."""
+    return Call(
+        "select jobforge.create_webhook(%s, %s::jsonb, %s, %s)",
+        (webhook_id, encode(dict(settings), "settings"), secret, tenant_id),
+        rows.value,
+    )
+
+
+def edit_webhook(
+    webhook_id: UUID, changes: Mapping[str, Json], *, tenant_id: UUID | None = None
+) -> Call[None]:
+    """Changes are settings; what is not among them stays."""
+    return Call(
+        "select jobforge.edit_webhook(%s, %s::jsonb, %s)",
+        (webhook_id, encode(dict(changes), "changes"), tenant_id),
+        rows.nothing,
+    )
+
+
+def delete_webhook(webhook_id: UUID, *, tenant_id: UUID | None = None) -> Call[None]:
+    return Call("select jobforge.delete_webhook(%s, %s)", (webhook_id, tenant_id), rows.nothing)
+
+
+def get_webhook(webhook_id: UUID, *, tenant_id: UUID | None = None) -> Call[Webhook]:
+    return Call(
+        """
+        select id, url, description, events, definitions, enabled, disabled_at, disabled_reason,
+               failing_since, previous_secret_until, created_by, created_at, updated_at
+          from jobforge.get_webhook(%s, %s)
+        """,
+        (webhook_id, tenant_id),
+        rows.webhook,
+    )
+
+
+def list_webhooks(
+    *, limit: int = 50, before: UUID | None = None, tenant_id: UUID | None = None
+) -> Call[list[Webhook]]:
+    """Newest first; `before` is the last id of the page before."""
+    return Call(
+        """
+        select id, url, description, events, definitions, enabled, disabled_at, disabled_reason,
+               failing_since, previous_secret_until, created_by, created_at, updated_at
+          from jobforge.list_webhooks(%s::integer, %s, %s)
+        """,
+        (limit, before, tenant_id),
+        rows.webhooks,
+    )
+
+
+def rotate_webhook(
+    webhook_id: UUID, *, secret: bytes, overlap_s: float = 86_400, tenant_id: UUID | None = None
+) -> Call[None]:
+    """The old secret signs beside the new one, which is sealed, until the overlap ends."""
+    return Call(
+        "select jobforge.rotate_webhook(%s, %s, %s::float8, %s)",
+        (webhook_id, secret, overlap_s, tenant_id),
+        rows.nothing,
+    )
+
+
+def test_webhook(
+    webhook_id: UUID,
+    *,
+    tenant_id: UUID | None = None,  # noqa: PT028 - no test
+) -> Call[UUID]:
+    """Answers the id of the delivery."""
+    return Call("select jobforge.test_webhook(%s, %s)", (webhook_id, tenant_id), rows.value)
+
+
+def list_deliveries(
+    webhook_id: UUID,
+    state: DeliveryState | None = None,
+    *,
+    limit: int = 50,
+    before: UUID | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[list[Delivery]]:
+    """Newest first; `before` is the last id of the page before."""
+    return Call(
+        """
+        select id, event, state, subject_id, job_id, attempts, status, error, response,
+               created_at, attempted_at, delivered_at, next_attempt_at
+          from jobforge.list_deliveries(%s, %s, %s::integer, %s, %s)
+        """,
+        (webhook_id, state, limit, before, tenant_id),
+        rows.deliveries,
+    )
+
+
+def redeliver(webhook_id: UUID, delivery_id: UUID, *, tenant_id: UUID | None = None) -> Call[UUID]:
+    """Answers the job that sends it."""
+    return Call(
+        "select jobforge.redeliver(%s, %s, %s)", (webhook_id, delivery_id, tenant_id), rows.value
+    )
+
+
+def open_delivery(
+    webhook_id: UUID, delivery_id: UUID, *, tenant_id: UUID | None = None
+) -> Call[OpenDelivery | None]:
+    """For workers. None when there is nothing to send any more."""
+    return Call(
+        """
+        select url, event, message, secrets, disabled_reason, delivered_at
+          from jobforge.open_delivery(%s, %s, %s)
+        """,
+        (webhook_id, delivery_id, tenant_id),
+        rows.open_delivery,
+    )
+
+
+def record_delivery(
+    webhook_id: UUID,
+    delivery_id: UUID,
+    attempt: Mapping[str, Json],
+    *,
+    tenant_id: UUID | None = None,
+) -> Call[bool]:
+    """For workers. Answers whether the endpoint is enabled, after this attempt."""
+    return Call(
+        "select jobforge.record_delivery(%s, %s, %s::jsonb, %s)",
+        (webhook_id, delivery_id, encode(dict(attempt), "attempt"), tenant_id),
+        rows.value,
+    )

@@ -1,0 +1,246 @@
+"""`jobforge events`: say that something has happened, and see what came of it."""
+
+from dataclasses import asdict
+from time import sleep
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.database import DatabaseUrl
+from jobforge.cli.options import AsJson, Payload
+from jobforge.cli.payload import parse_payload
+from jobforge.cli.session import Session, Tenant, session
+from jobforge.cli.way import ApiKey, Remote, ServerUrl, Way
+from jobforge.errors import Json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jobforge.event import Event, EventFilter, EventListing, Reaction
+
+app = typer.Typer(help="Emit events, and see what triggers made of them.", no_args_is_help=True)
+
+EventId = Annotated[UUID, typer.Argument(metavar="ID", help="As `events list` shows it.")]
+TriggerId = Annotated[UUID, typer.Argument(metavar="TRIGGER", help="As `triggers list` shows it.")]
+Name = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Only these; order.* are many.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.")]
+
+_PAUSE_S = 1.0
+_PAGE = 200
+
+
+@app.command()
+def send(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Such as order.paid.")],
+    data: Payload = None,
+    *,
+    correlation_id: Annotated[
+        str | None, typer.Option(help="Goes on to the jobs; else it is the event's id.")
+    ] = None,
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Emit an event and print its id. Triggers make jobs of it a moment later."""
+    from jobforge import calls
+
+    call = calls.emit_event(name, parse_payload(data or []), correlation_id=correlation_id)
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        event_id = scope.run(call)
+    if as_json:
+        output.print_json({"id": str(event_id)})
+    else:
+        output.print_ids([event_id])
+
+
+@app.command("list")
+def list_(
+    *,
+    name: Name = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """List events, newest first."""
+    from jobforge import calls
+    from jobforge.event import EventFilter
+
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        events = scope.run(calls.list_events(EventFilter(name), limit=limit))
+    if quiet:
+        output.print_ids(event.id for event in events)
+        return
+    rows = [asdict(event) if as_json else _line(event) for event in events]
+    output.print_rows(rows, as_json=as_json)
+
+
+@app.command()
+def show(
+    event: EventId,
+    *,
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Show an event, and what each trigger made of it, or why nothing."""
+    from jobforge import calls
+
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        found = scope.run(calls.get_event(event))
+    if as_json:
+        output.print_json(_shown(found))
+        return
+    fields = _shown(found)
+    deliveries = fields.pop("deliveries")
+    output.print_fields(fields)
+    for delivery in deliveries:
+        made = delivery["job_id"] or delivery["reason"] or ""
+        again = f" (replay {delivery['replay']})" if delivery["replay"] else ""
+        label = delivery["label"] or delivery["trigger_id"]
+        typer.echo(output.clean(f"  {label}  {delivery['outcome']}{again}  {made}"))
+    if not deliveries and not found.is_pending:
+        output.note("no trigger listens to it")
+
+
+@app.command()
+def tail(
+    *,
+    name: Name = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="End after so many; else go on until Ctrl-C.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Print events as they come."""
+    from jobforge.event import EventFilter
+
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        for number, event in enumerate(_news(scope, EventFilter(name)), 1):
+            if as_json:
+                output.print_json_line(asdict(event))
+            else:
+                output.print_rows([_line(event)], as_json=False)
+            if number == limit:
+                return
+
+
+@app.command()
+def replay(
+    event: EventId,
+    *,
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Let the triggers act on an event once more: its jobs are made again."""
+    from jobforge import calls
+
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        number = scope.run(calls.replay_event(event))
+    if as_json:
+        output.print_json({"id": str(event), "replay": number})
+    else:
+        output.note(f"replay {number} of {event}; `jobforge events show` tells what comes of it")
+
+
+@app.command("try")
+def try_(
+    event: EventId,
+    trigger: TriggerId,
+    *,
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Show what a trigger would make of a past event. Changes nothing."""
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        tried = _trial(scope, event, trigger)
+    shown = {"outcome": tried.outcome, "reason": tried.reason, "job": tried.job}
+    if as_json:
+        output.print_json(shown)
+    else:
+        output.print_fields(shown)
+
+
+@app.command()
+def deliveries(
+    trigger: TriggerId,
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """List what a trigger made of events, newest first."""
+    from jobforge import calls
+
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        made = scope.run(calls.list_event_deliveries(trigger, limit=limit))
+    output.print_rows([asdict(delivery) for delivery in made], as_json=as_json)
+
+
+def _trial(scope: Session, event_id: UUID, trigger_id: UUID) -> "Reaction":
+    if isinstance(scope.engine, Remote):
+        from jobforge.remote.trials import try_trigger
+
+        request = try_trigger(trigger_id, event_id, tenant_id=scope.tenant_id)
+        return scope.engine.transport.run(request)
+    from jobforge import calls, reaction
+    from jobforge.redact import redact
+
+    trigger = scope.run(calls.get_trigger(trigger_id))
+    event = scope.run(calls.get_event(event_id))
+    found = scope.run(calls.get_definition(trigger.definition, version=trigger.version))
+    tried = reaction.trial(trigger, event, found.parameters)
+    job = {**tried.job, "payload": redact(tried.job["payload"])} if tried.job else None
+    return tried._replace(job=job)
+
+
+def _line(event: "EventListing") -> dict[str, Json]:
+    outcomes = ", ".join(f"{number} {name}" for name, number in event.outcomes.items())
+    return {
+        "id": event.id,
+        "name": event.name,
+        "created_at": event.created_at,
+        "state": "pending" if event.is_pending else outcomes or "no trigger",
+    }
+
+
+def _shown(event: "Event") -> dict[str, Json]:
+    from jobforge.redact import redact
+
+    return {**asdict(event), "data": redact(event.data)}
+
+
+def _news(scope: Session, which: "EventFilter") -> "Iterator[EventListing]":
+    """What comes from now on, oldest first. One that commits late is not missed for that."""
+    from jobforge import calls
+
+    known = {event.id for event in scope.run(calls.list_events(which, limit=_PAGE))}
+    while True:
+        page = scope.run(calls.list_events(which, limit=_PAGE))
+        yield from (event for event in reversed(page) if event.id not in known)
+        known = {event.id for event in page}
+        sleep(_PAUSE_S)

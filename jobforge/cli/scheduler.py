@@ -1,0 +1,38 @@
+"""`jobforge scheduler`: makes jobs when schedules and events say so, until it is told to stop."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from jobforge.cli.database import DatabaseUrl, find_url
+from jobforge.cli.options import UNTIL_STDIN_CLOSES
+from jobforge.config import Config, load
+
+
+def scheduler(
+    *,
+    log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
+) -> None:
+    """Fire schedules and dispatch events. Workers do so too, unless they have --no-scheduler.
+
+    Any number may run; each firing and each event is handled once.
+    """
+    config = load(
+        flags={"log_format": log_format, "log_level": log_level, "database_url": database_url}
+    )
+    config = replace(config, database_url=find_url(database_url))
+    raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))
+
+
+def _run(config: Config, *, until_stdin_closes: bool) -> int:
+    import asyncio
+
+    from jobforge.cli import serving
+
+    return asyncio.run(serving.serve_scheduler(config, until_stdin_closes=until_stdin_closes))

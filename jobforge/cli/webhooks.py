@@ -1,0 +1,337 @@
+"""`jobforge webhooks`: where a tenant hears of its jobs, and what was sent there."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.database import DatabaseUrl
+from jobforge.cli.moment import parse_duration
+from jobforge.cli.options import AsJson
+from jobforge.cli.session import Session, Tenant, session
+from jobforge.cli.way import ApiKey, Remote, ServerUrl, Way
+from jobforge.config import load
+from jobforge.errors import Invalid, Json
+
+if TYPE_CHECKING:
+    from jobforge.endpoint import NewSecret
+    from jobforge.webhook import Delivery, DeliveryState, Webhook
+
+app = typer.Typer(help="Tell receivers of yours what becomes of jobs.", no_args_is_help=True)
+
+WebhookId = Annotated[UUID, typer.Argument(metavar="ID", help="As `webhooks list` shows it.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.")]
+Events = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--event", metavar="EVENT", help="start, success, failure, dead or end; repeatable."
+    ),
+]
+Definitions = Annotated[
+    list[str] | None,
+    typer.Option("--definition", metavar="KEY", help="Only jobs of this one; repeatable."),
+]
+Description = Annotated[str | None, typer.Option(help="What it is for.")]
+
+
+@app.command("list")
+def list_(
+    *,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """List webhooks, newest first."""
+    from jobforge import calls
+
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        webhooks = scope.run(calls.list_webhooks(limit=200))
+    if quiet:
+        output.print_ids(webhook.id for webhook in webhooks)
+        return
+    rows = [asdict(webhook) if as_json else _line(webhook) for webhook in webhooks]
+    output.print_rows(rows, as_json=as_json)
+
+
+@app.command()
+def show(
+    webhook: WebhookId,
+    *,
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Show a webhook. Its secret is not shown again."""
+    from jobforge import calls
+
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        found = asdict(scope.run(calls.get_webhook(webhook)))
+    if as_json:
+        output.print_json(found)
+    else:
+        output.print_fields(found)
+
+
+@app.command()
+def create(
+    url: Annotated[str, typer.Argument(help="Where messages are sent: a public https URL.")],
+    *,
+    event: Events = None,
+    definition: Definitions = None,
+    description: Description = None,
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Create a webhook and print the secret that signs its messages. It is shown this once.
+
+    Without --event it hears of success and dead."""
+    settings = _given(url=url, events=event, definitions=definition, description=description)
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        webhook_id, secret = _create(scope, settings)
+    _print_secret(webhook_id, secret, as_json=as_json)
+
+
+@app.command()
+def edit(
+    webhook: WebhookId,
+    *,
+    url: Annotated[str | None, typer.Option(help="Where messages are sent.")] = None,
+    event: Events = None,
+    definition: Definitions = None,
+    all_definitions: Annotated[
+        bool, typer.Option("--all-definitions", help="Jobs of all definitions.")
+    ] = False,
+    description: Description = None,
+    enabled: Annotated[
+        bool | None,
+        typer.Option("--enable/--disable", help="Enabling forgets why it was disabled."),
+    ] = None,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Change a webhook. What is not given stays."""
+    from jobforge import calls
+
+    changes = _given(
+        url=url, events=event, definitions=definition, description=description, enabled=enabled
+    )
+    if all_definitions:
+        changes["definitions"] = None
+    if not changes:
+        raise Invalid("nothing to change is named")
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        _check_url(scope, url)
+        scope.run(calls.edit_webhook(webhook, changes))
+
+
+@app.command()
+def delete(
+    webhook: WebhookId,
+    *,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Delete a webhook; messages that wait for it are not sent any more."""
+    from jobforge import calls
+
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        scope.run(calls.delete_webhook(webhook))
+
+
+@app.command()
+def rotate(
+    webhook: WebhookId,
+    *,
+    overlap: Annotated[
+        str, typer.Option(metavar="DURATION", help="For so long the old secret signs too.")
+    ] = "1d",
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Give a webhook a new secret and print it. Until the overlap ends both sign."""
+    overlap_s = parse_duration(overlap, "--overlap")
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        secret = _rotate(scope, webhook, overlap_s)
+    _print_secret(webhook, secret, as_json=as_json)
+
+
+@app.command("test")
+def send_test(
+    webhook: WebhookId,
+    *,
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Send a test message and print the id of the delivery."""
+    from jobforge import calls
+
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        delivery_id = scope.run(calls.test_webhook(webhook))
+    if as_json:
+        output.print_json({"delivery_id": str(delivery_id)})
+    else:
+        typer.echo(str(delivery_id))
+
+
+@app.command()
+def deliveries(
+    webhook: WebhookId,
+    *,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help="pending, delivered or failed.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """List what was sent to a webhook, newest first. --json has the receiver's answers."""
+    from jobforge import calls
+
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        found = scope.run(calls.list_deliveries(webhook, _state(state), limit=limit))
+    if quiet:
+        output.print_ids(delivery.id for delivery in found)
+        return
+    rows = [asdict(delivery) if as_json else _delivery_line(delivery) for delivery in found]
+    output.print_rows(rows, as_json=as_json)
+
+
+@app.command()
+def redeliver(
+    webhook: WebhookId,
+    delivery: Annotated[UUID, typer.Argument(metavar="DELIVERY", help="Its id.")],
+    *,
+    as_json: AsJson = False,
+    tenant: Tenant = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Send a message again, under the same id, and print the job that does it."""
+    from jobforge import calls
+
+    with session(Way(database_url, server, api_key), tenant) as scope:
+        job_id = scope.run(calls.redeliver(webhook, delivery))
+    if as_json:
+        output.print_json({"job_id": str(job_id)})
+    else:
+        typer.echo(str(job_id))
+
+
+def _given(**settings: Json) -> dict[str, Json]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _create(scope: Session, settings: dict[str, Json]) -> tuple[UUID, str]:
+    if isinstance(scope.engine, Remote):
+        from jobforge.remote.webhooks import create_webhook
+
+        made = scope.engine.transport.run(create_webhook(settings, tenant_id=scope.tenant_id))
+        return made.id, made.secret
+    from jobforge import calls
+    from jobforge.webhook import make_id
+
+    _check_url(scope, settings["url"])
+    webhook_id = make_id()
+    secret = _new_secret(scope, webhook_id)
+    scope.run(calls.create_webhook(webhook_id, settings, secret=secret.sealed))
+    return webhook_id, secret.text
+
+
+def _rotate(scope: Session, webhook_id: UUID, overlap_s: float) -> str:
+    if isinstance(scope.engine, Remote):
+        from jobforge.remote.webhooks import rotate_webhook
+
+        request = rotate_webhook(webhook_id, overlap_s=overlap_s, tenant_id=scope.tenant_id)
+        return scope.engine.transport.run(request)
+    from jobforge import calls
+
+    secret = _new_secret(scope, webhook_id)
+    scope.run(calls.rotate_webhook(webhook_id, secret=secret.sealed, overlap_s=overlap_s))
+    return secret.text
+
+
+def _new_secret(scope: Session, webhook_id: UUID) -> "NewSecret":
+    from jobforge.endpoint import new_secret
+    from jobforge.vault import open_vault
+
+    key = scope.run(open_vault(load()).key_of(scope.tenant_id))
+    return new_secret(key, webhook_id)
+
+
+def _check_url(scope: Session, url: str | None) -> None:
+    """A server does so itself."""
+    if url is None or isinstance(scope.engine, Remote):
+        return
+    from jobforge.egress import policy_of, read_url
+
+    read_url(url, policy_of(load()))
+
+
+def _state(text: str | None) -> "DeliveryState | None":
+    from jobforge.webhook import DeliveryState
+
+    if text is None or text in set(DeliveryState):
+        return None if text is None else DeliveryState(text)
+    raise Invalid(f"--state is one of {', '.join(DeliveryState)}, not {text!r}", field="state")
+
+
+def _line(webhook: "Webhook") -> dict[str, Json]:
+    return {
+        "id": webhook.id,
+        "url": webhook.url,
+        "events": _listed(webhook.events),
+        "definitions": _listed(webhook.definitions or ["all"]),
+        "standing": "enabled" if webhook.enabled else webhook.disabled_reason,
+        "created_at": webhook.created_at,
+    }
+
+
+def _delivery_line(delivery: "Delivery") -> dict[str, Json]:
+    return {
+        "id": delivery.id,
+        "event": delivery.event,
+        "state": delivery.state,
+        "attempts": delivery.attempts,
+        "status": delivery.status,
+        "job": delivery.subject_id,
+        "created_at": delivery.created_at,
+        "error": delivery.error,
+    }
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ",".join(words)
+
+
+def _print_secret(webhook_id: UUID, secret: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json({"id": str(webhook_id), "secret": secret})
+        return
+    typer.echo(secret)
+    output.note(f"id {webhook_id}; the secret is not shown again")

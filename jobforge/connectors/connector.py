@@ -1,0 +1,161 @@
+"""A connector, and the job that its handler is given."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from jobforge.artifacts import Artifacts
+from jobforge.calls import Call
+from jobforge.client import Client
+from jobforge.connectors.tools import Tools
+from jobforge.current import CURRENT
+from jobforge.definition import Definition
+from jobforge.enqueuer import Target
+from jobforge.errors import Json
+from jobforge.hooks import Hooks
+from jobforge.job import ClaimedJob
+from jobforge.parameters import Parameters, Shape
+from jobforge.settings import Settings
+from jobforge.signals import Retry
+
+if TYPE_CHECKING:
+    from jobforge.egress import Egress
+    from jobforge.vault import Vault
+
+QUEUE = "connectors"
+
+P = TypeVar("P", bound=BaseModel)
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorJob(Generic[P]):
+    """One attempt: the checked payload, and what a handler may use."""
+
+    payload: P
+    claimed: ClaimedJob
+    worker_id: UUID
+    tools: Tools
+
+    @property
+    def tenant_id(self) -> UUID:
+        return self.claimed.tenant_id
+
+    @property
+    def job_id(self) -> UUID:
+        return self.claimed.job_id
+
+    @property
+    def fence(self) -> str:
+        """`<job id>.<lease>`: grows with each attempt, so that others can refuse an older one."""
+        return f"{self.claimed.job_id}.{self.claimed.lease}"
+
+    @property
+    def traceparent(self) -> str | None:
+        return self.claimed.traceparent
+
+    @property
+    def egress(self) -> "Egress":
+        """The only way out: the guarded client."""
+        return self.tools.egress
+
+    @property
+    def vault(self) -> "Vault":
+        return self.tools.vault
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """Where to put files. One that the result names as `artifact` becomes the job's."""
+        return self.tools.artifacts
+
+    async def call(self, call: Call[T]) -> T:
+        """Asks the engine, for the tenant of the job."""
+        return await self.tools.run(call.within(self.worker_id, self.claimed.token))
+
+
+@dataclass(frozen=True, slots=True)
+class Connector(Generic[P]):
+    """What a connector is: its key, the model of its payloads, and its handler."""
+
+    key: str
+    payload: type[P]
+    run: Callable[[ConnectorJob[P]], Awaitable[Json]]
+    description: str
+    version: int = 1
+    timeout_s: int = 120
+    retry: Retry = field(default_factory=Retry)
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(
+            key=self.key,
+            version=self.version,
+            queue=QUEUE,
+            timeout_s=self.timeout_s,
+            max_attempts=self.retry.max_attempts,
+            backoff_base_s=self.retry.base_s,
+            backoff_cap_s=self.retry.cap_s,
+            give_up_on=self.retry.give_up_on,
+            isolation="inline",
+            description=self.description,
+        )
+
+
+class ConnectorTarget(Target):
+    """A connector as an app enqueues its jobs, whoever serves them."""
+
+    def __init__(self, connector: Connector[Any], client: Client) -> None:
+        self.settings = connector.settings
+        self.client = client
+        self._payload = Shape(connector.payload)
+
+    @property
+    def parameters(self) -> Parameters:
+        return _Fields((), self._payload, None)
+
+    @property
+    def result(self) -> Shape:
+        return _ANY
+
+
+class _Fields(Parameters):
+    """The fields of the payload, by name."""
+
+    def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
+        given = self.bind(args, kwargs)
+        self.arguments(given)
+        return given
+
+
+class ConnectorDefinition(Definition[..., Json]):
+    """A connector as a worker serves it."""
+
+    makes_artifacts = True
+
+    def __init__(
+        self, connector: Connector[Any], worker_id: UUID, tools: Tools, client: Client
+    ) -> None:
+        self._connector = connector
+        self._worker_id = worker_id
+        self._tools = tools
+        self.parameters = Parameters(("payload",), Shape(connector.payload), "payload")
+        self.result = _ANY
+        super().__init__(self._run, connector.settings, client, Hooks(_nothing))
+
+    async def _run(self, payload: Any) -> Json:  # noqa: ANN401 - of the connector's model
+        claimed = CURRENT.get()
+        assert claimed is not None  # noqa: S101 - the runner has set it
+        await self._tools.make_ready()
+        return await self._connector.run(
+            ConnectorJob(payload, claimed, self._worker_id, self._tools)
+        )
+
+
+_ANY = Shape(Any)
+
+
+def _nothing() -> None:
+    """What changes when a connector gets hooks: it never does."""

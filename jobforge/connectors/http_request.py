@@ -1,0 +1,206 @@
+"""`connector.http.request`: one HTTP request by the guarded client, its answer as the result.
+
+With a configuration the request goes to that configuration's origin and nowhere else, so that its
+secrets do. They stand in headers as `{{secret.name}}`.
+"""
+
+import base64
+import math
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urljoin
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobforge.connectors.configuration import NAME, Opened, open_configuration
+from jobforge.connectors.connector import Connector, ConnectorJob
+from jobforge.errors import Invalid, InvalidPayload, Json, UnexpectedStatus
+from jobforge.header import REFUSED_PATTERN
+from jobforge.jsonb import decode, encode
+from jobforge.redact import hide_registered
+from jobforge.signals import Dead
+
+if TYPE_CHECKING:
+    from jobforge.egress import Request, Response
+
+Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+Header = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
+Value = Annotated[str, Field(max_length=8192, pattern=r"^[\t -~\u0080-\u00ff]*$")]
+Status = Annotated[int, Field(ge=100, le=599)]
+
+_MOST_HEADERS = 50
+_LONGEST_HEADER = 2_000
+_LONGEST_TAIL = 2_000
+_LONGEST_PAUSE_S = 3600.0
+_DEEPEST = 60  # a result has 64 levels, and this stands within one
+# What may well be another answer the next time; any other 4xx would be the same.
+_PASSING = frozenset((408, 425, 429))
+
+
+class HttpRequest(BaseModel):
+    """The payload. A body that is a text is sent as it is, anything else as JSON."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: Annotated[str, Field(min_length=1, max_length=2048, pattern=r"^[^\x00-\x20\x7f\\]+$")]
+    method: Method = "GET"
+    config: Annotated[str, Field(pattern=NAME)] | None = None
+    headers: Annotated[dict[Header, Value], Field(max_length=_MOST_HEADERS)] = Field(
+        default_factory=dict,
+        json_schema_extra={
+            "additionalProperties": False,
+            "propertyNames": {"not": {"pattern": REFUSED_PATTERN}},
+        },
+    )
+    body: Json = None
+    expected_status: Annotated[list[Status], Field(min_length=1, max_length=50)] | None = None
+    redirects: Annotated[int, Field(ge=0, le=3)] = 3
+    timeout_s: Annotated[float, Field(gt=0, le=30)] = 30
+
+
+async def run(job: ConnectorJob[HttpRequest]) -> Json:
+    asked = job.payload
+    opened = await open_configuration(job, asked.config) if asked.config else Opened()
+    try:
+        request = _request(job, opened)
+        response = await job.egress.send(request)
+    except Invalid as error:
+        raise InvalidPayload(error.message, field=error.field) from None
+    answer = _answer(response, hides=bool(opened.secrets))
+    if not _is_expected(response.status, asked.expected_status):
+        raise _unexpected(response, answer)
+    return answer
+
+
+def _request(job: ConnectorJob[HttpRequest], opened: Opened) -> "Request":
+    from jobforge.egress import Request  # noqa: PLC0415 - it loads the HTTP client
+
+    asked = job.payload
+    given = {**opened.headers, **asked.headers}
+    filled = {name: opened.fill(value) for name, value in given.items()}
+    body, kind = _body(asked.body)
+    own = {
+        "Idempotency-Key": str(job.job_id),
+        "X-JobForge-Fence": job.fence,
+        "traceparent": job.traceparent,
+        "Content-Type": kind,
+    }
+    named = {name.lower() for name in filled}
+    headers = [
+        *filled.items(),
+        *((name, value) for name, value in own.items() if value and name.lower() not in named),
+    ]
+    return Request(
+        asked.method,
+        _url(job, opened),
+        headers=headers,
+        body=body,
+        private=frozenset(name for name, value in given.items() if filled[name] != value),
+        redirects=asked.redirects,
+        deadline_s=asked.timeout_s,
+    )
+
+
+def _url(job: ConnectorJob[HttpRequest], opened: Opened) -> str:
+    from jobforge.egress import read_url  # noqa: PLC0415 - it loads the HTTP client
+
+    if opened.url is None:
+        return job.payload.url
+    policy = job.egress.policy
+    url = urljoin(opened.url, job.payload.url)
+    if read_url(url, policy).origin != read_url(opened.url, policy).origin:
+        raise Dead("the URL is not of the configuration's origin")
+    return url
+
+
+def _body(given: Json) -> tuple[bytes | None, str | None]:
+    if given is None:
+        return None, None
+    if isinstance(given, str):
+        return given.encode(), "text/plain; charset=utf-8"
+    return orjson.dumps(given), "application/json"
+
+
+def _is_expected(status: int, expected: list[int] | None) -> bool:
+    return 200 <= status < 300 if expected is None else status in expected
+
+
+def _answer(response: "Response", *, hides: bool) -> dict[str, Json]:
+    """The result. What the other side echoes of our secrets is hidden."""
+    headers: dict[str, str] = {}
+    for name, value in response.headers[:_MOST_HEADERS]:
+        key = name.lower()
+        whole = f"{headers[key]}, {value}" if key in headers else value
+        headers[key] = (hide_registered(whole) if hides else whole)[:_LONGEST_HEADER]
+    return {
+        "status": response.status,
+        "url": response.url,
+        "headers": headers,
+        **_content(response, hides=hides),
+    }
+
+
+def _content(response: "Response", *, hides: bool) -> dict[str, Json]:
+    """One of json, text and base64, whichever holds it."""
+    try:
+        text = response.body.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(response.body).decode()}
+    if "\0" in text:  # jsonb keeps none
+        return {"base64": base64.b64encode(response.body).decode()}
+    text = hide_registered(text) if hides else text
+    if "json" in (response.header("content-type") or ""):
+        try:
+            document = decode(text)
+            encode(document, "result")
+        except (Invalid, ValueError, RecursionError):
+            return {"text": text}
+        if not _is_deeper(document, _DEEPEST):
+            return {"json": document}
+    return {"text": text}
+
+
+def _is_deeper(document: Json, most: int) -> bool:
+    if not isinstance(document, dict | list):
+        return False
+    inner = document.values() if isinstance(document, dict) else document
+    return most == 0 or any(_is_deeper(each, most - 1) for each in inner)
+
+
+def _unexpected(response: "Response", answer: dict[str, Json]) -> UnexpectedStatus:
+    shown = answer.get("text", answer.get("json"))
+    tail = shown if isinstance(shown, str) or shown is None else orjson.dumps(shown).decode()
+    error = UnexpectedStatus(
+        f"the answer has status {response.status}",
+        detail={"status": response.status, "body": (tail or "")[:_LONGEST_TAIL]},
+    )
+    error.is_final = 400 <= response.status < 500 and response.status not in _PASSING
+    if not error.is_final:
+        error.retry_in_s = _retry_after(response.header("retry-after"))
+    return error
+
+
+def _retry_after(text: str | None) -> float | None:
+    """As the answer asks, within an hour; None for the ordinary backoff."""
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        try:
+            seconds = (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
+        except (TypeError, ValueError):
+            return None
+    if not math.isfinite(seconds) or seconds < 0:
+        return None
+    return min(seconds, _LONGEST_PAUSE_S)
+
+
+HTTP_REQUEST = Connector(
+    key="connector.http.request",
+    payload=HttpRequest,
+    run=run,
+    description="Makes an HTTP request to a public address.",
+)

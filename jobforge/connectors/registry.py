@@ -1,0 +1,52 @@
+"""Which connectors there are, and how a worker comes to serve them."""
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+from uuid import UUID
+
+from jobforge import calls
+from jobforge.calls import Call
+from jobforge.client import Client
+from jobforge.connectors.connector import Connector, ConnectorDefinition, ConnectorTarget
+from jobforge.connectors.http_request import HTTP_REQUEST
+from jobforge.connectors.report_generate import REPORT_GENERATE
+from jobforge.connectors.tools import Tools
+from jobforge.connectors.webhook_deliver import WEBHOOK_DELIVER
+from jobforge.errors import Invalid
+from jobforge.parameters import Shape
+
+SLOTS = 10
+_PREFIX = "connector."
+
+CONNECTORS: tuple[Connector[Any], ...] = (HTTP_REQUEST, REPORT_GENERATE, WEBHOOK_DELIVER)
+
+
+def are_installed() -> bool:
+    """Whether the packages are here that they need: `pip install "jobforge[connectors]"`."""
+    return all(map(find_spec, ("httpx2", "cryptography")))
+
+
+def make_connectors(worker_id: UUID, *, tools: Tools, client: Client) -> list[ConnectorDefinition]:
+    """All of them, for one worker."""
+    return [ConnectorDefinition(each, worker_id, tools, client) for each in CONNECTORS]
+
+
+def connector_target(key: str, client: Client) -> ConnectorTarget:
+    """To enqueue jobs of it: `http.request`, or its whole key."""
+    for each in CONNECTORS:
+        if key in {each.key, each.key.removeprefix(_PREFIX)}:
+            return ConnectorTarget(each, client)
+    known = ", ".join(each.key.removeprefix(_PREFIX) for each in CONNECTORS)
+    raise Invalid(f"there is no connector {key}; there are {known}", field="key")
+
+
+@cache
+def connector_registrations() -> tuple[Call[None], ...]:
+    """The calls that make them known to a database that no worker has seen."""
+    return tuple(
+        calls.put_definition(
+            each.key, each.version, each.settings.registration(Shape(each.payload).schema())
+        )
+        for each in CONNECTORS
+    )

@@ -1,0 +1,282 @@
+"""`connector.report.generate`: a file of rows, as an artifact of the job.
+
+The rows are those of the payload, of another job's result, of an artifact, or a list of jobs, all
+of the job's own tenant. They are read, written and put piece by piece, in a thread that asks the
+loop for each page of jobs.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from dataclasses import asdict
+from datetime import datetime
+from itertools import chain, islice
+from threading import Event
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import orjson
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+
+from jobforge import calls
+from jobforge.artifacts import Artifacts, marker_in
+from jobforge.artifacts.key import PREFIX, new_key, read_ref
+from jobforge.calls import Call
+from jobforge.connectors.connector import Connector, ConnectorJob
+from jobforge.errors import Conflict, Invalid, InvalidPayload, Json, NotFound, PayloadTooLarge
+from jobforge.job import Job, JobFilter, JobListing, State
+from jobforge.jsonb import decode
+from jobforge.redact import redact
+from jobforge.report import Column, Row, Table, columns_of, write_csv, write_html, write_json
+from jobforge.signals import Dead
+
+_MOST_ROWS = 1_000_000
+_PAGE = 200
+# So many rows are looked at to find out which columns there are.
+_LOOKED_AT = 100
+# An artifact that is larger is read line by line; a line is one row.
+_READ_WHOLE = 8 * 1024**2
+_LONGEST_LINE = 1024**2
+_PATIENCE_S = 60.0
+
+# Apart from those that the worker itself needs: a report may take minutes.
+_THREADS = ThreadPoolExecutor(4, "report")
+
+_WRITERS: dict[str, Callable[[Table], Iterator[bytes]]] = {
+    "csv": write_csv,
+    "html": write_html,
+    "json": write_json,
+}
+
+Text = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class GivenRows(_Part):
+    """The rows themselves."""
+
+    rows: Annotated[list[dict[str, Json]], Field(max_length=100_000)]
+
+
+class ResultOfJob(_Part):
+    """What a job has returned; `path` leads to the rows within it."""
+
+    job_id: UUID
+    path: Text | None = None
+
+
+class RowsOfArtifact(_Part):
+    """A file of JSON: an array, rows on lines, or what a report of the format json has written."""
+
+    artifact: Annotated[str, Field(pattern=f"^{PREFIX}", max_length=1000)]
+    path: Text | None = None
+
+
+class Which(_Part):
+    """As the list of jobs takes it."""
+
+    state: Annotated[list[str], Field(max_length=9)] | None = None
+    definition: Text | None = None
+    queue: Text | None = None
+    tag: Text | None = None
+    source: Text | None = None
+    correlation_id: Text | None = None
+    created_after: AwareDatetime | None = None
+    created_before: AwareDatetime | None = None
+
+
+class ListOfJobs(_Part):
+    """Jobs of the tenant, newest first."""
+
+    jobs: Which
+
+
+class ColumnChoice(_Part):
+    field: Text
+    title: Text | None = None
+
+
+class ReportRequest(_Part):
+    """The payload."""
+
+    format: Literal["csv", "html", "json"]
+    source: GivenRows | ResultOfJob | RowsOfArtifact | ListOfJobs
+    columns: Annotated[list[Text | ColumnChoice], Field(min_length=1, max_length=200)] | None = None
+    title: Text | None = None
+    max_rows: Annotated[int, Field(ge=1, le=_MOST_ROWS)] = 100_000
+
+
+async def run(job: ConnectorJob[ReportRequest]) -> Json:
+    ask = _Asking(job)
+    try:
+        return await asyncio.get_running_loop().run_in_executor(_THREADS, _made, job, ask)
+    except PayloadTooLarge as error:
+        raise Dead(error.message) from error
+    except Invalid as error:
+        raise InvalidPayload(error.message, field=error.field) from error
+    finally:
+        ask.end()
+
+
+class _Asking:
+    """The engine, for the thread in which a report is made; it ends when the job does."""
+
+    def __init__(self, job: ConnectorJob[ReportRequest]) -> None:
+        self._job = job
+        self._loop = asyncio.get_running_loop()
+        self._is_over = Event()
+
+    def run(self, call: Call[Any]) -> Any:  # noqa: ANN401 - as the call has it
+        self.check()
+        asked = asyncio.run_coroutine_threadsafe(self._job.call(call), self._loop)
+        return asked.result(_PATIENCE_S)
+
+    def check(self) -> None:
+        """Nobody waits for the report any more: the thread is to end as well."""
+        if self._is_over.is_set():
+            raise CancelledError
+
+    def end(self) -> None:
+        self._is_over.set()
+
+
+def _made(job: ConnectorJob[ReportRequest], ask: _Asking) -> dict[str, Json]:
+    asked, artifacts = job.payload, job.artifacts
+    rows = _rows(asked, job.tenant_id, artifacts, ask)
+    first = list(islice(rows, _LOOKED_AT))
+    columns = columns_of(first) if asked.columns is None else [_column(c) for c in asked.columns]
+    table = Table(columns, _checked(chain(first, rows), ask), asked.title, asked.max_rows)
+    key = new_key(job.tenant_id, job.job_id, f"report-{job.claimed.lease}.{asked.format}")
+    marker = artifacts.put(key, _WRITERS[asked.format](table))
+    return {
+        "artifact": marker.ref,
+        "format": asked.format,
+        "rows": table.count,
+        "truncated": table.is_cut,
+        "bytes": marker.bytes,
+        "sha256": marker.sha256,
+    }
+
+
+def _checked(rows: Iterator[Row], ask: _Asking) -> Iterator[Row]:
+    for number, row in enumerate(rows):
+        if number % _PAGE == 0:
+            ask.check()
+        yield row
+
+
+def _column(choice: str | ColumnChoice) -> Column:
+    if isinstance(choice, str):
+        return Column(choice, choice)
+    return Column(choice.field, choice.title or choice.field)
+
+
+def _rows(
+    asked: ReportRequest, tenant_id: UUID, artifacts: Artifacts, ask: _Asking
+) -> Iterator[Row]:
+    match asked.source:
+        case GivenRows(rows=rows):
+            return iter(rows)
+        case ResultOfJob(job_id=job_id, path=path):
+            return _rows_in(_result(artifacts, _job(ask, job_id)), path)
+        case RowsOfArtifact(artifact=ref, path=path):
+            return _rows_of_file(artifacts, read_ref(ref, tenant_id).path, path)
+        case ListOfJobs(jobs=which):
+            return _jobs(ask, which)
+
+
+def _job(ask: _Asking, job_id: UUID) -> Job:
+    try:
+        job: Job = ask.run(calls.get_job(job_id)).job
+    except NotFound:
+        raise Dead(f"there is no job {job_id}") from None
+    if job.state in {State.DEAD, State.CANCELED}:
+        raise Dead(f"job {job_id} is {job.state}, so it has no result")
+    if job.state is not State.SUCCEEDED:
+        raise Conflict(f"job {job_id} has not ended yet")
+    return job
+
+
+def _result(artifacts: Artifacts, job: Job) -> Json:
+    marker = marker_in(job.result)
+    return job.result if marker is None else decode(artifacts.read(marker, job.tenant_id))
+
+
+def _rows_in(document: Json, path: str | None) -> Iterator[Row]:
+    for name in path.split(".") if path else ():
+        document = document.get(name) if isinstance(document, dict) else None
+    if isinstance(document, list):
+        return (row if isinstance(row, dict) else {"value": row} for row in document)
+    if isinstance(document, dict):
+        return iter([document])
+    raise Dead("there are no rows: it must be a list of objects, or an object")
+
+
+def _rows_of_file(artifacts: Artifacts, file: str, path: str | None) -> Iterator[Row]:
+    if artifacts.store.size(file) > _READ_WHOLE:
+        return _rows_on_lines(artifacts.store.open(file))
+    whole = b"".join(artifacts.store.open(file))
+    try:
+        document = decode(whole)
+    except ValueError:
+        return _rows_on_lines(iter([whole]))
+    is_report = isinstance(document, dict) and {"columns", "rows"} <= document.keys()
+    return _rows_in(document, path or ("rows" if is_report else None))
+
+
+def _rows_on_lines(pieces: Iterator[bytes]) -> Iterator[Row]:
+    """Rows of JSON Lines, or of an array that has each of its elements on a line."""
+    for line in _lines(pieces):
+        text = line.strip().rstrip(b",")
+        if not text or text in {b"[", b"]", b"]}"} or text.endswith(b"["):
+            continue
+        try:
+            row = orjson.loads(text)
+        except ValueError:
+            raise Dead("the artifact is no JSON that has its rows on lines") from None
+        yield row if isinstance(row, dict) else {"value": row}
+
+
+def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for piece in pieces:
+        *whole, rest = (rest + piece).split(b"\n")
+        yield from whole
+        if len(rest) > _LONGEST_LINE:
+            raise Dead("a line of the artifact is longer than a row may be")
+    yield rest
+
+
+def _jobs(ask: _Asking, which: Which) -> Iterator[Row]:
+    wanted = JobFilter(**which.model_dump(exclude_none=True))
+    before: UUID | None = None
+    while True:
+        page: list[JobListing] = ask.run(calls.list_jobs(wanted, limit=_PAGE, before=before))
+        yield from map(_shown, page)
+        if len(page) < _PAGE:
+            return
+        before = page[-1].id
+
+
+def _shown(job: JobListing) -> Row:
+    """As the list of jobs shows it: secrets are masked."""
+    fields = {**asdict(job), "error": redact(job.error)}
+    return {name: _text(value) for name, value in fields.items()}
+
+
+def _text(value: Any) -> Json:  # noqa: ANN401 - of any column
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, UUID) else value
+
+
+REPORT_GENERATE = Connector(
+    key="connector.report.generate",
+    payload=ReportRequest,
+    run=run,
+    description="Writes rows into a file: CSV, HTML or JSON.",
+    timeout_s=900,
+)

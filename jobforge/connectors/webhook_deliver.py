@@ -1,0 +1,122 @@
+"""`connector.webhook.deliver`: sends one message to a webhook endpoint, signed.
+
+Whatever comes of it is written to the delivery first, which owners see; then the job ends or is
+tried again, for most of a day. Nothing is followed: a redirect is a failure.
+"""
+
+import random
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict
+
+from jobforge import calls, telemetry
+from jobforge.connectors.connector import Connector, ConnectorJob
+from jobforge.errors import EgressError, Invalid, Json
+from jobforge.redact import redact_text
+from jobforge.signals import Cancel, Dead, Retry
+from jobforge.webhook import TEST, OpenDelivery, signed_headers
+
+if TYPE_CHECKING:
+    from jobforge.egress import Egress, Request
+
+# Seconds before the second attempt, the third and so on: the last comes after 17 h 35 min.
+SCHEDULE = (5, 300, 1_800, 7_200, 18_000, 36_000)
+DEADLINE_S = 30.0
+
+_KEPT_BYTES = 4096
+_READ_BYTES = 65_536
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+class WebhookDelivery(BaseModel):
+    """The payload."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    endpoint_id: UUID
+    delivery_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """What came of it; without an error it was delivered."""
+
+    status: int | None = None
+    response: str | None = None
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        given = {"status": self.status, "response": self.response, "error": self.error}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+async def _run(job: ConnectorJob[WebhookDelivery]) -> Json:
+    endpoint_id, delivery_id = job.payload.endpoint_id, job.payload.delivery_id
+    delivery = await job.call(calls.open_delivery(endpoint_id, delivery_id))
+    if delivery is None:
+        raise Cancel("the webhook was deleted, or the message is older than the history")
+    is_test = delivery.event == TEST
+    if delivery.disabled_reason is not None and not is_test:
+        raise Cancel(f"the webhook is disabled: {delivery.disabled_reason}")
+    if delivery.delivered_at is not None:  # and the worker that did it could not say so any more
+        return {"delivered_at": delivery.delivered_at.isoformat()}
+    sent = await _send(job.egress, await _request(job, delivery))
+    is_enabled = await job.call(calls.record_delivery(endpoint_id, delivery_id, sent.to_json()))
+    if sent.error is None:
+        return {"status": sent.status}
+    if is_test:
+        raise Cancel(sent.error)
+    if not is_enabled:
+        telemetry.emit("webhook.disabled", "warning", endpoint=endpoint_id, reason=sent.error)
+        raise Dead(sent.error)
+    raise Retry(sent.error, after=_wait_s(job.claimed.attempt))
+
+
+async def _request(job: ConnectorJob[WebhookDelivery], delivery: OpenDelivery) -> "Request":
+    from jobforge.egress import Request  # noqa: PLC0415 - it loads the HTTP client
+    from jobforge.endpoint import opened  # noqa: PLC0415 - it loads cryptography
+
+    key = await job.call(job.vault.key_of(job.tenant_id))
+    secrets = [opened(key, job.payload.endpoint_id, sealed) for sealed in delivery.secrets]
+    body = delivery.message.encode()
+    headers = {"content-type": "application/json"}
+    headers |= signed_headers(job.payload.delivery_id, body, secrets)
+    if job.traceparent is not None:
+        headers["traceparent"] = job.traceparent
+    return Request("POST", delivery.url, tuple(headers.items()), body, deadline_s=DEADLINE_S)
+
+
+async def _send(egress: "Egress", request: "Request") -> _Sent:
+    try:
+        answer = await egress.send(request)
+    except (EgressError, Invalid) as error:
+        return _Sent(error=f"{error.code}: {error.message}")
+    response = _legible(answer.body)
+    if 200 <= answer.status <= 299:
+        return _Sent(answer.status, response)
+    return _Sent(answer.status, response, f"the receiver answered {answer.status}")
+
+
+def _wait_s(attempt: int) -> float:
+    """Some time more at random, so that an outage is not followed by a rush."""
+    wait_s = SCHEDULE[min(attempt, len(SCHEDULE)) - 1]
+    return wait_s * random.uniform(1, 1.1)  # noqa: S311 - no secret
+
+
+def _legible(body: bytes) -> str:
+    """The start of a response, fit to be shown. Redacted before it is cut."""
+    text = redact_text(body[:_READ_BYTES].decode(errors="replace"))
+    shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
+    return shown.encode()[:_KEPT_BYTES].decode(errors="ignore")
+
+
+WEBHOOK_DELIVER = Connector(
+    key="connector.webhook.deliver",
+    payload=WebhookDelivery,
+    run=_run,
+    description="Sends a signed message to a webhook endpoint.",
+    retry=Retry(max_attempts=len(SCHEDULE) + 1, base=SCHEDULE[0], cap=SCHEDULE[-1]),
+)

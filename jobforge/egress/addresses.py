@@ -1,0 +1,85 @@
+"""Addresses that nobody reaches by us: everything that is not a public host.
+
+A list of our own, after IANA's registries of special-purpose addresses: what a library calls
+global has changed between releases, and knows neither metadata services nor translated addresses.
+"""
+
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+_DENIED_4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8",  # this host
+            "10.0.0.0/8",
+            "100.64.0.0/10",  # behind a carrier's NAT; a metadata service lives here too
+            "127.0.0.0/8",
+            "168.63.129.16/32",  # Azure's wire server: it looks public
+            "169.254.0.0/16",  # link-local, and the metadata of most clouds
+            "172.16.0.0/12",
+            "192.0.0.0/24",
+            "192.0.2.0/24",
+            "192.31.196.0/24",
+            "192.52.193.0/24",
+            "192.88.99.0/24",
+            "192.168.0.0/16",
+            "192.175.48.0/24",
+            "198.18.0.0/15",
+            "198.51.100.0/24",
+            "203.0.113.0/24",
+            "224.0.0.0/4",  # multicast
+            "240.0.0.0/4",  # reserved, and broadcast
+        ),
+    )
+)
+# IPv6 is public in this block alone; mapped, compatible, unique-local, link-local and multicast
+# addresses lie outside.
+_GLOBAL_6 = IPv6Network("2000::/3")
+_DENIED_6 = tuple(
+    map(
+        IPv6Network,
+        (
+            "2001::/23",  # IETF assignments, Teredo among them
+            "2001:db8::/32",
+            "2002::/16",  # 6to4 leads to an IPv4 address of the sender's choice
+            "2620:4f:8000::/48",
+            "3fff::/20",
+        ),
+    )
+)
+# An IPv4 address as networks without IPv4 write it.
+_NAT64 = IPv6Network("64:ff9b::/96")
+
+
+def parse_address(text: str) -> Address | None:
+    """An address in its one ordinary spelling; None for anything else, zone ids included."""
+    if "%" in text:
+        return None
+    try:
+        return ip_address(text)
+    except ValueError:
+        return None
+
+
+def plain(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address stands for, where it stands for one."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    inner = address.ipv4_mapped or address.sixtofour
+    if inner is not None:
+        return inner
+    return address.teredo[1] if address.teredo is not None else address
+
+
+def is_public(address: Address) -> bool:
+    """Whether it is a host of the public Internet as far as the address tells."""
+    if isinstance(address, IPv6Address) and address in _NAT64:
+        address = plain(address)
+    if isinstance(address, IPv4Address):
+        return not any(address in network for network in _DENIED_4)
+    return address in _GLOBAL_6 and not any(address in network for network in _DENIED_6)

@@ -1,0 +1,68 @@
+"""The body of a response, read piece by piece and never beyond its limit, compressed or not."""
+
+import zlib
+
+import httpcore2
+
+from jobforge.errors import BadResponse, ResponseTooLarge
+
+# zlib's own words: 16 + 15 for gzip alone, 32 + 15 for gzip or zlib by its header.
+_WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 47}
+
+
+async def read_body(answer: httpcore2.Response, *, limit: int) -> bytes:
+    """ResponseTooLarge beyond the limit, which counts what was sent and what it unpacks to."""
+    encodings = _encodings(answer)
+    if len(encodings) > 1 or not _WINDOWS.keys() >= set(encodings):
+        raise BadResponse("the response is compressed in a way that was not asked for")
+    _refuse_announced(answer, limit)
+    unpacked = _Unpacked(_WINDOWS[encodings[0]], limit) if encodings else None
+    body = bytearray()
+    received = 0
+    async for chunk in answer.aiter_stream():
+        received += len(chunk)
+        body += unpacked.feed(chunk) if unpacked else chunk
+        if received > limit or len(body) > limit:
+            raise _too_large(limit)
+    if unpacked is not None:
+        unpacked.end(received)
+    return bytes(body)
+
+
+class _Unpacked:
+    def __init__(self, window: int, limit: int) -> None:
+        self._zlib = zlib.decompressobj(window)
+        self._left = limit
+
+    def feed(self, chunk: bytes) -> bytes:
+        try:
+            # One byte more than may be: it shows that there is more.
+            plain = self._zlib.decompress(chunk, self._left + 1)
+        except zlib.error:
+            raise BadResponse("the response cannot be decompressed") from None
+        self._left = max(self._left - len(plain), 0)
+        return plain
+
+    def end(self, received: int) -> None:
+        if received and not self._zlib.eof:
+            raise BadResponse("the response ends in the middle of what is compressed")
+
+
+def _encodings(answer: httpcore2.Response) -> list[str]:
+    found = [
+        value.decode("latin-1")
+        for name, value in answer.headers
+        if name.lower() == b"content-encoding"
+    ]
+    words = [word.strip().lower() for word in ",".join(found).split(",")]
+    return [word for word in words if word not in {"", "identity"}]
+
+
+def _refuse_announced(answer: httpcore2.Response, limit: int) -> None:
+    for name, value in answer.headers:
+        if name.lower() == b"content-length" and value.isdigit() and int(value) > limit:
+            raise _too_large(limit)
+
+
+def _too_large(limit: int) -> ResponseTooLarge:
+    return ResponseTooLarge(f"the response is larger than {limit:,} bytes")

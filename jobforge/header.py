@@ -1,0 +1,55 @@
+"""Headers of a request: which ones may be given, and which ones only the first origin sees."""
+
+import re
+from collections.abc import Collection, Sequence
+
+from jobforge.errors import Invalid
+
+Headers = Sequence[tuple[str, str]]
+
+_MOST = 60
+_LONGEST = 8_192
+_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+# Of the connection, which is ours, or about the body, which we have measured ourselves.
+REFUSED = frozenset(
+    (
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization"),
+        *("proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "http2-settings"),
+        *("host", "content-length", "expect", "accept-encoding"),
+    )
+)
+# As JSON Schema knows it, which compares letters as they are.
+REFUSED_PATTERN = "^({})$".format(
+    "|".join(
+        "".join(f"[{sign.upper()}{sign}]" if sign.isalpha() else sign for sign in name)
+        for name in sorted(REFUSED)
+    )
+)
+_PRIVATE = frozenset(
+    ("authorization", "cookie", "x-api-key", "api-key", "x-auth-token", "x-csrf-token")
+)
+
+
+def check_headers(headers: Headers, *, field: str = "headers") -> None:
+    """Invalid when a name or a value cannot be sent, or is not the caller's to set."""
+    if len(headers) > _MOST:
+        raise Invalid(f"{field} has more than {_MOST} headers", field=field)
+    for name, value in headers:
+        if not _NAME.fullmatch(name):
+            raise Invalid(f"{field} has a name that no header can have", field=field)
+        if name.lower() in REFUSED:
+            raise Invalid(f"the header {name} is set by the connector alone", field=field)
+        # The value is not shown: it may be a secret.
+        if len(value) > _LONGEST or not _VALUE.fullmatch(value):
+            raise Invalid(f"the header {name} has a value that cannot be sent", field=field)
+
+
+def without_private(headers: Headers, private: Collection[str]) -> Headers:
+    """What another origin may see."""
+    hidden = _PRIVATE | {name.lower() for name in private}
+    return tuple((name, value) for name, value in headers if name.lower() not in hidden)
+
+
+def without(headers: Headers, names: Collection[str]) -> Headers:
+    return tuple((name, value) for name, value in headers if name.lower() not in names)

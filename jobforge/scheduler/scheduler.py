@@ -1,0 +1,78 @@
+"""The scheduler's loop: looks at what is due, and sleeps until the next thing is.
+
+Any number may run. What it has found due it has recorded by calls that are transactions of their
+own and hold the schedulers' lock for as long as they last: so one acts at a time, and one that is
+frozen holds nothing. What decides that a firing is made once is not the lock but its key.
+"""
+
+import asyncio
+import random
+
+from jobforge import telemetry
+from jobforge.engine import Engine
+from jobforge.loop import Loop
+from jobforge.outage import Line, Outage
+from jobforge.scheduler import schedules
+from jobforge.scheduler.events import Dispatcher
+
+CHANNEL = "jobforge_scheduler"
+
+# While we listen, looking unasked is for what was said while we did not.
+_LISTENING_POLL_S = 10.0
+# After work there may be more, of which nobody is told: see announcing in emit_event.
+_PAUSES_S = (0.005, 0.025, 0.125, 1.0)
+
+
+class Scheduler:
+    """Alone in its process, or carried by a worker. `poll_s` is how often it looks unasked."""
+
+    def __init__(self, database: Engine, *, poll_s: float = 1.5) -> None:
+        self._database = database
+        self._poll_s = poll_s
+        self._line = Line(database.link(), Outage())
+        self._dispatcher = Dispatcher()
+        self._is_listening = False
+        self._pauses = iter(_PAUSES_S)
+        self._ticking = Loop("scheduler", self._tick)
+        self._listening = Loop("scheduler wakeups", self._listen)
+
+    async def run(self) -> None:
+        """Until it is stopped."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                listening = group.create_task(self._listening.run())
+                await self._ticking.run()
+                listening.cancel()
+        finally:
+            await self._line.close()
+
+    def stop(self) -> None:
+        """After the call that is on its way."""
+        self._ticking.stop()
+        self._listening.stop()
+
+    async def _tick(self, loop: Loop) -> None:
+        found = await schedules.fire(self._line)
+        if found.recorded:
+            telemetry.emit("schedules.fired", level="debug", firings=found.recorded)
+        has_events = await self._dispatcher.dispatch(self._line)
+        if found.has_more or has_events:
+            self._pauses = iter(_PAUSES_S)
+            return
+        pause = next(self._pauses, _LISTENING_POLL_S if self._is_listening else self._poll_s)
+        pause *= random.uniform(0.8, 1)  # noqa: S311 - no secret
+        await loop.rest(pause if found.wake_in_s is None else min(pause, found.wake_in_s))
+
+    async def _listen(self, loop: Loop) -> None:
+        if not self._database.can_listen:
+            await loop.rest()
+            return
+        try:
+            async with self._database.listen(CHANNEL) as names:
+                self._is_listening = True
+                loop.went_well()
+                self._ticking.ring()
+                async for _ in names:
+                    self._ticking.ring()
+        finally:
+            self._is_listening = False

@@ -1,0 +1,50 @@
+-- Refuses settings of a webhook endpoint that are not valid (JF002). Whether its address may be
+-- reached is looked at by whoever calls, and again when something is sent there. Called by
+-- create_webhook and edit_webhook.
+create or replace function jobforge.check_webhook(p_settings jsonb) returns void
+language plpgsql
+as $$
+declare
+    v_field text;
+    v_value jsonb;
+    v_text text;
+    v_fault text;
+begin
+    if jsonb_typeof(p_settings) is distinct from 'object' then
+        perform jobforge.refuse('JF002', 'settings must be a JSON object',
+            '{"field": "settings"}');
+    end if;
+    for v_field, v_value in select s.key, s.value from jsonb_each(p_settings) as s loop
+        v_text := v_value #>> '{}';
+        v_fault := case v_field
+            when 'url' then case
+                when jsonb_typeof(v_value) <> 'string' or length(v_text) > 2000
+                     or v_text !~* '^https?://[^\s/?#@\\]+([/?#]\S*)?$'
+                     or v_text ~ '[\x01-\x20\x7f]'
+                then 'must be an http or https URL of at most 2000 characters, without a user' end
+            when 'events' then case
+                when jsonb_typeof(v_value) <> 'array'
+                     or jsonb_array_length(v_value) not between 1 and 5
+                     or not v_value <@ '["start", "success", "failure", "dead", "end"]'
+                then 'must list some of start, success, failure, dead and end' end
+            when 'definitions' then case
+                when jsonb_typeof(v_value) <> 'null' and (
+                     jsonb_typeof(v_value) <> 'array'
+                     or jsonb_array_length(v_value) not between 1 and 100
+                     or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "string")')
+                     or exists (select from jsonb_array_elements_text(v_value) as d(key)
+                                 where d.key !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$'))
+                then 'must list 1 to 100 keys of definitions, or be null' end
+            when 'description' then case
+                when jsonb_typeof(v_value) not in ('string', 'null') or length(v_text) > 500
+                then 'must be a string of at most 500 characters' end
+            when 'enabled' then case
+                when jsonb_typeof(v_value) <> 'boolean' then 'must be true or false' end
+            else 'is not a setting of a webhook'
+        end;
+        if v_fault is not null then
+            perform jobforge.refuse('JF002', format('%s %s', v_field, v_fault),
+                jsonb_build_object('field', v_field));
+        end if;
+    end loop;
+end $$;

@@ -1,0 +1,40 @@
+-- A tenant's configuration of a connector, by a name that its jobs give: name, connector
+-- (http.request), settings, and secrets, each {"from": "env:NAME" | "file:NAME"} or {"sealed": …},
+-- sealed for p_id. Answers the id. Raises JF001, JF002, JF005 (the name or the id is taken, or the
+-- tenant has 100), JF006.
+create or replace function jobforge.create_connector_config(
+    p_id uuid,
+    p_config jsonb,
+    p_tenant_id uuid default null
+) returns uuid
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_id uuid := coalesce(p_id, jobforge.uuid7());
+    v_now timestamptz := jobforge.now();
+begin
+    perform jobforge.check_connector_config(p_config);
+    if not p_config ? 'name' then
+        perform jobforge.refuse('JF002', 'name is required', '{"field": "name"}');
+    end if;
+    if (select count(*) from jobforge.connector_configs as c where c.tenant_id = v_tenant) >= 100
+    then
+        perform jobforge.refuse('JF005', 'the tenant has 100 configurations', '{"limit": 100}');
+    end if;
+    insert into jobforge.connector_configs (
+           tenant_id, id, created_at, updated_at, connector, name, created_by, updated_by,
+           settings, secrets)
+    values (v_tenant, v_id, v_now, v_now, coalesce(p_config ->> 'connector', 'http.request'),
+            p_config ->> 'name', jobforge.actor(), jobforge.actor(),
+            coalesce(p_config -> 'settings', '{}'),
+            jsonb_strip_nulls(coalesce(p_config -> 'secrets', '{}')));
+    perform jobforge.audit(v_tenant, 'connector.create', v_id::text,
+        jsonb_build_object('name', p_config -> 'name'));
+    return v_id;
+exception
+    when unique_violation then
+        perform jobforge.refuse('JF005', 'a configuration has this name already',
+            '{"field": "name"}');
+end $$;

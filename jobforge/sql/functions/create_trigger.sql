@@ -1,0 +1,41 @@
+-- Makes a trigger of a tenant: `schedule` or `event`. docs/sql.md lists the settings; label,
+-- definition, and cron or event are required. A tenant has at most 100 of each type, those that
+-- code declares not counted. The scheduler plans a schedule as soon as it sees it. Answers its id.
+-- Raises JF001, JF002, JF005 (too many), JF006, JF009.
+create or replace function jobforge.create_trigger(
+    p_type text,
+    p_settings jsonb,
+    p_tenant_id uuid default null
+) returns uuid
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_now timestamptz := jobforge.now();
+    v_id uuid := jobforge.uuid7();
+    v_missing text;
+begin
+    perform jobforge.check_trigger(p_type, p_settings);
+    select f.name into v_missing
+      from unnest(array['label', 'definition', case p_type when 'event' then 'event'
+                                                     else 'cron' end]) as f(name)
+     where not p_settings ? f.name
+     limit 1;
+    if found then
+        perform jobforge.refuse('JF002', format('%s is required', v_missing),
+            jsonb_build_object('field', v_missing));
+    end if;
+    -- Counted under a lock, so that the limit holds for callers at the same moment too.
+    perform pg_advisory_xact_lock(hashtextextended('jobforge:triggers:' || v_tenant, 0));
+    if (select count(*) from jobforge.triggers as t
+         where t.tenant_id = v_tenant and t.type = p_type and t.deleted_at is null
+           and t.declared is null) >= 100 then
+        perform jobforge.refuse('JF005', 'the tenant has 100 triggers of this type already',
+            '{"limit": 100}');
+    end if;
+    perform jobforge.put_trigger(v_tenant, v_id, p_type, p_settings, null, v_now);
+    perform jobforge.audit(v_tenant, 'trigger.create', v_id::text,
+        jsonb_build_object('type', p_type) || (p_settings - 'payload'));
+    return v_id;
+end $$;

@@ -1,0 +1,51 @@
+-- Brings the schedule of one tenant in step with what code declares under a name: makes it, changes
+-- it, or lets it be. Called by declare_triggers, and for a new tenant by adopt_schedules. Locks the
+-- trigger if there is one.
+create or replace function jobforge.declare_trigger(
+    p_tenant_id uuid,
+    p_name text,
+    p_settings jsonb,
+    p_now timestamptz
+) returns void
+language plpgsql
+as $$
+declare
+    v_before jobforge.triggers;
+    t jobforge.triggers;
+begin
+    select r.* into v_before
+      from jobforge.triggers as r
+     where r.tenant_id = p_tenant_id and r.declared = p_name;
+    if not found then
+        perform jobforge.put_trigger(
+            p_tenant_id, jobforge.uuid7(), 'schedule', p_settings, p_name, p_now);
+        return;
+    end if;
+    t := jsonb_populate_record(v_before, '{"version": null, "queue": null, "priority": 0,
+        "payload": {}, "timezone": "tenant", "catch_up": "last", "catch_up_limit": 10,
+        "overlap": "allow", "jitter_s": 0, "starts_at": null, "ends_at": null}'
+        || (p_settings - 'enabled'));
+    if t is not distinct from v_before and t.deleted_at is null then
+        return;
+    end if;
+    update jobforge.triggers as r
+       set updated_at = greatest(p_now, r.updated_at + interval '1 microsecond'),
+           deleted_at = null, fault = null, version = t.version, queue = t.queue,
+           priority = t.priority, label = t.label, definition = t.definition,
+           payload = t.payload, cron = t.cron, timezone = t.timezone, catch_up = t.catch_up,
+           catch_up_limit = t.catch_up_limit, overlap = t.overlap, jitter_s = t.jitter_s,
+           starts_at = t.starts_at, ends_at = t.ends_at,
+           -- The scheduler disabled it for what is mended now.
+           enabled = r.enabled or r.fault is not null,
+           since = case when v_time.is_new then p_now else r.since end,
+           due_at = case when v_time.is_new
+                         then case when r.enabled or r.fault is not null then p_now end
+                         else r.due_at end,
+           next_run_at = case when v_time.is_new then null else r.next_run_at end
+      from (select v_before.deleted_at is not null or v_before.fault is not null
+                   or (t.cron, t.timezone, t.starts_at, t.ends_at) is distinct from
+                      (v_before.cron, v_before.timezone, v_before.starts_at, v_before.ends_at)
+                   as is_new) as v_time
+     where r.tenant_id = p_tenant_id and r.id = v_before.id;
+    perform jobforge.wake_scheduler();
+end $$;

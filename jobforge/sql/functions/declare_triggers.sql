@@ -1,0 +1,70 @@
+-- Workers say which schedules their code declares; safe to repeat. Each element of p_declared: name
+-- (the key of its definition), tenant (an id, a slug, or * for every tenant with settings, those
+-- too that come later) and settings, as create_trigger takes them. Schedules that code declared for
+-- one of p_definitions and that are not among them are deleted. Whether one is enabled, operators
+-- decide. With app.tenant_id set it is about that tenant alone. Raises JF002, JF004 (no such
+-- tenant), JF006 (another tenant), JF009.
+create or replace function jobforge.declare_triggers(p_declared jsonb, p_definitions text[])
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_own uuid := jobforge.tenant();
+    v_now timestamptz;
+    v_each record;
+    v_named uuid[];
+    v_tenants uuid[] := '{}';
+    v_names text[] := '{}';
+begin
+    if jsonb_typeof(p_declared) is distinct from 'array' or p_definitions is null then
+        perform jobforge.refuse('JF002', 'declared must be a JSON array, with definitions',
+            '{"field": "declared"}');
+    end if;
+    -- Several workers start at once.
+    perform pg_advisory_xact_lock(hashtextextended('jobforge:declared', 0));
+    v_now := jobforge.now();
+    delete from jobforge.declared_schedules as d
+     where v_own is null and d.name = any (p_definitions)
+       and d.name not in (select e.name
+                            from jsonb_to_recordset(p_declared) as e(name text, tenant text)
+                           where e.name is not null and e.tenant = '*');
+    for v_each in
+        select e.name, e.tenant, e.settings
+          from jsonb_to_recordset(p_declared) as e(name text, tenant text, settings jsonb)
+         order by e.name, e.tenant
+    loop
+        perform jobforge.check_name('name', v_each.name, 200);
+        perform jobforge.check_trigger('schedule', v_each.settings);
+        v_named := jobforge.tenants_named(v_each.tenant);
+        if v_each.tenant = '*' and v_own is null then
+            insert into jobforge.declared_schedules as d (name, declared_at, settings)
+            values (v_each.name, v_now, v_each.settings)
+            on conflict (name) do update
+               set settings = excluded.settings, declared_at = v_now
+             where d.settings <> excluded.settings;
+        end if;
+        perform jobforge.declare_trigger(n.id, v_each.name, v_each.settings, v_now)
+           from unnest(v_named) as n(id);
+        v_tenants := v_tenants || v_named;
+        v_names := v_names || array_fill(v_each.name, array[cardinality(v_named)]);
+    end loop;
+    with gone as (
+        update jobforge.triggers as t
+           set deleted_at = v_now, updated_at = v_now, due_at = null, next_run_at = null
+         where t.declared = any (p_definitions) and t.deleted_at is null
+           and (v_own is null or t.tenant_id = v_own)
+           and (t.tenant_id, t.declared) not in (
+                   select k.tenant_id, k.name
+                     from unnest(v_tenants, v_names) as k(tenant_id, name))
+        returning t.tenant_id, t.id
+    )
+    update jobforge.firings as f
+       set outcome = 'skipped', reason = 'the trigger was deleted', at = v_now
+      from gone as g
+     where f.tenant_id = g.tenant_id and f.trigger_id = g.id and f.outcome = 'pending';
+exception
+    when data_exception then
+        perform jobforge.refuse('JF002', 'declared is not as it should be: ' || sqlerrm,
+            '{"field": "declared"}');
+end $$;

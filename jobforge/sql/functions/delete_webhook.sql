@@ -1,0 +1,15 @@
+-- Deletes a webhook endpoint. Messages that wait for it are not sent any more; what was sent goes
+-- with the history. Raises JF001, JF004, JF006. Locks the endpoint.
+create or replace function jobforge.delete_webhook(p_id uuid, p_tenant_id uuid default null)
+returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_endpoint jobforge.webhook_endpoints := jobforge.lock_webhook(v_tenant, p_id);
+begin
+    delete from jobforge.webhook_endpoints as w where w.tenant_id = v_tenant and w.id = p_id;
+    perform jobforge.audit(v_tenant, 'webhook.delete', p_id::text,
+        jsonb_build_object('url', v_endpoint.url));
+end $$;

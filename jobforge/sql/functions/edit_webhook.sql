@@ -1,0 +1,45 @@
+-- Changes a webhook endpoint: url, events, definitions, description, enabled. What is not given
+-- stays. Enabling one that was disabled forgets the reason and its failures. Raises JF001, JF002,
+-- JF004, JF006. Locks the endpoint.
+create or replace function jobforge.edit_webhook(
+    p_id uuid,
+    p_changes jsonb,
+    p_tenant_id uuid default null
+) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_endpoint jobforge.webhook_endpoints;
+    v_enabled boolean;
+    v_is_switched boolean;
+    v_now timestamptz;
+begin
+    perform jobforge.check_webhook(p_changes);
+    v_endpoint := jobforge.lock_webhook(v_tenant, p_id);
+    v_now := jobforge.now();
+    v_enabled := coalesce((p_changes ->> 'enabled')::boolean, v_endpoint.enabled);
+    v_is_switched := v_enabled <> v_endpoint.enabled;
+    update jobforge.webhook_endpoints as w
+       set url = coalesce(p_changes ->> 'url', w.url),
+           events = case when p_changes ? 'events'
+                         then array(select jsonb_array_elements_text(p_changes -> 'events'))
+                         else w.events end,
+           definitions = case
+               when not p_changes ? 'definitions' then w.definitions
+               when jsonb_typeof(p_changes -> 'definitions') = 'array'
+               then array(select jsonb_array_elements_text(p_changes -> 'definitions')) end,
+           description = case when p_changes ? 'description' then p_changes ->> 'description'
+                              else w.description end,
+           enabled = v_enabled,
+           disabled_at = case when not v_is_switched then w.disabled_at
+                              when not v_enabled then v_now end,
+           disabled_reason = case when not v_is_switched then w.disabled_reason
+                                  when not v_enabled then 'disabled by hand' end,
+           failing_since = case when v_is_switched and v_enabled then null
+                                else w.failing_since end,
+           updated_at = v_now
+     where w.tenant_id = v_tenant and w.id = p_id;
+    perform jobforge.audit(v_tenant, 'webhook.edit', p_id::text, p_changes);
+end $$;

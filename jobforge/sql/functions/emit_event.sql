@@ -1,0 +1,27 @@
+-- Applications call this inside their own transaction: something has happened, and the event
+-- exists if it commits. Triggers act on it later, so that nothing they do can fail the caller. Its
+-- data is an object. p_options may have correlation_id (else the event's own id) and traceparent;
+-- both go on to the jobs. Returns the id. Locks nothing. Raises JF001, JF002, JF006, JF007.
+create or replace function jobforge.emit_event(
+    p_name text,
+    p_data jsonb default '{}',
+    p_options jsonb default '{}',
+    p_tenant_id uuid default null
+) returns uuid
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_now timestamptz := jobforge.now();
+    v_id uuid := jobforge.uuid7();
+begin
+    perform jobforge.check_event(p_name, p_data, p_options);
+    insert into jobforge.events (
+           tenant_id, id, created_at, name, correlation_id, traceparent, created_by, data)
+    values (v_tenant, v_id, v_now, p_name, coalesce(p_options ->> 'correlation_id', v_id::text),
+            p_options ->> 'traceparent', jobforge.actor(), p_data);
+    perform jobforge.post_event(v_tenant, v_id, v_id, v_now, 0);
+    return v_id;
+end $$;

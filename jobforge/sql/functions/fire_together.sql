@@ -1,0 +1,38 @@
+-- Records firings and enqueues their jobs, all of one tenant; answers how many. A firing that is
+-- there already, and was not waiting to be made, is left alone. Called by fire. Raises JF008,
+-- JF009, JF010.
+create or replace function jobforge.fire_together(p_tenant_id uuid, p_firings jsonb)
+returns integer
+language plpgsql
+as $$
+declare
+    v_first uuid := jobforge.uuid7();
+    v_now timestamptz := jobforge.now();
+    v_skip integer[];
+begin
+    with given as materialized (
+        select (e.firing ->> 'trigger_id')::uuid as trigger_id,
+               (e.firing ->> 'fire_at')::timestamptz as fire_at,
+               e.firing ->> 'kind' as kind, e.place
+          from jsonb_array_elements(p_firings) with ordinality as e(firing, place)
+    ), recorded as (
+        insert into jobforge.firings as f (
+               tenant_id, trigger_id, fire_at, at, job_id, kind, outcome)
+        select p_tenant_id, g.trigger_id, g.fire_at, v_now, jobforge.nth_id(v_first, g.place),
+               g.kind, 'enqueued'
+          from given as g
+        on conflict on constraint firings_happen_once do update
+           set at = v_now, job_id = excluded.job_id, outcome = 'enqueued'
+         where f.outcome = 'pending'
+        returning f.trigger_id, f.fire_at
+    )
+    select coalesce(array_agg(g.place::integer), '{}') into v_skip
+      from given as g
+     where (g.trigger_id, g.fire_at) not in (select r.trigger_id, r.fire_at from recorded as r);
+    perform jobforge.insert_jobs(
+        p_tenant_id,
+        (select jsonb_agg(jobforge.job_of_firing(e.firing) order by e.place)
+           from jsonb_array_elements(p_firings) with ordinality as e(firing, place)),
+        v_first, v_skip);
+    return jsonb_array_length(p_firings) - cardinality(v_skip);
+end $$;

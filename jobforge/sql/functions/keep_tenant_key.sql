@@ -1,0 +1,32 @@
+-- Workers and the server ask for the tenant's key before they seal or open a secret. Keeps the one
+-- given if the tenant has none, and answers the one that is kept: whoever comes first decides.
+-- Raises JF001, JF002, JF006.
+create or replace function jobforge.keep_tenant_key(
+    p_key_id text,
+    p_wrapped bytea,
+    p_tenant_id uuid default null
+) returns table (key_id text, wrapped bytea)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_now timestamptz := jobforge.now();
+begin
+    perform jobforge.check_name('key_id', p_key_id, 100);
+    if p_wrapped is null or octet_length(p_wrapped) <> 60 then
+        perform jobforge.refuse('JF002', 'wrapped must have 60 bytes', '{"field": "wrapped"}');
+    end if;
+    return query select k.key_id, k.wrapped from jobforge.tenant_keys as k
+                  where k.tenant_id = v_tenant;
+    if found then
+        return;
+    end if;
+    insert into jobforge.tenant_keys (tenant_id, created_at, wrapped_at, key_id, wrapped)
+    values (v_tenant, v_now, v_now, p_key_id, p_wrapped)
+    on conflict (tenant_id) do nothing;
+    -- A later statement: it sees the key of whoever was first.
+    return query select k.key_id, k.wrapped from jobforge.tenant_keys as k
+                  where k.tenant_id = v_tenant;
+end $$;

@@ -1,0 +1,30 @@
+-- The webhook endpoints of a tenant, newest first, without their secrets; p_before is the last id
+-- of the page before. Raises JF001, JF002, JF006.
+create or replace function jobforge.list_webhooks(
+    p_limit integer default 50,
+    p_before uuid default null,
+    p_tenant_id uuid default null
+) returns table (
+    id uuid, url text, description text, events text[], definitions text[], enabled boolean,
+    disabled_at timestamptz, disabled_reason text, failing_since timestamptz,
+    previous_secret_until timestamptz, created_by text, created_at timestamptz,
+    updated_at timestamptz
+)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+begin
+    perform jobforge.check_limit(p_limit, 200);
+    return query
+    select w.id, w.url, w.description, w.events, w.definitions, w.enabled, w.disabled_at,
+           w.disabled_reason, w.failing_since, w.previous_secret_until, w.created_by,
+           w.created_at, w.updated_at
+      from jobforge.webhook_endpoints as w
+     where w.tenant_id = v_tenant
+       and w.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+     order by w.id desc
+     limit p_limit;
+end $$;

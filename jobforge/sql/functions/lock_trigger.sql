@@ -1,0 +1,17 @@
+-- A trigger of a tenant, locked for a change. Raises JF004 when there is none, or it was deleted.
+create or replace function jobforge.lock_trigger(p_tenant_id uuid, p_id uuid)
+returns jobforge.triggers
+language plpgsql
+as $$
+declare
+    t jobforge.triggers;
+begin
+    select r.* into t
+      from jobforge.triggers as r
+     where r.tenant_id = p_tenant_id and r.id = p_id and r.deleted_at is null
+       for update;
+    if not found then
+        perform jobforge.refuse('JF004', 'no such trigger', jsonb_build_object('id', p_id));
+    end if;
+    return t;
+end $$;

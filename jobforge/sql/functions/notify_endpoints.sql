@@ -1,0 +1,38 @@
+-- Tells the webhook endpoints of what attempts and jobs came to, in the transaction that ended
+-- them. follow_up calls this once for a batch. What is told, and who wants to hear it:
+--   job.succeeded   success, end
+--   job.canceled    end
+--   job.dead        failure, dead, end
+--   job.failed      failure: the attempt failed, and the job goes on
+-- Nothing is told of the sending of webhooks itself, nor of hooks. A dead job had its end when it
+-- died.
+create or replace function jobforge.notify_endpoints(p_ended jobforge.ended_job[]) returns void
+language plpgsql
+as $$
+declare
+    v_told record;
+begin
+    for v_told in
+        select w.tenant_id,
+               array_agg(row(
+                   w.tenant_id, w.id, e.id, t.event, e.correlation_id, e.traceparent,
+                   jobforge.message_of(t.event, e))::jobforge.webhook_message) as messages
+          from unnest(p_ended) as e
+         cross join lateral (
+               select 'job.' || k.event as event, k.wanted_as
+                 from (values ('succeeded', '{success,end}'::text[]),
+                              ('canceled', '{end}'),
+                              ('dead', '{failure,dead,end}'),
+                              ('failed', '{failure}')) as k(event, wanted_as)
+                where k.event = case
+                      when e.state in ('succeeded', 'canceled', 'dead') then e.state
+                      when e.outcome not in ('released', 'snoozed') then 'failed' end) as t
+          join jobforge.webhook_endpoints as w
+            on w.tenant_id = e.tenant_id and w.enabled and w.events && t.wanted_as
+           and (w.definitions is null or e.definition = any (w.definitions))
+         where e.was <> 'dead' and jobforge.is_told_of(e.definition)
+         group by w.tenant_id
+    loop
+        perform jobforge.send_messages(v_told.tenant_id, v_told.messages);
+    end loop;
+end $$;

@@ -1,0 +1,21 @@
+-- Workers ask for what a job of the tenant names: the configuration with its secrets as they are
+-- kept, references and sealed. Raises JF001, JF004, JF006.
+create or replace function jobforge.open_connector_config(
+    p_name text,
+    p_tenant_id uuid default null
+) returns table (id uuid, settings jsonb, secrets jsonb)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+begin
+    return query
+    select c.id, c.settings, c.secrets
+      from jobforge.connector_configs as c
+     where c.tenant_id = v_tenant and c.name = p_name;
+    if not found then
+        perform jobforge.refuse('JF004', 'no such configuration', '{"field": "config"}');
+    end if;
+end $$;

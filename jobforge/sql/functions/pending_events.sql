@@ -1,0 +1,67 @@
+-- Schedulers call this, and record_deliveries with what they made of it: up to p_limit events of
+-- the outbox, those behind the place p_after or a share of each tenant's; with app.tenant_id set,
+-- of that tenant only. Answers
+--   events       with the triggers whose pattern their name fits; data only where there is one
+--   triggers     each of those once
+--   definitions  what the parameters of those triggers' definitions are
+-- For five seconds other schedulers pass over these events. That saves work, and is all it does: an
+-- event is dispatched by whoever takes it out of the outbox. Locks places that nobody else has
+-- locked. Raises JF002.
+create or replace function jobforge.pending_events(
+    p_limit integer default 500,
+    p_after uuid default null
+) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    v_places uuid[];
+    v_events jsonb;
+begin
+    perform jobforge.check_limit(p_limit, 5000);
+    v_places := jobforge.pick_places(p_limit, p_after, jobforge.tenant());
+    with joined as materialized (
+        -- Without the event where its day was dropped before anybody came.
+        select p.tenant_id, p.id, p.event_id, p.event_at, p.replay, e.name, e.correlation_id,
+               e.traceparent, e.data,
+               array(select t.id
+                       from jobforge.triggers as t
+                      where t.tenant_id = p.tenant_id and t.type = 'event' and t.enabled
+                        and t.deleted_at is null and jobforge.fits_event(t.event, e.name)
+                      order by t.id) as triggers
+          from jobforge.outbox as p
+          left join jobforge.events as e
+            on e.tenant_id = p.tenant_id and e.id = p.event_id and e.created_at = p.event_at
+         where p.id = any (v_places)
+    ), measured as materialized (
+        -- No more at once than can be worked off within the five seconds.
+        select j.*,
+               sum(case when j.triggers <> '{}' then pg_column_size(j.data) end) over w as bytes,
+               sum(cardinality(j.triggers)) over w as pairs
+          from joined as j
+        window w as (order by j.id rows between unbounded preceding and 1 preceding)
+    ), reserved as (
+        update jobforge.outbox as o
+           set reserved_until = jobforge.now() + interval '5 seconds'
+          from measured as m
+         where o.id = m.id and coalesce(m.bytes, 0) < 8388608 and coalesce(m.pairs, 0) < 2000
+        returning m.*
+    )
+    select jsonb_agg(jsonb_build_object(
+               'id', r.id, 'tenant_id', r.tenant_id, 'event_id', r.event_id, 'name', r.name,
+               'created_at', r.event_at, 'correlation_id', r.correlation_id,
+               'traceparent', r.traceparent, 'replay', r.replay, 'triggers', r.triggers,
+               'data', case when r.triggers <> '{}' then r.data end) order by r.id)
+      into v_events
+      from reserved as r;
+    if v_events is null or not jsonb_path_exists(v_events, '$[*].triggers[*]') then
+        return jsonb_build_object('events', coalesce(v_events, '[]'), 'triggers', '[]'::jsonb,
+                                  'definitions', '[]'::jsonb);
+    end if;
+    return jsonb_build_object('events', v_events) || jobforge.describe_triggers(v_events);
+end $$;

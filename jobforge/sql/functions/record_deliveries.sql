@@ -1,0 +1,51 @@
+-- Schedulers call this with what they decided of pending_events: p_deliveries is an array of
+-- {id, deliveries}, one for each place of the outbox, and a delivery is {trigger_id, outcome,
+-- reason, job}: `enqueued` comes with the job to make, as enqueue_jobs takes it. The events leave
+-- the outbox, the jobs are made and the deliveries noted, all or nothing; a place that is gone was
+-- dispatched by somebody else and is passed over. A job that cannot be made is a delivery that
+-- failed, and no more than that. Answers how many events went, and how many deliveries of each
+-- outcome. Locks the places in order of id. Raises JF002.
+create or replace function jobforge.record_deliveries(p_deliveries jsonb) returns jsonb
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    v_now timestamptz := jobforge.now();
+    v_first_id uuid := jobforge.uuid7();
+    v_taken jobforge.outbox[];
+    v_made jobforge.event_deliveries[];
+begin
+    if jsonb_typeof(p_deliveries) is distinct from 'array'
+       or jsonb_array_length(p_deliveries) > 5000
+       or jsonb_path_exists(p_deliveries, '$[*] ? (@.type() != "object")') then
+        perform jobforge.refuse('JF002', 'deliveries must be a JSON array of at most 5000 objects',
+            '{"field": "deliveries"}');
+    end if;
+    v_taken := jobforge.take_places(p_deliveries);
+    v_made := jobforge.make_deliveries(v_taken, p_deliveries);
+    insert into jobforge.event_deliveries (
+           tenant_id, id, event_id, trigger_id, event_at, at, job_id, replay, outcome, reason)
+    select m.tenant_id, jobforge.nth_id(v_first_id, m.n), m.event_id, m.trigger_id, m.event_at,
+           v_now, m.job_id, m.replay, m.outcome, left(m.reason, 2000)
+      from unnest(v_made) with ordinality as m(
+           tenant_id, id, event_id, trigger_id, event_at, at, job_id, replay, outcome, reason, n);
+    -- Who is changing a trigger is not waited for: the next job will tell.
+    update jobforge.triggers as t
+       set last_fired_at = v_now
+      from (select f.tenant_id, f.id from jobforge.triggers as f
+             where (f.tenant_id, f.id) in (
+                   select m.tenant_id, m.trigger_id from unnest(v_made) as m
+                    where m.outcome = 'enqueued')
+             order by f.tenant_id, f.id
+               for update skip locked) as fired
+     where t.tenant_id = fired.tenant_id and t.id = fired.id;
+    -- Here these events are dispatched: what else waits for them is called with v_taken.
+    return jsonb_build_object('events', cardinality(v_taken)) || coalesce(
+        (select jsonb_object_agg(c.outcome, c.n)
+           from (select m.outcome, count(*) as n from unnest(v_made) as m group by 1) as c), '{}');
+end $$;

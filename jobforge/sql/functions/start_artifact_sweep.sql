@@ -1,0 +1,20 @@
+-- Workers and servers call this before they look for artifacts that nobody needs: true for the one
+-- of them who is to do it now, because nobody has begun to within the last p_every_s. Locks the
+-- one row that says when. Raises JF002.
+create or replace function jobforge.start_artifact_sweep(p_every_s double precision default 3600)
+returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now timestamptz := jobforge.now();
+begin
+    if p_every_s is null or not p_every_s between 0 and 31622400 then
+        perform jobforge.refuse('JF002', 'every_s must be a number of seconds up to a year',
+            '{"field": "every_s"}');
+    end if;
+    insert into jobforge.artifact_sweeps as s (started_at) values (v_now)
+        on conflict (is_only) do update set started_at = excluded.started_at
+     where s.started_at <= v_now - make_interval(secs => p_every_s);
+    return found;
+end $$;

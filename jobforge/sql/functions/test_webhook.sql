@@ -1,0 +1,23 @@
+-- Sends a test message to a webhook endpoint, once, also to one that is disabled: what comes of it
+-- shows among its deliveries and changes nothing. Answers the id of the delivery. Raises JF001,
+-- JF004, JF006. Locks the endpoint.
+create or replace function jobforge.test_webhook(p_id uuid, p_tenant_id uuid default null)
+returns uuid
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_endpoint jobforge.webhook_endpoints := jobforge.lock_webhook(v_tenant, p_id);
+    v_id uuid;
+begin
+    v_id := jobforge.send_messages(v_tenant, array[row(
+        v_tenant, p_id, null, 'webhook.test', null, null, jsonb_build_object(
+            'type', 'webhook.test', 'timestamp', jobforge.utc_text(jobforge.now()),
+            'data', jsonb_build_object(
+                'endpoint_id', p_id, 'tenant_id', v_tenant, 'sent_by', jobforge.actor())
+        ))::jobforge.webhook_message], '{"max_attempts": 1}');
+    perform jobforge.audit(v_tenant, 'webhook.test', p_id::text,
+        jsonb_build_object('url', v_endpoint.url));
+    return v_id;
+end $$;

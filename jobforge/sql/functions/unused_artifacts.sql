@@ -1,0 +1,51 @@
+-- Workers and servers call this with folders of artifacts that they have found, each
+-- `<tenant>/<day>/<id>`: which of them nobody needs. A folder is needed while there is a job of
+-- that id, or a job that names a file of it in artifact_ref, and for two days in any case: it is
+-- filled before its job is committed. With app.tenant_id set, other tenants' are not answered.
+-- Locks nothing. Raises JF002.
+create or replace function jobforge.unused_artifacts(p_folders text[])
+returns table (folder text)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    v_tenant uuid := jobforge.tenant();
+    v_before date := ((jobforge.now() - interval '2 days') at time zone 'UTC')::date;
+begin
+    if coalesce(cardinality(p_folders), 0) > 1000 then
+        perform jobforge.refuse('JF002', 'at most 1000 folders at a time',
+            '{"field": "folders", "limit": 1000}');
+    end if;
+    return query
+    with named as materialized (
+        select n.path, split_part(n.path, '/', 1)::uuid as tenant_id,
+               split_part(n.path, '/', 3)::uuid as id,
+               'artifact:' || n.path || '/' as beginning
+          from (select f.path from unnest(p_folders) as f(path)
+                 where f.path ~ ('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/\d{4}-\d\d-\d\d/'
+                                 || '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')
+                   and split_part(f.path, '/', 2) collate "C" < v_before::text
+                offset 0) as n
+    )
+    select n.path
+      from named as n
+     where (v_tenant is null or n.tenant_id = v_tenant)
+       and not exists (select from jobforge.jobs as j
+                        where j.tenant_id = n.tenant_id and j.id = n.id)
+       and not exists (select from jobforge.finished_jobs as f
+                        where f.tenant_id = n.tenant_id and f.id = n.id)
+       -- A slash is followed by 0 in the order of bytes.
+       and not exists (select from jobforge.jobs as j
+                        where j.tenant_id = n.tenant_id and j.artifact_ref is not null
+                          and j.artifact_ref collate "C" >= n.beginning
+                          and j.artifact_ref collate "C" < rtrim(n.beginning, '/') || '0')
+       and not exists (select from jobforge.finished_jobs as f
+                        where f.tenant_id = n.tenant_id and f.artifact_ref is not null
+                          and f.artifact_ref collate "C" >= n.beginning
+                          and f.artifact_ref collate "C" < rtrim(n.beginning, '/') || '0');
+end $$;

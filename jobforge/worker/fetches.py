@@ -1,0 +1,99 @@
+"""Payloads that lie in the artifact store: fetched before their job is run.
+
+A Fetch is the run as the worker sees it, from before the fetching to the end of the job. The job
+that it reports is the one that was claimed: the payload stays with whatever runs it.
+"""
+
+import asyncio
+from typing import Any
+
+from jobforge.artifacts import Artifacts
+from jobforge.artifacts.document import BEGINNING, Marker, is_marked, marker_in, marker_of
+from jobforge.definition import Definition
+from jobforge.errors import ArtifactUnavailable, Invalid, InvalidPayload, Json
+from jobforge.job import ClaimedJob
+from jobforge.jsonb import decode, encode
+from jobforge.runner import OnEnd, Report, Run, Runner, Stop
+from jobforge.verdict import Exit, exited, raised
+
+_NO_STORE = "the payload lies in an artifact store, and this worker has none: set artifacts"
+
+
+def needs_fetch(job: ClaimedJob, definition: Definition[..., Any]) -> bool:
+    """Asked of every job, so a look at the beginning of its payload has to do."""
+    text = job.payload_json
+    return text.startswith(BEGINNING) or (definition.tells_of_others and '"$artifact"' in text)
+
+
+class Fetch:
+    """A Run."""
+
+    def __init__(
+        self,
+        artifacts: Artifacts | None,
+        job: ClaimedJob,
+        definition: Definition[..., Any],
+        runner: Runner,
+        on_end: OnEnd,
+    ) -> None:
+        self.job = job
+        self._artifacts = artifacts
+        self._definition = definition
+        self._runner = runner
+        self._on_end = on_end
+        self._run: Run | None = None
+        self._stopped: Stop | None = None
+        self._task = asyncio.get_running_loop().create_task(self._begin())
+
+    def stop(self, why: Stop) -> None:
+        if self._run is not None:
+            self._run.stop(why)
+        elif self._stopped is None or why.is_final:
+            self._stopped = why
+            self._task.cancel()
+
+    async def _begin(self) -> None:
+        try:
+            job = await asyncio.to_thread(fetched, self._artifacts, self.job)
+            started = self._runner.start(job, self._definition, self._ended)
+        except asyncio.CancelledError:
+            started = Report(exited(Exit(), self._stopped or Stop.SHUTDOWN, None))
+        except Exception as error:  # noqa: BLE001 - it could not be run: that is how it ended
+            started = Report(raised(error, self._definition.settings))
+        if isinstance(started, Report):
+            self._on_end(self.job, started)
+        else:
+            self._run = started
+
+    def _ended(self, _: ClaimedJob, report: Report) -> None:
+        self._on_end(self.job, report)
+
+
+def fetched(artifacts: Artifacts | None, job: ClaimedJob) -> ClaimedJob:
+    """The job with its whole payload."""
+    if artifacts is None:
+        raise ArtifactUnavailable(_NO_STORE)
+    try:
+        return job._replace(payload_json=_payload(artifacts, job))
+    except Invalid as error:
+        raise InvalidPayload(error.message, field=error.field) from error
+
+
+def _payload(artifacts: Artifacts, job: ClaimedJob) -> str:
+    marker = marker_of(job.payload_json)
+    if marker is not None:
+        return artifacts.read(marker, job.tenant_id).decode()
+    if is_marked(job.payload_json):
+        return job.payload_json  # it only looks like one
+    return encode(_with_others(artifacts, job), "payload")
+
+
+def _with_others(artifacts: Artifacts, job: ClaimedJob) -> dict[str, Json]:
+    """A payload that tells of another job, with what that one was given and has returned."""
+
+    def read(marker: Marker) -> Json:
+        return decode(artifacts.read(marker, job.tenant_id))
+
+    members = decode(job.payload_json).items()
+    markers = {name: marker for name, member in members if (marker := marker_in(member))}
+    return {name: read(markers[name]) if name in markers else member for name, member in members}

@@ -1,0 +1,108 @@
+"""Events over HTTP: emitted, listed, looked at, replayed, and tried on a trigger."""
+
+from uuid import UUID, uuid4
+
+import pytest
+from api.house import House
+
+from jobforge import calls, db
+from jobforge.event import DeliveryOutcome, Dispatched, Reaction
+from jobforge.trigger import TriggerType
+
+
+@pytest.fixture(scope="module")
+def listener(api: House) -> UUID:
+    settings = {
+        "label": "mail the buyer",
+        "definition": "mail",
+        "event": "order.*",
+        "filter": [{"path": "event.total", "op": "gt", "value": 100}],
+        "payload": {"to": "{{event.to}}", "password": "{{event.password | default(null)}}"},
+    }
+    call = calls.create_trigger(TriggerType.EVENT, settings, tenant_id=api.a.tenant_id)
+    return db.run(api.conn, call)
+
+
+def test_an_event_is_emitted_listed_shown_and_replayed(api: House, listener: UUID) -> None:
+    admin = api.client("tenant_admin")
+    made = admin.post("/events", json={"name": "order.paid", "data": {"password": "x", "n": 7}})
+    assert made.status_code == 201
+    event = made.json()["id"]
+    path = f"/events/{event}"
+    shown = admin.get(path).json()
+    assert (shown["name"], shown["is_pending"], shown["deliveries"]) == ("order.paid", True, [])
+    assert shown["data"]["n"] == 7
+    assert shown["data"]["password"] != "x"
+    assert shown["correlation_id"] == event
+    assert shown["created_by"] != api.a.keys["tenant_admin"]
+
+    reactions = [Reaction(listener, DeliveryOutcome.FAILED, "no such thing")]
+    db.run(api.conn, calls.record_deliveries([Dispatched(UUID(event), reactions)]))
+    [delivery] = admin.get(path).json()["deliveries"]
+    assert (delivery["outcome"], delivery["reason"]) == ("failed", "no such thing")
+    assert delivery["label"] == "mail the buyer"
+    assert admin.get(f"/triggers/{listener}/deliveries").json()["items"] == [delivery]
+    [listed] = admin.get("/events", params={"name": "order.*", "limit": 1}).json()["items"]
+    assert (listed["id"], listed["outcomes"]) == (event, {"failed": 1})
+
+    again = admin.post(f"{path}/replay")
+    assert (again.status_code, again.json()) == (202, {"replay": 1})
+    assert admin.get(path).json()["is_pending"]
+    [entry] = admin.get("/audit", params={"action": "event.replay"}).json()["items"]
+    assert entry["target"] == event
+
+
+@pytest.mark.parametrize(
+    ("data", "outcome", "reason"),
+    [
+        ({"to": "ada", "total": 120, "password": "x"}, "enqueued", None),
+        ({"to": "ada", "total": 99}, "filtered", None),
+        ({"total": 120}, "failed", "payload.to: there is no event.to, and no default"),
+        ({"to": 7, "total": 120}, "failed", "payload.to: "),
+    ],
+)
+def test_a_trigger_is_tried_on_an_event_and_nothing_comes_of_it(
+    api: House, listener: UUID, data: dict[str, object], outcome: str, reason: str | None
+) -> None:
+    admin = api.client("tenant_admin")
+    event = admin.post("/events", json={"name": "order.paid", "data": data}).json()["id"]
+    tried = admin.post(f"/triggers/{listener}/test", json={"event_id": event}).json()
+    assert tried["outcome"] == outcome
+    assert (tried["reason"] or "").startswith(reason or "")
+    if outcome == "enqueued":
+        assert tried["job"]["payload"]["to"] == "ada"
+        assert tried["job"]["payload"]["password"] != "x"
+        assert tried["job"]["definition"] == "mail"
+    else:
+        assert tried["job"] is None
+    shown = admin.get(f"/events/{event}").json()
+    assert (shown["is_pending"], shown["deliveries"]) == (True, [])
+
+
+def test_a_trial_says_that_the_name_does_not_fit(api: House, listener: UUID) -> None:
+    admin = api.client("tenant_admin")
+    event = admin.post("/events", json={"name": "user.new"}).json()["id"]
+    tried = admin.post(f"/triggers/{listener}/test", json={"event_id": event}).json()
+    assert tried == {
+        "outcome": "filtered",
+        "reason": "user.new does not fit order.*",
+        "job": None,
+    }
+    unknown = admin.post(f"/triggers/{listener}/test", json={"event_id": str(uuid4())})
+    assert unknown.status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "name"),
+        ({"name": "order paid"}, "name"),
+        ({"name": "order.paid", "data": []}, "data"),
+        ({"name": "order.paid", "key": "x"}, "key"),
+        ({"name": "order.paid", "data": {"x": "y" * 262_145}}, "data"),
+    ],
+)
+def test_what_is_no_event_is_refused(api: House, body: dict[str, object], field: str) -> None:
+    refused = api.client("tenant_admin").post("/events", json=body)
+    assert refused.status_code in {413, 422}
+    assert field in refused.text

@@ -1,0 +1,173 @@
+"""Triggers over HTTP: made, changed, tried and fired, also by the client."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from api.house import House
+from sql import engine
+
+from jobforge.errors import Invalid, NotFound
+from jobforge.remote.client import Client
+from jobforge.trigger import FiringKind, FiringOutcome, TriggerFilter, TriggerType
+
+DAILY = {
+    "type": "schedule",
+    "label": "Every morning",
+    "definition": "plain",
+    "cron": "0 9 * * *",
+    "timezone": "Europe/Berlin",
+}
+
+
+@pytest.fixture
+def schedule(api: House) -> dict[str, Any]:
+    made = api.client("tenant_admin").post("/triggers", json=DAILY)
+    assert made.status_code == 201, made.text
+    found: dict[str, Any] = api.client("viewer").get(f"/triggers/{made.json()['id']}").json()
+    return found
+
+
+def test_a_schedule_is_made_changed_and_deleted(api: House, schedule: dict[str, Any]) -> None:
+    admin = api.client("tenant_admin")
+    assert {name: schedule[name] for name in DAILY} == DAILY
+    assert (schedule["enabled"], schedule["overlap"], schedule["catch_up"]) == (
+        True,
+        "allow",
+        "last",
+    )
+    path = f"/triggers/{schedule['id']}"
+    changed = admin.patch(path, json={"overlap": "skip", "enabled": False, "version": None})
+    assert changed.status_code == 204, changed.text
+    assert admin.get(path).json()["overlap"] == "skip"
+    listed = admin.get("/triggers", params={"type": "schedule", "enabled": "false"}).json()
+    assert schedule["id"] in [trigger["id"] for trigger in listed["items"]]
+    assert admin.delete(path).status_code == 204
+    assert admin.get(path).status_code == 404
+    log = admin.get("/audit", params={"target": schedule["id"]}).json()["items"]
+    assert [entry["action"] for entry in log] == [
+        "trigger.delete",
+        "trigger.edit",
+        "trigger.create",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"cron": "61 * * * *"}, "cron"),
+        ({"cron": "* * * * * *"}, "cron"),
+        ({"timezone": "Mars/X"}, "timezone"),
+        ({"payload": {"at": "{{nothing.here}}"}}, "payload.at"),
+        ({"event": "order.paid"}, "event"),
+        ({"catch_up_limit": 101}, "catch_up_limit"),
+        ({"overlap": "never"}, "overlap"),
+        ({"ends_at": "2020-01-01T00:00:00Z", "starts_at": "2021-01-01T00:00:00Z"}, "ends_at"),
+    ],
+)
+def test_what_is_wrong_is_refused_by_its_field(
+    api: House, schedule: dict[str, Any], change: dict[str, Any], field: str
+) -> None:
+    admin = api.client("tenant_admin")
+    made = admin.post("/triggers", json={**DAILY, **change})
+    changed = admin.patch(f"/triggers/{schedule['id']}", json=change)
+    for refused in (made, changed):
+        assert refused.status_code == 422, refused.text
+        assert field in refused.text
+
+
+def test_a_position_comes_with_the_refusal(api: House) -> None:
+    refused = api.client("tenant_admin").post("/triggers/preview", json={"cron": "0 9 * * MON-FRO"})
+    assert refused.status_code == 422
+    assert refused.json()["facts"] == {"position": 12}
+
+
+def test_a_preview_shows_what_changes_of_the_clocks_do(api: House) -> None:
+    body = {
+        "cron": "30 2 * * *",
+        "timezone": "America/New_York",
+        "after": "2026-03-07T12:00:00Z",
+        "count": 2,
+    }
+    shown = api.client("tenant_admin").post("/triggers/preview", json=body).json()
+    assert shown["words"] == "At 02:30 every day"
+    assert [(run["at"], run["change"]) for run in shown["runs"]] == [
+        ("2026-03-08T07:00:00Z", "skipped"),
+        ("2026-03-09T06:30:00Z", None),
+    ]
+    body = {"payload": {"path": "{{event.path}}"}, "event": {"path": "/in"}}
+    shown = api.client("tenant_admin").post("/triggers/preview", json=body).json()
+    assert shown["payload"] == {"path": "/in"}
+
+
+def test_firings_are_asked_for_and_listed(api: House, schedule: dict[str, Any]) -> None:
+    admin, path = api.client("tenant_admin"), f"/triggers/{schedule['id']}"
+    asked = admin.post(f"{path}/run")
+    assert asked.status_code == 202
+    week = {"start": "2026-01-01T00:00:00Z", "end": "2026-01-08T00:00:00Z"}
+    assert admin.post(f"{path}/backfill", json=week).json() == {"firings": 7}
+    assert admin.post(f"{path}/backfill", json=week).json() == {"firings": 0}
+    first = admin.get(f"{path}/firings", params={"limit": 5}).json()
+    assert first["items"][0]["fire_at"] == asked.json()["fire_at"]
+    rest = admin.get(f"{path}/firings", params={"limit": 5, "cursor": first["next"]}).json()
+    found = [*first["items"], *rest["items"]]
+    assert [firing["kind"] for firing in found] == ["manual", *["backfill"] * 7]
+    assert {firing["outcome"] for firing in found} == {"pending"}
+    years = {"start": "2000-01-01T00:00:00Z", "end": "2026-01-08T00:00:00Z"}
+    assert admin.post(f"{path}/backfill", json=years).status_code == 422
+
+
+def test_the_client_does_all_of_it(api: House) -> None:
+    with Client(api.url, api.a.keys["tenant_admin"]) as client:
+        settings = {name: value for name, value in DAILY.items() if name != "type"}
+        made = client.create_trigger(TriggerType.SCHEDULE, settings)
+        client.edit_trigger(made, {"jitter_s": 60})
+        trigger = client.get_trigger(made)
+        assert (trigger.jitter_s, trigger.zone, trigger.type) == (
+            60,
+            "Europe/Berlin",
+            TriggerType.SCHEDULE,
+        )
+        which = TriggerFilter(type=TriggerType.SCHEDULE, enabled=True)
+        assert trigger in client.list_triggers(which)
+        fire_at = client.run_trigger(made)
+        yesterday = datetime.now(UTC) - timedelta(days=1)
+        assert client.backfill_trigger(made, [yesterday]) == 1
+        now, past = client.list_firings(made)
+        assert (now.fire_at, now.kind) == (fire_at, FiringKind.MANUAL)
+        assert (past.fire_at, past.outcome) == (yesterday, FiringOutcome.PENDING)
+        client.delete_trigger(made)
+        with pytest.raises(NotFound):
+            client.get_trigger(made)
+        with pytest.raises(Invalid):
+            client.create_trigger(TriggerType.SCHEDULE, {**settings, "cron": "nonsense"})
+
+
+def test_a_tenants_worker_declares_schedules_of_its_own_tenant_alone(api: House) -> None:
+    settings = {"label": "plain", "definition": "plain", "cron": "@daily"}
+
+    def declare(key: str, *tenants: str) -> int:
+        declared = [{"name": "plain", "tenant": each, "settings": settings} for each in tenants]
+        body = {"declared": declared, "definitions": ["plain"]}
+        client = api.bare({"authorization": f"Bearer {key}"})
+        return client.post("/worker/triggers", json=body).status_code
+
+    own, everybody = api.a.keys["worker"], api.make_key("worker", None)
+    assert declare(own, "*") == 204
+    assert _declared(api) == {api.a.tenant_id}
+    assert declare(own, str(api.b.tenant_id)) == 403
+    assert declare(everybody, "*") == 204
+    assert _declared(api) >= {api.a.tenant_id, api.b.tenant_id}
+    assert declare(own) == 204
+    assert api.a.tenant_id not in _declared(api)
+    assert api.b.tenant_id in _declared(api)
+    assert declare(everybody) == 204
+    assert _declared(api) == set()
+
+
+def _declared(api: House) -> set[UUID]:
+    rows: list[engine.Row] = api.conn.execute(
+        "select tenant_id from jobforge.triggers where declared is not null and deleted_at is null"
+    ).fetchall()
+    return {row["tenant_id"] for row in rows}

@@ -1,0 +1,107 @@
+"""Webhooks over HTTP: made with a secret that is shown once, at addresses that may be reached."""
+
+from typing import Any
+
+import pytest
+from api.house import SECRET_KEY, House
+
+from jobforge import calls, db
+from jobforge.endpoint import opened
+from jobforge.vault import Vault
+from jobforge.webhook import secret_text
+
+
+def make(api: House, **settings: Any) -> dict[str, Any]:
+    answer = api.client("tenant_admin").post(
+        "/webhooks", json={"url": "https://example.com/hook", **settings}
+    )
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+def test_a_secret_is_shown_once_and_kept_sealed(api: House) -> None:
+    admin = api.client("tenant_admin")
+    made = make(api, events=["end"], definitions=["mail"])
+    shown = admin.get(f"/webhooks/{made['id']}").json()
+    assert (shown["events"], shown["definitions"], shown["enabled"]) == (["end"], ["mail"], True)
+    said = admin.get("/webhooks").text + admin.get("/audit").text + str(shown)
+    assert made["secret"] not in said
+    assert "whsec_" not in said
+    [row] = api.conn.execute(
+        "select id, secret from jobforge.webhook_endpoints where id = %s", [made["id"]]
+    ).fetchall()
+    vault = Vault(SECRET_KEY)
+    with db.connect(api.database.url) as conn:
+        key = db.run(conn, vault.key_of(api.a.tenant_id))
+    assert secret_text(opened(key, row["id"], row["secret"])) == made["secret"]
+
+
+def test_a_new_secret_leaves_the_old_one_its_overlap(api: House) -> None:
+    admin, made = api.client("tenant_admin"), make(api)
+    path = f"/webhooks/{made['id']}"
+    rotated = admin.post(f"{path}/rotate").json()
+    assert rotated["secret"] != made["secret"]
+    assert admin.get(path).json()["previous_secret_until"] is not None
+    admin.post(f"{path}/rotate", json={"overlap_s": 0})
+    assert admin.get(path).json()["previous_secret_until"] is None
+    assert admin.post(f"{path}/rotate", json={"overlap_s": 1e9}).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://example.com/",
+        "ftp://example.com/",
+        "https://user@example.com/",
+        "https://127.0.0.1/",
+        "https://127。0。0。1/",
+        "https://2130706433/",
+        "https://0x7f.1/",
+        "https://[::1]/",
+        "https://[::ffff:169.254.169.254]/",
+        "https://169.254.169.254/latest/meta-data",
+        "https://10.1.2.3/",
+        "https://localhost/",
+        "https://example.com:22/",
+        "https://example.com:5432/",
+        "https://example.com/\r\nx: y",
+        "https://example.com/" + "x" * 2100,
+    ],
+)
+def test_an_address_that_may_not_be_reached_is_refused_when_it_is_saved(
+    api: House, url: str
+) -> None:
+    admin, made = api.client("tenant_admin"), make(api)
+    assert admin.post("/webhooks", json={"url": url}).status_code == 422
+    changed = admin.patch(f"/webhooks/{made['id']}", json={"url": url})
+    assert changed.status_code == 422
+    assert changed.json()["code"] in {"invalid", "address_not_allowed"}
+
+
+def test_an_endpoint_is_tested_edited_redelivered_to_and_deleted(api: House) -> None:
+    api.conn.execute("select jobforge.put_definition('connector.webhook.deliver', 1)")
+    admin, made = api.client("tenant_admin"), make(api)
+    path = f"/webhooks/{made['id']}"
+    sent = admin.post(f"{path}/test")
+    assert sent.status_code == 202
+    delivery_id = sent.json()["delivery_id"]
+    [delivery] = admin.get(f"{path}/deliveries", params={"state": "pending"}).json()["items"]
+    assert (delivery["id"], delivery["event"]) == (delivery_id, "webhook.test")
+    again = f"{path}/deliveries/{delivery_id}/redeliver"
+    assert admin.post(again).status_code == 409
+    with db.connect(api.database.url) as conn:
+        cancel = calls.cancel_job(delivery["job_id"]).for_tenant(api.a.tenant_id)
+        db.run(conn, cancel)
+    assert admin.get(f"{path}/deliveries").json()["items"][0]["state"] == "failed"
+    answer = admin.post(again)
+    assert answer.status_code == 202
+    assert answer.json()["job_id"] != delivery["job_id"]
+
+    assert admin.patch(path, json={"enabled": False, "definitions": None}).status_code == 204
+    viewer = api.client("viewer")
+    assert viewer.get(path).json()["disabled_reason"] == "disabled by hand"
+    assert viewer.delete(path).status_code == 403
+    assert admin.delete(path).status_code == 204
+    assert viewer.get(path).status_code == 404
+    assert admin.get(f"{path}/deliveries").status_code == 404

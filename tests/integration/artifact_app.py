@@ -1,0 +1,44 @@
+"""Jobs whose payloads and results are too large for a row, in processes of their own and inline."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from jobforge import JobForge
+from jobforge.definition import Decorated
+
+Jobs = Decorated[..., Any, ..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Defined:
+    double: Jobs
+    repeat: Jobs
+    pass_on: Jobs
+
+
+def define(app: JobForge, told: list[Any] | None = None) -> Defined:
+    """The same definitions on any app; what hooks are told goes into `told`."""
+
+    @app.job()
+    def double(text: str) -> str:
+        return text + text
+
+    @app.job(isolation="inline")
+    async def repeat(text: str, times: int) -> list[str]:
+        return [text] * times
+
+    @app.job()
+    def pass_on(size: int) -> str:
+        return str(double.enqueue(text="p" * size).id)
+
+    if told is not None:
+
+        @repeat.on_success
+        async def tell(ctx: Any, result: Any) -> None:
+            told.append((ctx.payload, result))
+
+    return Defined(double, repeat, pass_on)
+
+
+jf = JobForge()
+define(jf)

@@ -1,0 +1,130 @@
+"""A receiver of webhooks on loopback, which keeps what it gets and answers as it is told."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
+from uuid import UUID
+
+import standardwebhooks
+
+from jobforge import calls, db
+from jobforge.config import Config
+from jobforge.endpoint import new_secret
+from jobforge.errors import Json
+from jobforge.vault import open_vault
+from jobforge.webhook import make_id
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """One request; names of headers are in lower case."""
+
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def id(self) -> str:
+        return self.headers["webhook-id"]
+
+    def verified(self, secret: str) -> Json:
+        """Raises what the library of receivers raises."""
+        return standardwebhooks.Webhook(secret).verify(self.body, self.headers)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`waits` until the receiver ends."""
+
+    status: int = 204
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    waits: bool = False
+
+
+@dataclass(slots=True)
+class Receiver:
+    """`answers` are given in turn, the last one to all that come after."""
+
+    port: int
+    received: list[Received] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=lambda: [Answer()])
+    ending: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/hook"
+
+    @property
+    def config(self) -> Config:
+        """That of a worker which may reach it."""
+        return Config(
+            secret_key="of the installation, 32 characters or more",
+            egress_allow=(f"127.0.0.1:{self.port}",),
+            egress_http=True,
+        )
+
+    def answer(self) -> Answer:
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = False
+    receiver = _Handler.receivers[server] = Receiver(server.server_port)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        receiver.ending.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        del _Handler.receivers[server]
+
+
+def subscribe(
+    conn: Any,
+    receiver: Receiver,
+    tenant_id: UUID,
+    **settings: Json,
+) -> tuple[UUID, str]:
+    """A new endpoint there; its id, and its secret."""
+    webhook_id = make_id()
+    key = db.run(conn, open_vault(receiver.config).key_of(tenant_id))
+    secret = new_secret(key, webhook_id)
+    given = {"url": receiver.url, "events": ["end"], **settings}
+    db.run(
+        conn,
+        calls.create_webhook(webhook_id, given, secret=secret.sealed).for_tenant(tenant_id),
+    )
+    return webhook_id, secret.text
+
+
+class _Handler(BaseHTTPRequestHandler):
+    receivers: ClassVar[dict[Any, Receiver]] = {}
+
+    def do_POST(self) -> None:
+        receiver = self.receivers[self.server]
+        length = int(self.headers["content-length"])
+        body = self.rfile.read(length)
+        if len(body) < length:  # whoever sent it was killed
+            return
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        receiver.received.append(Received(headers, body))
+        answer = receiver.answer()
+        if answer.waits:
+            receiver.ending.wait()
+            return
+        self.send_response(answer.status)
+        for name, value in {**answer.headers, "content-length": str(len(answer.body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""

@@ -1,0 +1,415 @@
+"""Payloads and results that are too large for a row, from the app to the handler and back."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from cluster import Clock, Connection, Database
+from integration.artifact_app import Defined, define
+from integration.seam import TENANT_A, TENANT_B
+from integration.stores import CREDENTIALS, LIMIT, at_bucket, at_folder, new_bucket, s3_server
+from integration.workshop import Workshop, eventually
+
+from jobforge import JobForge, calls, db, errors
+from jobforge.artifacts import Artifacts, Key
+from jobforge.artifacts.document import Marker, marker_in
+from jobforge.artifacts.key import new_key
+from jobforge.artifacts.size import PAYLOAD_LIMIT, fits
+from jobforge.artifacts.sweep import sweep
+from jobforge.isolation.isolated import Isolated
+from jobforge.job import JobRequest, Outcome, State
+from jobforge.runner import Host
+from jobforge.worker import Worker
+from jobforge.worker.inline import Inline
+
+pytestmark = pytest.mark.anyio
+
+APP = str(Path(__file__).with_name("artifact_app.py"))
+LARGE = "ü5" * 1_700_000  # five megabytes
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    with s3_server() as address:
+        yield address
+
+
+@pytest.fixture
+def artifacts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Artifacts:
+    monkeypatch.setenv("JOBFORGE_ARTIFACTS", str(tmp_path / "artifacts"))
+    return at_folder(tmp_path / "artifacts")
+
+
+@pytest.fixture
+def told() -> list[Any]:
+    return []
+
+
+@pytest.fixture
+async def shop(database: Database, conn: Connection) -> AsyncIterator[Workshop]:
+    made = Workshop(database, conn)
+    made.app = JobForge(database.url, tenant=TENANT_A)
+    yield made
+    await made.app.aclose()
+
+
+@pytest.fixture
+def jobs(shop: Workshop, told: list[Any]) -> Defined:
+    defined = define(shop.app, told)
+    shop.register()
+    return defined
+
+
+@asynccontextmanager
+async def _working(
+    shop: Workshop, artifacts: Artifacts | None, login: str = "worker_login"
+) -> AsyncIterator[Worker]:
+    def isolated(host: Host) -> Isolated:
+        return Isolated(APP, host, environment=os.environ)
+
+    runners = {"process": isolated, "inline": Inline}
+    async with shop.working(runners=runners, artifacts=artifacts, login=login) as worker:
+        yield worker
+
+
+async def _round_trip(shop: Workshop, jobs: Defined, artifacts: Artifacts) -> None:
+    async with _working(shop, artifacts):
+        handle = await jobs.double.aenqueue(text=LARGE)
+        assert await handle.aresult(30) == LARGE + LARGE
+    job = shop.history(handle.id).job
+    payload, result = marker_in(job.payload), marker_in(job.result)
+    assert payload
+    assert result
+    assert job.artifact_ref == payload.ref
+    assert result.ref.split("/")[2] == str(handle.id)
+    assert json.loads(artifacts.read(payload, TENANT_A)) == {"text": LARGE}
+
+
+async def test_five_megabytes_go_through_an_isolated_job_by_a_folder(
+    shop: Workshop, jobs: Defined, artifacts: Artifacts
+) -> None:
+    await _round_trip(shop, jobs, artifacts)
+
+
+async def test_five_megabytes_go_through_an_isolated_job_by_s3(
+    shop: Workshop, jobs: Defined, s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = new_bucket(s3)
+    monkeypatch.setenv("JOBFORGE_ARTIFACTS", url)
+    monkeypatch.setenv("JOBFORGE_ARTIFACTS_ACCESS_KEY", CREDENTIALS["access_key_id"])
+    monkeypatch.setenv("JOBFORGE_ARTIFACTS_SECRET_KEY", CREDENTIALS["secret_access_key"])
+    await _round_trip(shop, jobs, at_bucket(url))
+
+
+async def test_inline_jobs_and_their_hooks_are_given_the_whole(
+    shop: Workshop, jobs: Defined, artifacts: Artifacts, told: list[Any]
+) -> None:
+    async with _working(shop, artifacts):
+        handle = await jobs.repeat.aenqueue(text="r" * 700_000, times=2)
+        assert await handle.aresult(30) == ["r" * 700_000] * 2
+        await eventually(lambda: bool(told))
+    assert told == [({"text": "r" * 700_000, "times": 2}, ["r" * 700_000] * 2)]
+    small = shop.history(handle.id).job
+    assert len(json.dumps([small.payload, small.result])) < 1_000
+
+
+async def test_what_a_job_enqueues_may_be_large_too(
+    shop: Workshop, jobs: Defined, artifacts: Artifacts
+) -> None:
+    async with _working(shop, artifacts, "admin_login"):
+        child = UUID(await (await jobs.pass_on.aenqueue(size=600_000)).aresult(30))
+        job = (await shop.ended(child)).job
+    assert await shop.app.client.aget_result(job) == "p" * 1_200_000
+
+
+@pytest.mark.usefixtures("artifacts")
+async def test_a_worker_without_a_store_says_so(shop: Workshop, jobs: Defined) -> None:
+    async with _working(shop, None):
+        large = await jobs.double.using(max_attempts=1).aenqueue(text=LARGE)
+        error = (await shop.ended(large.id, State.DEAD)).job.error
+        assert error
+        assert error["type"] == "ArtifactUnavailable"
+        assert "set artifacts" in error["message"]
+        result = await jobs.repeat.aenqueue(text="r" * 1000, times=2000)
+        error = (await shop.ended(result.id, State.DEAD)).job.error
+        assert error
+        assert error["type"] == "ResultTooLarge"
+
+
+class Slow(Artifacts):
+    """A store that does nothing before it may."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(str(folder), limit=LIMIT, credentials={})
+        self.may_go_on = threading.Event()
+
+    def put(self, key: Key, data: Any) -> Marker:
+        assert self.may_go_on.wait(30)
+        return super().put(key, data)
+
+    def read(self, marker: Marker, tenant_id: UUID) -> bytes:
+        assert self.may_go_on.wait(30)
+        return super().read(marker, tenant_id)
+
+
+@pytest.fixture
+def slow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Slow]:
+    monkeypatch.setenv("JOBFORGE_ARTIFACTS", str(tmp_path))
+    made = Slow(tmp_path)
+    yield made
+    made.may_go_on.set()
+
+
+async def test_a_job_is_held_until_its_result_is_in_a_slow_store(
+    shop: Workshop, jobs: Defined, slow: Slow
+) -> None:
+    async with _working(shop, slow):
+        handle = await jobs.repeat.aenqueue(text="r" * 1000, times=2000)
+        await eventually(lambda: shop.state(handle.id) is State.RUNNING)
+        first = _expires(shop, handle.id)
+        await eventually(lambda: _expires(shop, handle.id) > first)
+        slow.may_go_on.set()
+        assert len(await handle.aresult(30)) == 2000
+    assert len(shop.attempts(handle.id)) == 1
+
+
+def _expires(shop: Workshop, job_id: UUID) -> datetime:
+    found = shop.history(job_id).job.lease_expires_at
+    assert found
+    return found
+
+
+async def test_a_job_whose_payload_is_being_fetched_can_be_canceled_and_handed_back(
+    shop: Workshop, jobs: Defined, slow: Slow
+) -> None:
+    async with _working(shop, slow):
+        canceled, released = [await jobs.double.aenqueue(text="c" * 300_000) for _ in range(2)]
+        await eventually(lambda: shop.state(released.id) is State.RUNNING)
+        db.run(shop.conn, calls.cancel_job(canceled.id, tenant_id=TENANT_A))
+        await shop.ended(canceled.id, State.CANCELED)
+    assert shop.state(released.id) is State.QUEUED
+    assert shop.outcomes(released.id) == [Outcome.RELEASED]
+
+
+@pytest.mark.usefixtures("jobs")
+async def test_a_payload_that_names_a_foreign_artifact_is_not_read(
+    shop: Workshop, artifacts: Artifacts
+) -> None:
+    foreign = artifacts.put(new_key(TENANT_B, uuid4(), "payload.json"), b'{"text": "of b"}')
+    async with _working(shop, artifacts):
+        for ref in (foreign.ref, foreign.ref.replace(str(TENANT_B), f"{TENANT_A}/../{TENANT_B}")):
+            marker = {"$artifact": {"ref": ref, "bytes": foreign.bytes, "sha256": foreign.sha256}}
+            job_id = shop.enqueue("double", marker)
+            error = (await shop.ended(job_id, State.DEAD)).job.error
+            assert error
+            assert error["type"] == "InvalidPayload"
+
+
+async def test_enqueues_of_every_kind_put_what_is_large(
+    shop: Workshop, jobs: Defined, artifacts: Artifacts, database: Database
+) -> None:
+    large = [jobs.double.args(text=letter * 300_000) for letter in "ab"]
+    small = [jobs.double.args(text="s")] * 1_500
+    with psycopg.connect(database.url) as tx:
+        handles = [
+            jobs.double.using(conn=tx).enqueue(text="c" * 300_000),
+            *jobs.double.using(conn=tx).enqueue_many([*small[:10], *large]),
+        ]
+    async with await psycopg.AsyncConnection.connect(database.url) as atx:
+        handles += await jobs.double.using(conn=atx).aenqueue_many([*large, *small[:10]])
+    handles += jobs.double.enqueue_many([*small, *large])
+    handles += await jobs.double.aenqueue_many([*large, *small])
+    handles.append(jobs.double.enqueue(text="d" * 300_000))
+    counted = shop.conn.execute(
+        "select count(*) as jobs, count(artifact_ref) as named from jobforge.jobs"
+    ).fetchone()
+    assert counted == {"jobs": len(handles), "named": 10}
+    assert len(list(artifacts.store.folders())) == 10
+
+
+async def test_what_was_rolled_back_or_killed_is_swept_and_what_is_needed_stays(
+    shop: Workshop, jobs: Defined, artifacts: Artifacts, clock: Clock
+) -> None:
+    kept = jobs.double.enqueue(text="k" * 300_000)
+    with shop.app.transaction() as tx:
+        jobs.double.using(conn=tx).enqueue(text="r" * 300_000)
+        tx.rollback()
+    killed = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _KILLED_BEFORE_THE_INSERT, shop.database.url, str(TENANT_A)),
+        cwd=Path(__file__).parents[1],
+        env={**os.environ, "PYTHONPATH": "."},
+    )
+    assert await killed.wait() == -signal.SIGKILL
+    assert len(list(artifacts.store.folders())) == 3
+
+    async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
+        assert await sweep(pool.run, artifacts) == 0  # their jobs might still be committed
+        clock.travel(days=3)
+        assert await sweep(pool.run, artifacts) == 2
+    ref = shop.history(kept.id).job.artifact_ref
+    assert [f"artifact:{folder}/payload.json" for folder in artifacts.store.folders()] == [ref]
+
+
+_KILLED_BEFORE_THE_INSERT = """
+import os, signal, sys
+from integration.artifact_app import define
+from jobforge import JobForge, db
+jobs = define(JobForge(sys.argv[1], tenant=sys.argv[2]))
+db.Pool.run = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
+jobs.double.enqueue(text="x" * 300_000)
+"""
+
+
+async def test_artifacts_go_with_the_history_of_their_job_and_stay_with_dead_ones(
+    shop: Workshop, jobs: Defined, artifacts: Artifacts, clock: Clock
+) -> None:
+    async with _working(shop, None):
+        dead = await jobs.double.using(max_attempts=1).aenqueue(text="x" * 300_000)
+        await shop.ended(dead.id, State.DEAD)
+    async with _working(shop, artifacts):
+        done = await jobs.repeat.aenqueue(text="d" * 600_000, times=2)
+        await shop.ended(done.id)
+    retried = db.run(shop.conn, calls.retry_job(done.id, tenant_id=TENANT_A))
+    assert retried != done.id
+    assert len(list(artifacts.store.folders())) == 3
+    async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
+        clock.travel(days=20)
+        await pool.run(calls.apply_retention())
+        assert await sweep(pool.run, artifacts) == 1  # its result; a live job names its payload
+    needed = {shop.history(job_id).job.artifact_ref for job_id in (retried, dead.id)}
+    assert {f"artifact:{each}/payload.json" for each in artifacts.store.folders()} == needed
+
+
+def test_a_killed_writer_leaves_nothing_under_its_name(tmp_path: Path) -> None:
+    key = Key(TENANT_A, datetime.now(UTC).date(), uuid4(), "report.csv")
+    script = _WRITES_AND_WAITS.format(path=key.path)
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE
+    ) as writer:
+        assert writer.stdout
+        assert writer.stdout.readline() == b"half\n"
+        writer.kill()
+    store = at_folder(tmp_path).store
+    with pytest.raises(errors.ArtifactNotFound):
+        store.size(key.path)
+    assert list(store.folders()) == []
+    (left,) = (tmp_path / ".incoming").iterdir()
+    assert left.stat().st_mode & 0o777 == 0o600
+    os.utime(left, (0, 0))
+    assert list(store.folders()) == []
+    assert not left.exists()
+
+
+_WRITES_AND_WAITS = """
+import sys
+from pathlib import Path
+from jobforge.artifacts.folder import Folder
+def pieces():
+    yield b"x" * 1_000_000
+    print("half", flush=True)
+    sys.stdin.read()
+    yield b"y"
+    while True: pass
+Folder(Path(sys.argv[1])).put({path!r}, pieces())
+"""
+
+_ESCAPES = (
+    "../etc/passwd",
+    "/etc/passwd",
+    "{tenant}/2026-01-01/{folder}/../../x",
+    "{tenant}/2026-01-01/{folder}/..",
+    "{tenant}/2026-01-01/{folder}/.hidden",
+    "{tenant}/2026-01-01/{folder}/a/b",
+    "{tenant}/2026-01-01/{folder}/a\x00b",
+    "{tenant}/2026-01-01/{folder}/a\n",
+    "{tenant}/2026-01-01/{folder}/a\\b",
+    "{tenant}/2026-01-01/../x",
+    "{tenant}/2026-01-01/{folder}/",
+    "",
+)
+
+
+@pytest.mark.parametrize("escape", _ESCAPES)
+def test_no_name_leads_out_of_a_store(escape: str, tmp_path: Path, s3: str) -> None:
+    path = escape.format(tenant=TENANT_A, folder=uuid4())
+    for store in (at_folder(tmp_path / "a").store, at_bucket(f"s3://none?endpoint={s3}").store):
+        for use in (store.size, store.delete, store.delete_prefix):
+            with pytest.raises(errors.Invalid):
+                use(path)
+        with pytest.raises(errors.Invalid):
+            store.put(path, b"x")
+        with pytest.raises(errors.Invalid):
+            next(store.open(path))
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_bucket_keeps_and_forgets_as_a_folder_does(s3: str, tmp_path: Path) -> None:
+    for artifacts in (at_bucket(new_bucket(s3)), at_folder(tmp_path)):
+        store, folder = artifacts.store, uuid4()
+        key, other = (new_key(TENANT_A, folder, name) for name in ("a.csv", "b.csv"))
+        marker = artifacts.put(key, iter([b"1" * 3_000_000, b"2" * 3_000_000]))
+        artifacts.put(other, b"")
+        artifacts.put(new_key(TENANT_B, uuid4(), "a.csv"), b"b")
+        assert artifacts.read(marker, TENANT_A)[2_999_999:3_000_001] == b"12"
+        assert (store.size(key.path), store.size(other.path)) == (6_000_000, 0)
+        assert len(list(store.folders())) == 2
+        store.delete(other.path)
+        store.delete(other.path)
+        store.delete_prefix(str(TENANT_A))
+        store.delete_prefix(str(TENANT_A))
+        (left,) = store.folders()
+        assert left.startswith(str(TENANT_B))
+        with pytest.raises(errors.ArtifactNotFound):
+            artifacts.read(marker, TENANT_A)
+        with pytest.raises(errors.PayloadTooLarge):
+            artifacts.put(key, (b"x" * 1_000_000 for _ in range(40)))
+        with pytest.raises(errors.ArtifactNotFound):
+            store.size(key.path)
+
+
+def test_a_changed_artifact_is_not_taken_for_what_was_put(tmp_path: Path) -> None:
+    artifacts = at_folder(tmp_path)
+    key = new_key(TENANT_A, uuid4(), "payload.json")
+    marker = artifacts.put(key, b'{"a": 1}')
+    artifacts.store.put(key.path, b'{"a": 2}')
+    with pytest.raises(errors.ArtifactNotFound):
+        artifacts.read(marker, TENANT_A)
+
+
+_SHAPES = [
+    list(range(10)) * 2_300,
+    [1.5] * 16_000,
+    [-0.5, 10_000.5, 123_456_789, 1e-7] * 3_000,
+    [[]] * 30_000,
+    [{"a": 1}] * 9_000,
+    [{"": None}] * 9_000,
+    ["ü"] * 40_000,
+    "ü" * 131_000,
+    "x" * 262_000,
+    {str(number): number for number in range(9_000)},
+    [True, None, ""] * 20_000,
+]
+
+
+@pytest.mark.parametrize("shape", range(len(_SHAPES)))
+def test_whatever_is_said_to_fit_fits(shape: int, conn: Connection) -> None:
+    document = {"a": _SHAPES[shape]}
+    call = calls.enqueue_job(JobRequest("mail", document))
+    row = conn.execute("select pg_column_size(%s::jsonb) as size", [call.parameters[1]]).fetchone()
+    assert row
+    size = row["size"]
+    assert size > 100_000
+    assert not fits(str(call.parameters[1]), size - 1)
+    assert size <= PAYLOAD_LIMIT * 2

@@ -1,0 +1,257 @@
+"""`connector.http.request` in a worker: what is sent, what is kept, and how it fails."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from cluster import Connection, Database
+from integration.loopback import Loopback, loopback
+from integration.seam import TENANT_A, TENANT_B
+from integration.workshop import Workshop
+
+from jobforge import calls, db
+from jobforge.config import Config
+from jobforge.connectors import QUEUE, Tools, make_connectors
+from jobforge.connectors.configuration import sealed_secrets
+from jobforge.job import JobHistory, State
+from jobforge.vault import Vault
+from jobforge.worker import Worker
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = "connector.http.request"
+SECRET_KEY = "k" * 40
+TOKEN = "tok-9f8e7d6c5b4a-very-secret"
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def answer(body: bytes, status: bytes = b"200 OK", headers: bytes = b"") -> bytes:
+    length = b"content-length: %d\r\n" % len(body)
+    return b"HTTP/1.1 " + status + b"\r\n" + headers + length + b"\r\n" + body
+
+
+JSON = answer(b'{"paid": true}', headers=b"content-type: application/json\r\n")
+
+
+class Shop(Workshop):
+    """A workshop whose worker serves connectors alone, and reaches one loopback server."""
+
+    @asynccontextmanager
+    async def connecting(self, server: Loopback, **more: Any) -> AsyncIterator[Worker]:
+        config = Config(
+            egress_allow=(f"127.0.0.1:{server.port}",),
+            egress_http=True,
+            secret_key=SECRET_KEY,
+            **more,
+        )
+        async with db.Database(self.database.url_as("worker_login"), size=2) as pool:
+            make = partial(make_connectors, tools=Tools(pool, config), client=self.app.client)
+            async with self.working(queues={QUEUE: 4}, make_connectors=make) as worker:
+                yield worker
+
+    async def request(
+        self, state: State = State.SUCCEEDED, more: Any = None, **payload: Any
+    ) -> JobHistory:
+        return await self.ended(self.enqueue(REQUEST, payload, **(more or {})), state)
+
+    def configure(self, name: str, url: str, secrets: dict[str, Any], **settings: Any) -> UUID:
+        config_id = uuid4()
+        key = db.run(self.conn, Vault(SECRET_KEY).key_of(TENANT_A))
+        config = {
+            "name": name,
+            "settings": {"url": url, **settings},
+            "secrets": sealed_secrets(secrets, config_id, key),
+        }
+        call = calls.create_connector_config(config_id, config, tenant_id=TENANT_A)
+        return db.run(self.conn, call)
+
+
+def failure(job: JobHistory) -> dict[str, Any]:
+    """Of its last attempt."""
+    error = job.attempts[-1].error
+    assert error is not None
+    return error
+
+
+@pytest.fixture
+def shop(database: Database, conn: Connection) -> Shop:
+    return Shop(database, conn)
+
+
+async def test_a_request_is_made_once_and_its_answer_is_the_result(shop: Shop) -> None:
+    async with loopback(JSON) as server, shop.connecting(server):
+        more = {"traceparent": TRACE}
+        job = await shop.request(
+            more=more, url=f"{server.url}/pay?x=1", method="POST", body={"amount": 5},
+            headers={"X-Own": "yes"},
+        )  # fmt: skip
+        [sent] = server.requests
+    head, _, body = sent.partition(b"\r\n\r\n")
+    lines = head.decode().lower().split("\r\n")
+    assert lines[0] == "post /pay?x=1 http/1.1"
+    assert json.loads(body) == {"amount": 5}
+    assert {
+        f"idempotency-key: {job.job.id}",
+        f"traceparent: {TRACE}",
+        "x-own: yes",
+        "content-type: application/json",
+        f"host: 127.0.0.1:{server.port}",
+    } <= set(lines)
+    assert any(line.startswith(f"x-jobforge-fence: {job.job.id}.") for line in lines)
+    result = job.job.result
+    assert (result["status"], result["json"]) == (200, {"paid": True})
+    assert result["headers"]["content-type"] == "application/json"
+
+
+async def test_whatever_comes_back_can_be_kept(shop: Shop) -> None:
+    json_type = b"content-type: application/json\r\n"
+    deep = b"[" * 100 + b"]" * 100
+    bodies = [
+        (answer("grüß".encode()), {"text": "grüß"}),
+        (answer(b"\xff\xfe"), {"base64": base64.b64encode(b"\xff\xfe").decode()}),
+        (answer(b"a\x00b"), {"base64": base64.b64encode(b"a\x00b").decode()}),
+        (answer(b'{"a": "\\u0000"}', headers=json_type), {"text": '{"a": "\\u0000"}'}),
+        (answer(b"not json", headers=json_type), {"text": "not json"}),
+        (answer(deep, headers=json_type), {"text": deep.decode()}),
+        (answer(b"", b"204 No Content"), {"text": ""}),
+    ]
+    for raw, kept in bodies:
+        async with loopback(raw) as server, shop.connecting(server):
+            result = (await shop.request(url=server.url)).job.result
+            assert {name: result.get(name) for name in kept} == kept
+
+
+async def test_a_forbidden_address_kills_the_job_at_once_and_is_not_named(shop: Shop) -> None:
+    async with loopback(JSON) as server, shop.connecting(server):
+        for url in ("https://169.254.169.254/", "https://localhost/", f"{server.url}0/"):
+            job = await shop.request(State.DEAD, url=url)
+            assert len(job.attempts) == 1
+        error = failure(await shop.request(State.DEAD, url="https://169.254.169.254/x"))
+        assert error["code"] == "address_not_allowed"
+        assert "169.254" not in json.dumps(error)
+        assert server.requests == []
+
+
+async def test_a_status_decides_whether_the_request_is_made_again(shop: Shop) -> None:
+    async with loopback(answer(b"no such", b"404 Not Found")) as server, shop.connecting(server):
+        job = await shop.request(State.DEAD, url=server.url)
+        error = failure(job)
+        assert (error["code"], error["status"]) == ("unexpected_status", 404)
+        assert error["body"] == "no such"
+        assert (await shop.request(url=server.url, expected_status=[404])).job.result[
+            "status"
+        ] == 404
+    later = answer(b"", b"503 Busy", b"retry-after: 1800\r\n")
+    async with loopback(later) as server, shop.connecting(server):
+        job = await shop.request(State.SCHEDULED, url=server.url)
+        [attempt] = job.attempts
+        assert attempt.ended_at is not None
+        assert 1800 <= (job.job.run_at - attempt.ended_at).total_seconds() <= 1801
+
+
+WRONG: list[dict[str, Any]] = [
+    {},
+    {"url": ""},
+    {"url": "http://x\r\nHost: y/"},
+    {"url": "https://example.com/", "method": "CONNECT"},
+    {"url": "https://example.com/", "method": "TRACE"},
+    {"url": "https://example.com/", "headers": {"X-A": "b\r\nX-B: c"}},
+    {"url": "https://example.com/", "headers": {"Host": "evil"}},
+    {"url": "https://example.com/", "headers": {"Connection": "close"}},
+    {"url": "https://example.com/", "headers": {"X A": "b"}},
+    {"url": "https://user:pw@example.com/"},
+    {"url": "https://example.com/", "headers": {"X-A": "{{secret.token}}"}},
+    {"url": "https://example.com/", "redirects": 4},
+    {"url": "https://example.com/", "timeout_s": 31},
+    {"url": "https://example.com/", "verify": False},
+    {"url": "/path", "config": "unknown"},
+]
+
+
+async def test_a_payload_that_is_no_request_kills_the_job_before_anything_is_sent(
+    shop: Shop,
+) -> None:
+    async with loopback(JSON) as server, shop.connecting(server):
+        jobs = [shop.enqueue(REQUEST, payload) for payload in WRONG]
+        for job_id, payload in zip(jobs, WRONG, strict=True):
+            ended = await shop.ended(job_id, State.DEAD)
+            assert len(ended.attempts) == 1, payload
+
+
+async def test_secrets_go_to_their_own_origin_and_are_kept_nowhere_in_clear(
+    shop: Shop, conn: Connection, tmp_path: Path
+) -> None:
+    folder = tmp_path / str(TENANT_A)
+    folder.mkdir()
+    (folder / "user").write_text("ada-of-the-folder\n")
+    (tmp_path / str(TENANT_B)).mkdir()
+    (tmp_path / str(TENANT_B) / "foreign").write_text("of-the-other-tenant")
+    echo = answer(f"you sent {TOKEN} and ada-of-the-folder".encode())
+    async with loopback(echo) as server, shop.connecting(server, secrets_dir=tmp_path):
+        secrets = {"token": {"value": TOKEN}, "user": {"from": "file:user"}}
+        headers = {"Authorization": "Bearer {{secret.token}}"}
+        shop.configure("billing", f"{server.url}/v1/", secrets, headers=headers)
+        job = await shop.request(
+            config="billing", url="invoices", headers={"X-User": "{{ secret.user }}"}
+        )
+        [sent] = server.requests
+        assert b"GET /v1/invoices " in sent
+        assert f"Authorization: Bearer {TOKEN}".encode() in sent
+        assert b"X-User: ada-of-the-folder" in sent
+        assert job.job.result["text"] == "you sent [redacted] and [redacted]"
+
+        away = await shop.request(State.DEAD, config="billing", url="https://example.com/")
+        assert "origin" in failure(away)["message"]
+        shop.configure("foreign", server.url, {"x": {"from": "file:foreign"}})
+        stolen = {"config": "foreign", "url": "/", "headers": {"X": "{{secret.x}}"}}
+        lost = await shop.request(State.SCHEDULED, **stolen)
+        assert "there is no secret" in failure(lost)["message"]
+        assert len(server.requests) == 1
+    assert in_clear(conn, TOKEN) == []
+
+
+def in_clear(conn: Connection, text: str) -> list[str]:
+    """The tables that hold the text, or the bytes of it, in any column of any row."""
+    tables = conn.execute(
+        """
+        select c.relname as name from pg_class as c
+         where c.relnamespace = 'jobforge'::regnamespace and c.relkind = 'r'
+        """
+    ).fetchall()
+    found = []
+    for table in tables:
+        rows = conn.execute(f'select r::text as row from jobforge."{table["name"]}" as r'.encode())
+        forms = (text, text.encode().hex(), base64.b64encode(text.encode()).decode())
+        if any(form in row["row"] for row in rows for form in forms):
+            found.append(table["name"])
+    return found
+
+
+async def test_the_search_for_secrets_finds_one(shop: Shop, conn: Connection) -> None:
+    async with loopback(JSON) as server, shop.connecting(server):
+        await shop.request(url=server.url, body={"token": TOKEN})
+    assert in_clear(conn, TOKEN) != []
+
+
+async def test_a_request_that_is_canceled_ends_with_its_connection(shop: Shop) -> None:
+    asked, closed = asyncio.Event(), asyncio.Event()
+
+    async def waiting(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        asked.set()
+        await reader.read()
+        closed.set()
+
+    async with loopback(waiting) as server, shop.connecting(server):
+        job_id = shop.enqueue(REQUEST, {"url": server.url})
+        await asked.wait()
+        db.run(shop.conn, calls.cancel_job(job_id, tenant_id=TENANT_A))
+        await shop.ended(job_id, State.CANCELED)
+        async with asyncio.timeout(30):
+            await closed.wait()

@@ -1,0 +1,163 @@
+"""Schedules that code declares: kept in step with it, and fired by the worker that carries them."""
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from cluster import Clock, Connection, Database
+from integration.seam import TENANT_A, TENANT_B
+from integration.timetable import Timetable
+from integration.workshop import Workshop, eventually
+from sql import engine
+
+from jobforge import calls, db
+from jobforge.app import JobForge
+from jobforge.errors import ConfigError, Conflict, Invalid, NotFound
+from jobforge.scheduler import Scheduler
+from jobforge.trigger import Trigger
+
+
+def register(conn: Connection, app: JobForge) -> None:
+    for call in (*app.registrations(), app.declaration()):
+        db.run(conn, call)
+
+
+def declared(conn: Connection, tenant: UUID = TENANT_A) -> dict[str | None, Trigger]:
+    listed = db.run(conn, calls.list_triggers(tenant_id=tenant))
+    return {trigger.declared: trigger for trigger in listed}
+
+
+def an_app(*, of: UUID | None = TENANT_A, **settings: Any) -> JobForge:
+    """`of` is the tenant of the app, unless the schedule names one."""
+    app = JobForge("postgresql://unused", tenant=of)
+
+    @app.job(key="report", **settings)
+    def report(day: str = "") -> str:
+        return day
+
+    return app
+
+
+def test_a_schedule_of_code_follows_the_code(conn: Connection) -> None:
+    register(
+        conn, an_app(cron="0 9 * * *", tz="Europe/Berlin", payload={"day": "{{schedule.date}}"})
+    )
+    made = declared(conn)["report"]
+    assert (made.cron, made.timezone, made.definition) == ("0 9 * * *", "Europe/Berlin", "report")
+    register(
+        conn, an_app(cron="0 9 * * *", tz="Europe/Berlin", payload={"day": "{{schedule.date}}"})
+    )
+    assert declared(conn)["report"] == made
+
+    register(conn, an_app(cron="30 8 * * *", overlap="skip", jitter=300))
+    changed = declared(conn)["report"]
+    assert (changed.id, changed.cron, changed.timezone) == (made.id, "30 8 * * *", "tenant")
+    assert (changed.overlap, changed.jitter_s, changed.payload) == ("skip", 300, {})
+
+    db.run(conn, calls.run_trigger(made.id, tenant_id=TENANT_A))
+    register(conn, an_app())
+    assert declared(conn) == {}
+    [asked] = db.run(conn, calls.list_firings(made.id, tenant_id=TENANT_A))
+    assert (asked.outcome, asked.reason) == ("skipped", "the trigger was deleted")
+    register(conn, an_app(cron="@daily"))
+    assert declared(conn)["report"].id == made.id
+
+
+def test_what_operators_decide_of_it_stays(conn: Connection) -> None:
+    register(conn, an_app(cron="@daily"))
+    made = declared(conn)["report"].id
+    db.run(conn, calls.edit_trigger(made, {"enabled": False}, tenant_id=TENANT_A))
+    register(conn, an_app(cron="@hourly"))
+    trigger = declared(conn)["report"]
+    assert (trigger.cron, trigger.enabled) == ("@hourly", False)
+    with pytest.raises(Conflict, match="declared in code"):
+        db.run(conn, calls.edit_trigger(made, {"cron": "@weekly"}, tenant_id=TENANT_A))
+    with pytest.raises(Conflict, match="declared in code"):
+        db.run(conn, calls.delete_trigger(made, tenant_id=TENANT_A))
+
+
+def test_code_of_another_app_is_left_alone(conn: Connection) -> None:
+    register(conn, an_app(cron="@daily"))
+    other = JobForge("postgresql://unused")
+
+    @other.job
+    def something() -> None: ...
+
+    register(conn, other)
+    assert "report" in declared(conn)
+
+
+def test_a_schedule_for_every_tenant_is_for_those_too_that_come_later(conn: Connection) -> None:
+    engine.call(conn, "put_tenant", tenant_id=TENANT_A, settings={})
+    register(conn, an_app(cron="@daily", tenant="*"))
+    assert "report" in declared(conn, TENANT_A)
+    assert "report" not in declared(conn, TENANT_B)
+    engine.call(conn, "put_tenant", tenant_id=TENANT_B, settings={"timezone": "Asia/Tokyo"})
+    assert declared(conn, TENANT_B)["report"].zone == "Asia/Tokyo"
+    register(conn, an_app())
+    engine.call(conn, "put_tenant", tenant_id=uuid4(), settings={})
+    rows = conn.execute("select from jobforge.triggers where deleted_at is null").fetchall()
+    assert rows == []
+
+
+def test_a_schedule_needs_a_tenant_that_is_there(conn: Connection) -> None:
+    with pytest.raises(ConfigError, match="whose schedule"):
+        an_app(of=None, cron="@daily").declaration()
+    with pytest.raises(NotFound):
+        register(conn, an_app(cron="@daily", tenant="nobody"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"cron": "61 * * * *"}, "cron"),
+        ({"cron": "@daily", "tz": "Mars/X"}, "timezone"),
+        ({"cron": "@daily", "payload": {"a": "{{event.b}}"}}, "payload.a"),
+        ({"tz": "Europe/Berlin"}, "tz"),
+    ],
+)
+def test_what_could_never_fire_is_refused_where_it_is_declared(
+    settings: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(Invalid) as refused:
+        an_app(**settings)
+    assert refused.value.field == field
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("listens", [True, False])
+async def test_a_worker_carries_a_scheduler_that_runs_what_is_declared(
+    database: Database, conn: Connection, clock: Clock, *, listens: bool
+) -> None:
+    shop = Workshop(database, conn)
+    told = []
+
+    @shop.app.job(
+        isolation="inline",
+        cron="0 * * * *",
+        tenant=TENANT_A,
+        tz="UTC",
+        payload={"at": "{{schedule.fire_at}}"},
+    )
+    async def hourly(at: str) -> None:
+        told.append(at)
+
+    async with db.Database(database.url_as("worker_login"), behind_pooler=not listens) as pool:
+        scheduler = Scheduler(pool, poll_s=0.05)
+        async with shop.working(scheduler=scheduler, listens=listens):
+            table = Timetable(database, conn, clock)
+            [made] = [trigger.id for trigger in declared(conn).values()]
+            await eventually(lambda: table.get(made).next_run_at is not None)
+            due = table.travel_to_next(made)
+            conn.execute("select jobforge.wake_scheduler()")
+            await eventually(lambda: bool(told))
+    assert told == [due.isoformat()]
+
+
+@pytest.mark.anyio
+async def test_a_scheduler_stops_before_and_after_it_runs(database: Database) -> None:
+    async with db.Database(database.url_as("worker_login")) as pool:
+        scheduler = Scheduler(pool)
+        scheduler.stop()
+        scheduler.stop()
+        await scheduler.run()

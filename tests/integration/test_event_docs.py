@@ -1,0 +1,78 @@
+"""What docs/events.md and examples/events show works as it stands."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from cluster import Connection, Database, wait_until
+from integration.seam import TENANT_A
+from integration.terminal import QuickTerminal, Terminal
+
+from jobforge import matching, template
+
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "events.md"
+EXAMPLE = ROOT / "examples" / "events"
+EVENT = {"order": 7, "address": {"city": "Rome"}}
+
+
+def _commands() -> Iterator[list[str]]:
+    text = (EXAMPLE / "README.md").read_text(encoding="utf-8")
+    for line in re.findall(r"^\$ jobforge (.*)$", text, re.MULTILINE):
+        yield shlex.split(line)
+
+
+def test_the_example_ships_a_paid_order_and_thanks_for_a_large_one(
+    database: Database, conn: Connection, folder: Path
+) -> None:
+    conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
+    settings = {"JOBFORGE_DATABASE_URL": database.url, "JOBFORGE_TENANT": "acme"}
+    shell = QuickTerminal(folder, **settings)
+    with Terminal(folder, **settings).started("worker", str(EXAMPLE / "app.py")) as worker:
+        worker.wait_for("worker.started")
+        dev, *commands = _commands()
+        assert dev == ["dev", "examples/events/app.py"]
+        for words in commands:
+            shell.read(*words)
+        wait_until(lambda: len(_results(conn)) == 2)
+    assert _results(conn) == ["Dear Ada, thank you for 120.00!", "order 7 to Rome"]
+
+
+def _results(conn: Connection) -> list[str]:
+    rows = conn.execute("select result from jobforge.finished_jobs where state = 'succeeded'")
+    return sorted(row["result"] for row in rows)
+
+
+def test_the_python_of_the_page_runs(database: Database, conn: Connection) -> None:
+    conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
+    conn.execute("create table orders (id int, paid bool)")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(Path(__file__).parent / "examples.py"), str(PAGE)],
+        env={**os.environ, "JOBFORGE_DATABASE_URL": database.url},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    emitted = conn.execute("select name from jobforge.events order by id").fetchall()
+    assert [row["name"] for row in emitted] == ["order.paid", "order.sent"]
+
+
+def test_the_templates_and_the_filter_of_the_page_do_what_it_says() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = re.findall(r'^\| `("\{\{.*?|"order .*?)` \| (?:the text )?`(.*?)`', text, re.MULTILINE)
+    assert len(rows) == 5
+    for written, becomes in rows:
+        rendered = template.render(json.loads(written.replace("\\|", "|")), {"event": EVENT})
+        expected = becomes if "json" in written else json.loads(becomes)
+        assert rendered == expected, written
+    [filter_] = re.findall(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    conditions = matching.parse(json.loads(filter_))
+    assert matching.matches(conditions, {"event": {**EVENT, "total": 120}})
+    assert not matching.matches(conditions, {"event": {**EVENT, "total": 120, "test": None}})

@@ -1,0 +1,381 @@
+"""Events from the transaction that emits them to the jobs that triggers make of them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+import pytest
+from cluster import Clock, Connection, Database, connect_to, fresh_database
+from integration.test_sdk_connections import (
+    ASYNC,
+    Opener,
+    Undone,
+    asyncpg_connection,
+    django_alias,
+    psycopg_async,
+    psycopg_connection,
+    sqlalchemy_asyncpg_session,
+    sqlalchemy_session,
+)
+
+from jobforge import JobForge, calls, db, errors
+from jobforge.current import CURRENT
+from jobforge.embedded import Server
+from jobforge.event import DeliveryOutcome, Dispatched, Event, Reaction
+from jobforge.job import JobRequest
+from jobforge.outage import Line, Outage
+from jobforge.scheduler.events import Dispatcher
+
+pytestmark = pytest.mark.anyio
+
+T = TypeVar("T")
+
+ENQUEUED, DEDUPLICATED, FILTERED, FAILED = DeliveryOutcome
+
+
+class Shop:
+    """A tenant of a database that all tests here share: its triggers, events and jobs."""
+
+    def __init__(self, database: Database, conn: Connection) -> None:
+        self.database = database
+        self.conn = conn
+        self.tenant_id = uuid4()
+
+    def define(self, key: str, settings: dict[str, Any] | None = None) -> None:
+        db.run(self.conn, calls.put_definition(key, 1, settings or {}))
+
+    def trigger(self, **settings: Any) -> UUID:
+        given = {"label": "a trigger", "definition": "ship", "event": "order.paid", **settings}
+        with self._as_tenant():
+            made = self.conn.execute(
+                "select jobforge.create_trigger('event', %s) as id", [json.dumps(given)]
+            ).fetchone()
+        assert made
+        return UUID(str(made["id"]))
+
+    def emit(self, name: str = "order.paid", data: Any = None, **options: Any) -> UUID:
+        return self._run(calls.emit_event(name, data, **options))
+
+    def event(self, event_id: UUID) -> Event:
+        return self._run(calls.get_event(event_id))
+
+    def outcomes(self, event_id: UUID) -> list[DeliveryOutcome]:
+        return [each.outcome for each in self.event(event_id).deliveries]
+
+    def replay(self, event_id: UUID) -> int:
+        return self._run(calls.replay_event(event_id))
+
+    def jobs(self) -> list[dict[str, Any]]:
+        return self.conn.execute(
+            "select * from jobforge.jobs where tenant_id = %s order by id", [self.tenant_id]
+        ).fetchall()
+
+    def _as_tenant(self) -> Any:
+        return db.tenant(self.conn, self.tenant_id)
+
+    def _run(self, call: calls.Call[T]) -> T:
+        with db.transaction(self.conn, self.tenant_id):
+            return db.run(self.conn, call)
+
+
+@pytest.fixture(scope="module")
+def open_shop(server: Server) -> Iterator[tuple[Database, Connection]]:
+    with fresh_database(server) as database, closing(connect_to(database.url)) as conn:
+        db.run(conn, calls.put_definition("ship", 1, {}))
+        yield database, conn
+
+
+@pytest.fixture
+def shop(open_shop: tuple[Database, Connection]) -> Shop:
+    return Shop(*open_shop)
+
+
+@pytest.fixture(scope="module")
+def clock(open_shop: tuple[Database, Connection]) -> Clock:
+    """Moves the time of the shared database, for all the tests that come after."""
+    return Clock(open_shop[1])
+
+
+@pytest.fixture
+async def line(shop: Shop) -> AsyncIterator[Line]:
+    async with db.Database(shop.database.url_as("worker_login"), size=1) as opened:
+        link = Line(opened.link(), Outage())
+        yield link
+        await link.close()
+
+
+async def dispatch_all(line: Line) -> None:
+    dispatcher = Dispatcher()
+    while await dispatcher.dispatch(line):
+        pass
+
+
+async def test_an_event_makes_a_job_that_tells_where_it_comes_from(shop: Shop, line: Line) -> None:
+    trigger = shop.trigger(
+        payload={"order": "{{event.id}}", "note": "of {{meta.name}}", "gift": "{{event.gift}}"},
+        priority=3,
+        queue="fast",
+    )
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    event = shop.emit(data={"id": 7, "gift": {"wrap": True}}, traceparent=trace)
+    assert shop.event(event).is_pending
+    await dispatch_all(line)
+    (job,) = shop.jobs()
+    assert job["payload"] == {"order": 7, "note": "of order.paid", "gift": {"wrap": True}}
+    assert (job["source"], job["source_ref"]) == ("event", str(event))
+    assert (job["correlation_id"], job["traceparent"]) == (str(event), trace)
+    assert (job["priority"], job["queue"]) == (3, "fast")
+    assert job["created_by"] == f"trigger:{trigger}"
+    found = shop.event(event)
+    (delivery,) = found.deliveries
+    assert (delivery.trigger_id, delivery.outcome, delivery.job_id) == (
+        trigger,
+        ENQUEUED,
+        job["id"],
+    )
+    assert not found.is_pending
+
+
+async def test_what_one_trigger_cannot_do_leaves_the_others_alone(shop: Shop, line: Line) -> None:
+    shop.define("strict", {"parameters": {"type": "object", "required": ["to"]}})
+    shop.define("gone", {"is_active": False})
+    reasons = {
+        shop.trigger(payload={"x": "{{event.missing}}"}): "payload.x: there is no event.missing",
+        shop.trigger(payload={"x": "{{"}): "payload.x: a path was expected at character 3",
+        shop.trigger(filter=[{"path": "event.id", "op": "like"}]): "filter.0.op must be one of",
+        shop.trigger(definition="strict", payload={"from": "us"}): "payload: ",
+        shop.trigger(definition="gone"): "definition gone is not active",
+    }
+    good = shop.trigger(payload={"order": "{{event.id}}"})
+    event = shop.emit(data={"id": 7})
+    await dispatch_all(line)
+    assert [job["payload"] for job in shop.jobs()] == [{"order": 7}]
+    by_trigger = {each.trigger_id: each for each in shop.event(event).deliveries}
+    assert by_trigger.pop(good).outcome is ENQUEUED
+    for trigger, reason in reasons.items():
+        assert by_trigger[trigger].outcome is FAILED
+        assert (by_trigger[trigger].reason or "").startswith(reason)
+
+
+async def test_a_full_queue_fails_the_deliveries_that_find_no_room(shop: Shop, line: Line) -> None:
+    db.run(shop.conn, calls.put_tenant(shop.tenant_id, {"max_pending": 2}))
+    shop.trigger(payload={"order": "{{event.id}}"})
+    events = [shop.emit(data={"id": number}) for number in range(3)]
+    await dispatch_all(line)
+    assert len(shop.jobs()) == 2
+    assert [shop.outcomes(event) for event in events] == [[ENQUEUED], [ENQUEUED], [FAILED]]
+
+
+async def test_only_triggers_of_the_tenant_that_listen_are_asked(shop: Shop, line: Line) -> None:
+    other = Shop(shop.database, shop.conn)
+    other.trigger()
+    shop.trigger(event="order")
+    shop.trigger(event="order.paid.late")
+    shop.trigger(enabled=False)
+    listening = [
+        shop.trigger(event="order.*"),
+        shop.trigger(event="*"),
+        shop.trigger(filter=[{"path": "event.total", "op": "gt", "value": 100}]),
+    ]
+    event = shop.emit(data={"total": 99})
+    await dispatch_all(line)
+    made = {each.trigger_id: each.outcome for each in shop.event(event).deliveries}
+    assert made == dict(zip(listening, [ENQUEUED, ENQUEUED, FILTERED], strict=True))
+    assert other.jobs() == []
+
+
+async def test_the_same_again_within_the_window_is_left_out(
+    shop: Shop, line: Line, clock: Clock
+) -> None:
+    shop.trigger(payload={"folder": "{{event.folder}}"})
+    first, same, another = (shop.emit(data={"folder": name}) for name in ("a", "a", "b"))
+    await dispatch_all(line)
+    (job, _) = shop.jobs()
+    assert [shop.outcomes(each) for each in (first, same, another)] == [
+        [ENQUEUED],
+        [DEDUPLICATED],
+        [ENQUEUED],
+    ]
+    assert shop.event(same).deliveries[0].job_id == job["id"]
+    clock.travel(seconds=301)
+    later = shop.emit(data={"folder": "a"})
+    await dispatch_all(line)
+    assert shop.outcomes(later) == [ENQUEUED]
+
+
+async def test_the_key_of_a_trigger_says_what_is_the_same(shop: Shop, line: Line) -> None:
+    shop.trigger(payload={"n": "{{event.n}}"}, dedupe_key="{{event.customer}}")
+    shop.trigger(dedupe_window_s=0)
+    events = [shop.emit(data={"n": n, "customer": customer}) for n, customer in enumerate("aab")]
+    await dispatch_all(line)
+    assert [shop.outcomes(event) for event in events] == [
+        [ENQUEUED, ENQUEUED],
+        [DEDUPLICATED, ENQUEUED],
+        [ENQUEUED, ENQUEUED],
+    ]
+
+
+async def test_a_replay_makes_the_jobs_again_and_says_so(shop: Shop, line: Line) -> None:
+    shop.trigger()
+    event = shop.emit()
+    await dispatch_all(line)
+    assert [shop.replay(event), shop.replay(event)] == [1, 2]
+    await dispatch_all(line)
+    deliveries = shop.event(event).deliveries
+    assert [(each.replay, each.outcome) for each in deliveries] == [
+        (0, ENQUEUED),
+        (1, ENQUEUED),
+        (2, ENQUEUED),
+    ]
+    assert len({each.job_id for each in deliveries}) == len(shop.jobs()) == 3
+
+
+async def test_an_event_is_dispatched_by_whoever_takes_it_out_of_the_outbox(
+    shop: Shop, line: Line, clock: Clock
+) -> None:
+    trigger = shop.trigger()
+    shop.emit()
+    slow = await line.run(calls.pending_events())
+    assert (await line.run(calls.pending_events())).events == []
+    clock.travel(seconds=6)
+    quick = await line.run(calls.pending_events())
+    assert slow == quick
+    job = {"definition": "ship", "payload": {}}
+    dispatched = [Dispatched(slow.events[0].id, [Reaction(trigger, ENQUEUED, job=job)])]
+    counts = [await line.run(calls.record_deliveries(dispatched)) for _ in range(2)]
+    assert counts == [{"events": 1, "enqueued": 1}, {"events": 0}]
+    assert len(shop.jobs()) == 1
+
+
+async def test_what_the_engine_cannot_take_fails_alone(shop: Shop, line: Line) -> None:
+    trigger = shop.trigger()
+    good, bad = shop.emit(), shop.emit()
+    pending = await line.run(calls.pending_events())
+    job = {"definition": "ship"}
+    dispatched = [
+        Dispatched(pending.events[0].id, [Reaction(trigger, ENQUEUED, job=job)]),
+        Dispatched(pending.events[1].id, [Reaction(trigger, "lost")]),  # type: ignore[arg-type]
+    ]
+    await Dispatcher()._record(line, dispatched)  # noqa: SLF001 - nothing that we know leads there
+    assert (shop.outcomes(good), shop.outcomes(bad)) == ([ENQUEUED], [FAILED])
+
+
+async def test_an_event_whose_day_is_gone_leaves_the_outbox(shop: Shop, line: Line) -> None:
+    shop.trigger()
+    event = shop.emit()
+    shop.conn.execute("delete from jobforge.events where id = %s", [event])
+    await dispatch_all(line)
+    assert shop.conn.execute("select * from jobforge.outbox").fetchall() == []
+    assert shop.jobs() == []
+
+
+async def test_a_backlog_and_a_late_commit_are_all_dispatched(shop: Shop, line: Line) -> None:
+    shop.trigger(payload={"n": "{{event.n}}"})
+    dispatcher = Dispatcher()
+    with closing(connect_to(shop.database.url, autocommit=False)) as late:
+        late.execute("select set_config('app.tenant_id', %s, true)", [str(shop.tenant_id)])
+        late.execute("select jobforge.emit_event('order.paid', '{\"n\": -1}')")
+        shop.conn.execute(
+            "select jobforge.emit_event('order.paid', jsonb_build_object('n', n), '{}', %s)"
+            " from generate_series(1, 700) as n",
+            [shop.tenant_id],
+        )
+        while await dispatcher.dispatch(line):
+            pass
+        assert {job["payload"]["n"] for job in shop.jobs()} == {*range(1, 701)}
+        late.commit()
+    async with asyncio.timeout(30):
+        while not await dispatcher.dispatch(line):
+            pass
+    assert {job["payload"]["n"] for job in shop.jobs()} == {-1, *range(1, 701)}
+
+
+async def test_a_tenant_that_emits_many_events_does_not_hold_up_the_others(
+    shop: Shop, line: Line
+) -> None:
+    quiet = Shop(shop.database, shop.conn)
+    quiet.trigger()
+    shop.conn.execute(
+        "select jobforge.emit_event('order.paid', '{}', '{}', %s) from generate_series(1, 1200)",
+        [shop.tenant_id],
+    )
+    event = quiet.emit()
+    dispatcher = Dispatcher()
+    assert await dispatcher.dispatch(line)
+    assert quiet.outcomes(event) == [ENQUEUED]
+    while await dispatcher.dispatch(line):
+        pass
+    assert shop.conn.execute("select * from jobforge.outbox").fetchall() == []
+
+
+@pytest.mark.parametrize(
+    "opener",
+    [
+        psycopg_connection,
+        sqlalchemy_session,
+        django_alias,
+        psycopg_async,
+        asyncpg_connection,
+        sqlalchemy_asyncpg_session,
+    ],
+    ids=lambda opener: opener.__name__,
+)
+async def test_an_event_is_part_of_the_transaction_of_its_connection(
+    shop: Shop, opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    url = shop.database.url_as("service_login")
+    jf = JobForge("postgresql://nobody@127.0.0.1:1/none", tenant=shop.tenant_id)
+    kept = await _emit(jf, opener, url)
+    with pytest.raises(Undone):
+        await _emit(jf, opener, url, then=Undone())
+    stored = [
+        shop.conn.execute(
+            f"select id from jobforge.{table} where tenant_id = %s", [shop.tenant_id]
+        ).fetchall()
+        for table in ("events", "outbox")
+    ]
+    assert stored == [[{"id": kept}]] * 2
+
+
+async def _emit(jf: JobForge, opener: Opener, url: str, *, then: Exception | None = None) -> UUID:
+    if opener in ASYNC:
+        async with opener(url) as conn:
+            event = await jf.aemit("order.paid", {"id": 7}, conn=conn)
+            if then is not None:
+                raise then
+            return event
+    with opener(url) as conn:
+        event = jf.emit("order.paid", {"id": 7}, conn=conn)
+        if then is not None:
+            raise then
+        return event
+
+
+async def test_what_a_job_emits_belongs_together_with_it(shop: Shop) -> None:
+    request = JobRequest("ship", {}, correlation_id="order-7", queue=str(shop.tenant_id)[:30])
+    db.run(shop.conn, calls.enqueue_job(request, tenant_id=shop.tenant_id))
+    (job,) = db.run(shop.conn, calls.claim_jobs(uuid4(), {str(shop.tenant_id)[:30]: 1}))
+    jf = JobForge("postgresql://nobody@127.0.0.1:1/none")
+    token = CURRENT.set(job)
+    try:
+        event = jf.emit("order.sent", conn=shop.conn, tenant=shop.tenant_id)
+    finally:
+        CURRENT.reset(token)
+    assert shop.event(event).correlation_id == "order-7"
+
+
+@pytest.mark.parametrize("login", ["service_login", "client_login"])
+async def test_an_app_emits_on_its_own_connections_too(shop: Shop, login: str) -> None:
+    jf = JobForge(shop.database.url_as(login), tenant=shop.tenant_id)
+    first = jf.emit("order.paid", {"id": 7}, correlation_id="order-7")
+    second = await jf.aemit("order.paid")
+    with pytest.raises(errors.Invalid) as refusal:
+        jf.emit("order paid")
+    await jf.aclose()
+    assert shop.event(first).data == {"id": 7}
+    assert (shop.event(first).correlation_id, shop.event(second).data) == ("order-7", {})
+    assert refusal.value.field == "name"

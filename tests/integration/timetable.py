@@ -1,0 +1,86 @@
+"""Schedules of a test's database, a clock to move, and a scheduler that looks when it is told."""
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from cluster import Clock, Connection, Database
+from integration.seam import TENANT_A
+from sql import engine
+
+from jobforge import calls, db
+from jobforge.scheduler import schedules
+from jobforge.trigger import Firing, FiringOutcome, Trigger, TriggerType
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """`conn` is the superuser's; the scheduler has a worker's login."""
+
+    database: Database
+    conn: Connection
+    clock: Clock
+
+    def add(self, cron: str = "0 * * * *", *, tenant: UUID = TENANT_A, **settings: Any) -> UUID:
+        """A schedule of definition `test`, in UTC unless it says otherwise, planned."""
+        given = {"label": "a test", "definition": "test", "timezone": "UTC", "cron": cron}
+        call = calls.create_trigger(TriggerType.SCHEDULE, {**given, **settings}, tenant_id=tenant)
+        made = db.run(self.conn, call)
+        self.fire()
+        return made
+
+    def travel_to_next(self, trigger_id: UUID, **beyond: float) -> datetime:
+        """To the moment at which it is due, or beyond it; answers that moment."""
+        due = self.get(trigger_id).next_run_at
+        assert due is not None
+        amount = due + timedelta(**beyond) - self.clock.now()
+        self.clock.travel(seconds=amount.total_seconds())
+        return due
+
+    def fire(self) -> int:
+        """What a scheduler does when it looks; answers how many firings came of it."""
+        return asyncio.run(self._fire())
+
+    async def _fire(self) -> int:
+        async with db.Database(self.database.url_as("worker_login"), size=1) as pool:
+            recorded, has_more = 0, True
+            while has_more:
+                found = await schedules.fire(Direct(pool))
+                recorded, has_more = recorded + found.recorded, found.has_more
+        return recorded
+
+    def get(self, trigger_id: UUID, tenant: UUID = TENANT_A) -> Trigger:
+        return db.run(self.conn, calls.get_trigger(trigger_id, tenant_id=tenant))
+
+    def edit(self, trigger_id: UUID, **changes: Any) -> None:
+        db.run(self.conn, calls.edit_trigger(trigger_id, changes, tenant_id=TENANT_A))
+
+    def firings(self, trigger_id: UUID, tenant: UUID = TENANT_A) -> list[Firing]:
+        """Earliest first."""
+        listed = db.run(self.conn, calls.list_firings(trigger_id, limit=200, tenant_id=tenant))
+        return listed[::-1]
+
+    def outcomes(self, trigger_id: UUID) -> list[FiringOutcome]:
+        return [firing.outcome for firing in self.firings(trigger_id)]
+
+    def jobs(self, trigger_id: UUID) -> list[engine.Row]:
+        """Those that have not ended, oldest first."""
+        return self.conn.execute(
+            "select * from jobforge.jobs where source = 'schedule' and source_ref = %s order by id",
+            [str(trigger_id)],
+        ).fetchall()
+
+
+@dataclass(frozen=True, slots=True)
+class Direct:
+    """The pool as a line."""
+
+    pool: db.Database
+
+    async def run(self, call: calls.Call[Any]) -> Any:
+        return await self.pool.run(call)
+
+    async def close(self) -> None:
+        """The pool is closed by whoever opened it."""

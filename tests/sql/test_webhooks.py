@@ -1,0 +1,497 @@
+"""Webhook endpoints hear of jobs in the transaction that ends them, and of nobody else's."""
+
+from datetime import UTC
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from cluster import Clock, Connect, Connection
+from psycopg.types.json import Jsonb
+from sql.claiming import claim
+from sql.endpoints import (
+    CONNECTOR,
+    SEALED,
+    endpoint,
+    heard,
+    sent,
+    shown,
+    tried,
+    untold,
+    with_connector,
+)
+from sql.engine import (
+    TENANT_A,
+    TENANT_B,
+    Json,
+    as_tenant,
+    call,
+    call_for_value,
+    complete,
+    count,
+    definition,
+    enqueue,
+    enqueue_one,
+    job_of,
+    new_worker,
+    reap,
+    refused,
+    succeed,
+)
+
+EVENTS = ["start", "success", "failure", "dead", "end"]
+
+
+@pytest.fixture
+def heeded(conn: Connection) -> Connection:
+    """`test` has two attempts, and somebody delivers webhooks."""
+    definition(conn, max_attempts=2, backoff_base_s=60)
+    with_connector(conn)
+    return conn
+
+
+def run_one(conn: Connection, outcome: str, tenant: UUID = TENANT_A, **fields: Json) -> UUID:
+    """Enqueues a job, claims it and ends its attempt."""
+    job = enqueue_one(conn, tenant)
+    worker = new_worker()
+    [row] = complete(conn, worker, claim(conn, worker, tenants=[tenant]), outcome, **fields)
+    assert row["status"] == "ok"
+    return job
+
+
+# What is told.
+
+
+def test_each_kind_of_end_is_told_to_those_who_want_it(heeded: Connection) -> None:
+    by_event = {event: endpoint(heeded, events=[event]) for event in EVENTS}
+    by_event["all"] = endpoint(heeded, events=EVENTS)
+    run_one(heeded, "succeeded")
+    run_one(heeded, "failed", final=True)
+    run_one(heeded, "failed")
+    run_one(heeded, "canceled")
+    run_one(heeded, "released")
+    call(heeded, "cancel_jobs", filter={"state": "queued"}, tenant_id=TENANT_A)
+    told = {event: heard(heeded, webhook_id) for event, webhook_id in by_event.items()}
+    assert told["start"] == ["job.started"] * 5
+    assert told["success"] == ["job.succeeded"]
+    assert sorted(told["failure"]) == ["job.dead", "job.failed"]
+    assert told["dead"] == ["job.dead"]
+    assert sorted(told["end"]) == ["job.canceled"] * 2 + ["job.dead", "job.succeeded"]
+    assert sorted(told["all"]) == sorted([*told["start"], *told["end"], "job.failed"])
+
+
+def test_a_message_says_what_became_of_the_job_and_nothing_of_its_payload(
+    heeded: Connection,
+) -> None:
+    webhook_id = endpoint(heeded, events=["success", "start"])
+    job = enqueue_one(
+        heeded, payload={"card": "4111"}, correlation_id="order-7", traceparent="00-ab-cd-01"
+    )
+    worker = new_worker()
+    claimed = claim(heeded, worker)
+    heeded.execute("set timezone = 'Asia/Kolkata'")
+    succeed(heeded, worker, claimed, [{"sum": 3}])
+    started, ended = sent(heeded, webhook_id)
+    assert (started["message"]["type"], ended["message"]["type"]) == (
+        "job.started",
+        "job.succeeded",
+    )
+    data = ended["message"]["data"]
+    finished = job_of(heeded, TENANT_A, job)
+    assert (data["job_id"], data["tenant_id"]) == (str(job), str(TENANT_A))
+    assert (data["definition"], data["version"], data["attempt"]) == ("test", 1, 1)
+    assert (data["state"], data["outcome"], data["result"]) == (
+        "succeeded",
+        "succeeded",
+        {"sum": 3},
+    )
+    at = finished["finished_at"].astimezone(UTC).isoformat(timespec="microseconds")
+    assert ended["message"]["timestamp"] == data["ended_at"] == at.replace("+00:00", "Z")
+    assert "4111" not in str(ended["message"]) + str(started["message"])
+    sender = job_of(heeded, TENANT_A, ended["job_id"])
+    assert (sender["definition"], sender["queue"]) == (CONNECTOR, "connectors")
+    assert (sender["source"], sender["source_ref"]) == ("system", str(job))
+    assert (sender["correlation_id"], sender["traceparent"]) == ("order-7", "00-ab-cd-01")
+    assert sender["payload"] == {"endpoint_id": str(webhook_id), "delivery_id": str(ended["id"])}
+
+
+def test_a_message_has_at_most_twenty_thousand_bytes(heeded: Connection) -> None:
+    webhook_id = endpoint(heeded, events=["end"])
+    long = "\u0001" * 40_000
+    run_one(heeded, "failed", final=True, error={"type": long, "message": long})
+    run_one(heeded, "succeeded", result=["\u0001" * 1_300])
+    run_one(heeded, "succeeded", result=[long])
+    failed, small, large = (row["message"] for row in sent(heeded, webhook_id))
+    assert failed["data"]["error"]["message"] == long[:500]
+    assert (small["data"]["result"], small["data"]["result_omitted"]) == (["\u0001" * 1_300], False)
+    assert (large["data"]["result"], large["data"]["result_omitted"]) == (None, True)
+    [row] = heeded.execute(
+        "select max(octet_length(message::text)) as n from jobforge.webhook_deliveries"
+    ).fetchall()
+    assert row["n"] < 20_000
+
+
+def test_an_endpoint_hears_of_its_definitions_only(heeded: Connection) -> None:
+    definition(heeded, "mail.send")
+    some = endpoint(heeded, definitions=["mail.send", "other"])
+    everything = endpoint(heeded)
+    run_one(heeded, "succeeded")
+    enqueue_one(heeded, definition="mail.send")
+    worker = new_worker()
+    succeed(heeded, worker, claim(heeded, worker))
+    assert (len(heard(heeded, some)), len(heard(heeded, everything))) == (1, 2)
+
+
+def test_sending_webhooks_and_hooks_are_not_told_of(heeded: Connection) -> None:
+    definition(heeded, hooks=True)
+    definition(heeded, "test:hooks")
+    webhook_id = endpoint(heeded, events=EVENTS)
+    run_one(heeded, "succeeded")
+    before = heard(heeded, webhook_id)
+    assert before == ["job.started", "job.succeeded"]
+    worker = new_worker()
+    senders = claim(heeded, worker, "connectors", limit=10)
+    assert len(senders) == 2
+    succeed(heeded, worker, senders[:1])
+    complete(heeded, worker, senders[1:], "failed", final=True)
+    succeed(heeded, worker, claim(heeded, worker))
+    assert count(heeded, "jobs") == 1  # the dead sender
+    assert heard(heeded, webhook_id) == before
+
+
+def test_a_dead_job_that_is_discarded_is_not_told_of_again(heeded: Connection) -> None:
+    webhook_id = endpoint(heeded)
+    job = run_one(heeded, "failed", final=True)
+    call(heeded, "cancel_job", job_id=job, tenant_id=TENANT_A)
+    assert heard(heeded, webhook_id) == ["job.dead"]
+
+
+def test_the_reaper_and_expiry_tell_as_workers_do(heeded: Connection, clock: Clock) -> None:
+    webhook_id = endpoint(heeded)
+    enqueue_one(heeded, max_attempts=1)
+    claim(heeded, new_worker())
+    enqueue_one(heeded, expires_in_s=30)
+    clock.travel(minutes=5)
+    reap(heeded)
+    assert sorted(heard(heeded, webhook_id)) == ["job.canceled", "job.dead"]
+
+
+# To whom.
+
+
+def test_foreign_endpoints_are_never_told(heeded: Connection) -> None:
+    ours, theirs = endpoint(heeded, TENANT_A), endpoint(heeded, TENANT_B)
+    worker = new_worker()
+    for tenant in (TENANT_A, TENANT_B):
+        enqueue(heeded, tenant, 2)
+    succeed(heeded, worker, claim(heeded, worker, limit=10))
+    for webhook_id, tenant in ((ours, TENANT_A), (theirs, TENANT_B)):
+        told = sent(heeded, webhook_id)
+        assert [row["tenant_id"] for row in told] == [tenant] * 2
+        assert {row["message"]["data"]["tenant_id"] for row in told} == {str(tenant)}
+    assert untold(heeded) == 0
+
+
+def test_a_tenant_without_endpoints_makes_no_extra_rows(heeded: Connection) -> None:
+    endpoint(heeded, TENANT_B, events=EVENTS)
+    endpoint(heeded, TENANT_A, events=EVENTS, enabled=False)
+    run_one(heeded, "succeeded")
+    run_one(heeded, "failed", final=True)
+    assert count(heeded, "webhook_deliveries") == 0
+    assert (count(heeded, "jobs"), count(heeded, "finished_jobs")) == (1, 1)
+
+
+def test_a_job_ends_when_nobody_delivers_and_the_message_can_be_redelivered(
+    conn: Connection,
+) -> None:
+    definition(conn)
+    webhook_id = endpoint(conn)
+    run_one(conn, "succeeded")
+    [message] = sent(conn, webhook_id)
+    assert message["job_id"] is None
+    assert "not registered" in message["error"]
+    [listed] = call(conn, "list_deliveries", id=webhook_id, tenant_id=TENANT_A)
+    assert listed["state"] == "failed"
+    again: dict[str, Any] = {"id": webhook_id, "delivery_id": message["id"], "tenant_id": TENANT_A}
+    with refused("JF009"):
+        call(conn, "redeliver", **again)
+    with_connector(conn)
+    job = call_for_value(conn, "redeliver", **again)
+    assert job_of(conn, TENANT_A, job)["payload"]["delivery_id"] == str(message["id"])
+
+
+def test_a_pending_limit_does_not_hold_messages_up(heeded: Connection) -> None:
+    webhook_id = endpoint(heeded)
+    call(heeded, "put_tenant", tenant_id=TENANT_A, settings={"max_pending": 1})
+    run_one(heeded, "succeeded")
+    heeded.execute("set jobforge.cursors = ''")
+    call(heeded, "cancel_jobs", filter={"state": "queued"}, tenant_id=TENANT_A)
+    run_one(heeded, "succeeded")
+    assert len(heard(heeded, webhook_id)) == 2
+
+
+def test_a_settle_that_is_rolled_back_told_nothing(heeded: Connection) -> None:
+    endpoint(heeded)
+    worker = new_worker()
+    enqueue(heeded, n=3)
+    jobs = claim(heeded, worker, limit=3)
+    with heeded.transaction(force_rollback=True):
+        succeed(heeded, worker, jobs)
+        assert count(heeded, "webhook_deliveries") == 3
+    assert count(heeded, "webhook_deliveries") == 0
+    succeed(heeded, worker, jobs)
+    assert untold(heeded) == 0
+
+
+# Endpoints.
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("url", "ftp://example.com"),
+        ("url", "https://user:word@example.com/"),
+        ("url", "https://exa mple.com/"),
+        ("url", "https://example.com/\r\nx: y"),
+        ("url", "https://example.com/" + "x" * 2000),
+        ("url", None),
+        ("events", []),
+        ("events", ["stop"]),
+        ("events", "end"),
+        ("definitions", []),
+        ("definitions", [1]),
+        ("definitions", ["a b"]),
+        ("description", "x" * 501),
+        ("enabled", None),
+        ("secret", "whsec_x"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(
+    shared_conn: Connection, field: str, value: Json
+) -> None:
+    given = {"url": "https://example.com", field: value}
+    with refused("JF002", field=field):
+        call(
+            shared_conn,
+            "create_webhook",
+            id=uuid4(),
+            settings=given,
+            secret=SEALED,
+            tenant_id=TENANT_A,
+        )
+
+
+def test_an_endpoint_is_edited_disabled_and_deleted(conn: Connection) -> None:
+    webhook_id = endpoint(conn, definitions=["test"], description="mine")
+    call(
+        conn,
+        "edit_webhook",
+        id=webhook_id,
+        changes={"url": "https://example.org/", "definitions": None, "enabled": False},
+        tenant_id=TENANT_A,
+    )
+    changed = shown(conn, webhook_id)
+    assert (changed["url"], changed["definitions"]) == ("https://example.org/", None)
+    assert (changed["description"], changed["events"]) == ("mine", ["end"])
+    assert (changed["enabled"], changed["disabled_reason"]) == (False, "disabled by hand")
+    call(conn, "delete_webhook", id=webhook_id, tenant_id=TENANT_A)
+    with refused("JF004"):
+        call(conn, "get_webhook", id=webhook_id, tenant_id=TENANT_A)
+    actions = [row["action"] for row in call(conn, "list_audit", tenant_id=TENANT_A)]
+    assert actions == ["webhook.delete", "webhook.edit", "webhook.create"]
+
+
+def test_a_tenant_has_at_most_a_hundred_endpoints(conn: Connection) -> None:
+    conn.execute(
+        """
+        insert into jobforge.webhook_endpoints (
+               tenant_id, id, created_at, updated_at, url, created_by, secret, events)
+        select %s, gen_random_uuid(), now(), now(), 'https://example.com', 'x', '', '{end}'
+          from generate_series(1, 100)
+        """,
+        [TENANT_A],
+    )
+    with refused("JF005", limit=100):
+        endpoint(conn)
+    endpoint(conn, TENANT_B)
+
+
+def test_clients_see_endpoints_by_functions_only_and_no_secret(
+    conn: Connection, connect: Connect
+) -> None:
+    webhook_id = endpoint(conn)
+    client = connect("client_login")
+    with as_tenant(client, TENANT_A):
+        [listed] = call(client, "list_webhooks")
+        assert listed["id"] == webhook_id
+        assert not [name for name in listed if name.endswith("secret")]
+    with refused("42501"), as_tenant(client, TENANT_A):
+        client.execute("select secret from jobforge.webhook_endpoints")
+    with refused("42501"), as_tenant(client, TENANT_A):
+        call(client, "open_delivery", id=webhook_id, delivery_id=uuid4())
+
+
+def test_two_secrets_sign_until_the_overlap_ends(heeded: Connection, clock: Clock) -> None:
+    webhook_id = endpoint(heeded)
+    run_one(heeded, "succeeded")
+    [message] = sent(heeded, webhook_id)
+    new = b"n" * 61
+
+    def secrets() -> list[bytes]:
+        [row] = call(
+            heeded,
+            "open_delivery",
+            id=webhook_id,
+            delivery_id=message["id"],
+            tenant_id=TENANT_A,
+        )
+        return list(row["secrets"])
+
+    rotation: dict[str, Any] = {"id": webhook_id, "secret": new, "tenant_id": TENANT_A}
+    call(heeded, "rotate_webhook", overlap_s=3600, **rotation)
+    assert secrets() == [new, SEALED]
+    clock.travel(hours=1)
+    assert secrets() == [new]
+    call(heeded, "rotate_webhook", overlap_s=0, **rotation)
+    assert secrets() == [new]
+    with refused("JF002", field="overlap_s"):
+        call(heeded, "rotate_webhook", overlap_s=2_592_001, **rotation)
+
+
+# Deliveries.
+
+
+def test_gone_disables_an_endpoint_at_once_and_enabling_clears_it(heeded: Connection) -> None:
+    webhook_id = endpoint(heeded)
+    run_one(heeded, "succeeded")
+    [message] = sent(heeded, webhook_id)
+    assert not tried(heeded, webhook_id, message["id"], status=410, error="gone")
+    disabled = shown(heeded, webhook_id)
+    assert (disabled["enabled"], disabled["disabled_reason"]) == (
+        False,
+        "the receiver answered 410 Gone",
+    )
+    assert call(heeded, "list_audit", limit=1, tenant_id=TENANT_A)[0]["action"] == "webhook.disable"
+    run_one(heeded, "succeeded")
+    assert len(heard(heeded, webhook_id)) == 1
+    with refused("JF005"):
+        call(heeded, "redeliver", id=webhook_id, delivery_id=message["id"], tenant_id=TENANT_A)
+    call(heeded, "edit_webhook", id=webhook_id, changes={"enabled": True}, tenant_id=TENANT_A)
+    enabled = shown(heeded, webhook_id)
+    assert enabled["disabled_reason"] is enabled["failing_since"] is enabled["disabled_at"] is None
+
+
+def test_five_days_of_only_failures_disable_an_endpoint(heeded: Connection, clock: Clock) -> None:
+    webhook_id = endpoint(heeded)
+    run_one(heeded, "succeeded")
+    [message] = sent(heeded, webhook_id)
+
+    def fail() -> bool:
+        return tried(heeded, webhook_id, message["id"], status=500, error="it answered 500")
+
+    assert fail()
+    clock.travel(days=4)
+    assert fail()
+    assert tried(heeded, webhook_id, message["id"], status=200)
+    clock.travel(days=2)
+    assert fail()
+    clock.travel(days=4, hours=23)
+    assert fail()
+    clock.travel(hours=1)
+    assert not fail()
+    assert "it answered 500" in shown(heeded, webhook_id)["disabled_reason"]
+    assert not fail()
+    disabled = call(heeded, "list_audit", filter={"action": "webhook.disable"}, tenant_id=TENANT_A)
+    assert len(disabled) == 1
+
+
+def test_deliveries_show_how_they_stand(heeded: Connection) -> None:
+    webhook_id = endpoint(heeded)
+    for _ in range(3):
+        run_one(heeded, "succeeded")
+    delivered, dead, _ = sent(heeded, webhook_id)
+    worker = new_worker()
+    jobs = {row["job_id"]: row for row in claim(heeded, worker, "connectors", limit=3)}
+    tried(heeded, webhook_id, delivered["id"], status=204, response="thanks")
+    tried(heeded, webhook_id, dead["id"], status=500, error="it answered 500")
+    succeed(heeded, worker, [jobs[delivered["job_id"]]])
+    complete(heeded, worker, [jobs[dead["job_id"]]], "failed", final=True)
+    listed = call(heeded, "list_deliveries", id=webhook_id, tenant_id=TENANT_A)
+    assert [row["state"] for row in listed] == ["pending", "failed", "delivered"]
+    assert [row["status"] for row in listed] == [None, 500, 204]
+    assert [row["response"] for row in listed] == [None, None, "thanks"]
+    [failed] = call(heeded, "list_deliveries", id=webhook_id, state="failed", tenant_id=TENANT_A)
+    assert failed["id"] == dead["id"]
+    [older] = call(
+        heeded, "list_deliveries", id=webhook_id, limit=1, before=dead["id"], tenant_id=TENANT_A
+    )
+    assert older["id"] == delivered["id"]
+
+
+def test_redelivering_makes_a_new_job_for_the_same_message(heeded: Connection) -> None:
+    webhook_id = endpoint(heeded)
+    run_one(heeded, "succeeded")
+    [message] = sent(heeded, webhook_id)
+    again: dict[str, Any] = {"id": webhook_id, "delivery_id": message["id"], "tenant_id": TENANT_A}
+    with refused("JF005", state="pending"):
+        call(heeded, "redeliver", **again)
+    worker = new_worker()
+    complete(heeded, worker, claim(heeded, worker, "connectors"), "failed", retry_in_s=36_000)
+    assert call_for_value(heeded, "redeliver", **again) == message["job_id"]
+    [retried] = claim(heeded, worker, "connectors")
+    complete(heeded, worker, [retried], "failed", final=True)
+    new = call_for_value(heeded, "redeliver", **again)
+    assert new != message["job_id"]
+    assert job_of(heeded, TENANT_A, message["job_id"])["cancel_reason"] == "redelivered"
+    [sender] = claim(heeded, worker, "connectors")
+    assert (sender["job_id"], sender["payload"]["delivery_id"]) == (new, str(message["id"]))
+    with refused("JF004"):
+        call(heeded, "redeliver", **again | {"delivery_id": uuid4()})
+
+
+def test_a_test_message_goes_to_a_disabled_endpoint_and_changes_nothing(
+    heeded: Connection,
+) -> None:
+    webhook_id = endpoint(heeded, enabled=False)
+    delivery = call_for_value(heeded, "test_webhook", id=webhook_id, tenant_id=TENANT_A)
+    [message] = sent(heeded, webhook_id)
+    assert (message["id"], message["event"]) == (delivery, "webhook.test")
+    assert job_of(heeded, TENANT_A, message["job_id"])["max_attempts"] == 1
+    before = shown(heeded, webhook_id)
+    tried(heeded, webhook_id, delivery, status=410, error="gone")
+    assert shown(heeded, webhook_id) == before
+
+
+def test_old_deliveries_go_with_the_history_and_all_with_the_tenant(
+    heeded: Connection, clock: Clock
+) -> None:
+    webhook_id = endpoint(heeded)
+    run_one(heeded, "succeeded")
+    clock.travel(days=20)
+    run_one(heeded, "succeeded")
+    call(heeded, "ensure_partitions")
+    call(heeded, "apply_retention")
+    assert len(sent(heeded, webhook_id)) == 1
+    [erased] = call(heeded, "delete_tenant", tenant_id=TENANT_A)
+    counts = erased["delete_tenant"]
+    assert (counts["webhook_endpoints"], counts["webhook_deliveries"]) == (1, 1)
+
+
+def test_the_batch_form_and_plain_successes_tell_alike(heeded: Connection) -> None:
+    webhook_id = endpoint(heeded)
+    enqueue(heeded, n=4)
+    worker = new_worker()
+    jobs = claim(heeded, worker, limit=4)
+    succeed(heeded, worker, jobs[:2])
+    outcomes = [
+        {
+            "tenant_id": str(job["tenant_id"]),
+            "job_id": str(job["job_id"]),
+            "lease": job["lease"],
+            "outcome": outcome,
+            "final": True,
+        }
+        for job, outcome in zip(jobs[2:], ["succeeded", "failed"], strict=True)
+    ]
+    call(heeded, "complete_jobs", worker_id=worker, outcomes=Jsonb(outcomes))
+    assert sorted(heard(heeded, webhook_id)) == ["job.dead"] + ["job.succeeded"] * 3
+    assert untold(heeded) == 0

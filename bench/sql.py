@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from uuid import uuid4
 
+import fanin
 import floor
 import orjson
 import psycopg
@@ -265,6 +266,22 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
     )
 
 
+def fan_in(bench: Bench) -> Iterator[Figure]:
+    jobs = bench.size.small
+    rates: list[float] = []
+
+    def joined() -> float:
+        rates.append(fanin.fan_in(bench, jobs))
+        return rates[-1]
+
+    yield figure(
+        f"settling {jobs:,} parents of one job, of plain jobs",
+        bench.compare(joined, lambda: fanin.plain(bench, jobs)),
+        0.5,
+        f"{statistics.median(rates):,.0f} jobs/s",
+    )
+
+
 WORKLOADS = {
     "one_tenant": one_tenant,
     "many_tenants": many_tenants,
@@ -272,6 +289,7 @@ WORKLOADS = {
     "history": history,
     "held_snapshot": held_snapshot,
     "bulk_enqueue": bulk_enqueue,
+    "fan_in": fan_in,
 }
 
 

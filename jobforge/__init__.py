@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jobforge import errors
     from jobforge.app import JobForge
+    from jobforge.batch import BatchHandle
     from jobforge.context import Context
     from jobforge.definition import Definition
+    from jobforge.flow import WorkflowHandle
     from jobforge.handle import Handle
+    from jobforge.nodes import Node
     from jobforge.remote.client import AsyncClient, Client
     from jobforge.settings import Rate
     from jobforge.signals import Cancel, Cancelled, Dead, Retry, Snooze
@@ -20,6 +23,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AsyncClient",
+    "BatchHandle",
     "Cancel",
     "Cancelled",
     "Client",
@@ -28,14 +32,17 @@ __all__ = [
     "Definition",
     "Handle",
     "JobForge",
+    "Node",
     "Rate",
     "Retry",
     "Snooze",
+    "WorkflowHandle",
     "errors",
 ]
 
 _MODULES = {
     "AsyncClient": "remote.client",
+    "BatchHandle": "batch",
     "Cancel": "signals",
     "Cancelled": "signals",
     "Client": "remote.client",
@@ -44,9 +51,11 @@ _MODULES = {
     "Definition": "definition",
     "Handle": "handle",
     "JobForge": "app",
+    "Node": "nodes",
     "Rate": "settings",
     "Retry": "signals",
     "Snooze": "signals",
+    "WorkflowHandle": "flow",
 }
 
 

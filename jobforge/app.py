@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from jobforge import calls, config
 from jobforge.artifacts import Artifacts, open_artifacts
+from jobforge.batch import Batch, BatchHandle
 from jobforge.calls import Call
 from jobforge.client import Client
 from jobforge.command import Command
@@ -24,8 +25,9 @@ from jobforge.current import CURRENT
 from jobforge.decorator import JobDecorator
 from jobforge.definition import Decorated, Definition, HooksDefinition
 from jobforge.duration import Duration
-from jobforge.enqueuer import Enqueuer
+from jobforge.enqueuer import AnyArgs, Enqueuer
 from jobforge.errors import ConfigError, Conflict, Denied, Json
+from jobforge.flow import Workflow, WorkflowHandle
 from jobforge.hooks import Hook, Hooks
 from jobforge.options import Options, Tenant
 from jobforge.pools import Address, Pools
@@ -180,6 +182,73 @@ class JobForge:
     ) -> UUID:
         """As `emit`, for async code."""
         return await self.client.aemit(_emitting(name, data, correlation_id), tenant, conn)
+
+    def workflow(  # noqa: PLR0913 - one for each thing that can be said
+        self,
+        name: str,
+        *,
+        input: Json = None,  # noqa: A002 - as the engine calls it
+        correlation_id: str | None = None,
+        on_success: AnyArgs | None = None,
+        on_failure: AnyArgs | None = None,
+        on_complete: AnyArgs | None = None,
+        tenant: Tenant | None = None,
+        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
+    ) -> Workflow:
+        """Jobs that come after each other: `definition.node(…)` within `with` or `async with`.
+
+        They are made together at the end of the block; docs/workflows.md.
+        """
+        return Workflow(
+            self.client,
+            name,
+            input=input,
+            correlation_id=correlation_id,
+            on_success=on_success,
+            on_failure=on_failure,
+            on_complete=on_complete,
+            tenant=tenant,
+            conn=conn,
+        )
+
+    def batch(  # noqa: PLR0913 - one for each thing that can be said
+        self,
+        *,
+        name: str | None = None,
+        input: Json = None,  # noqa: A002 - as above
+        correlation_id: str | None = None,
+        on_success: AnyArgs | None = None,
+        on_failure: AnyArgs | None = None,
+        on_complete: AnyArgs | None = None,
+        open: bool = False,  # noqa: A002 - as above
+        tenant: Tenant | None = None,
+        conn: Any = None,  # noqa: ANN401 - as above
+    ) -> Batch:
+        """Jobs that belong together: `batch.add(definition.args(…))` within `with`.
+
+        What is given as `on_success`, `on_failure` and `on_complete` is enqueued once, when all of
+        them have ended like that; docs/workflows.md.
+        """
+        return Batch(
+            self.client,
+            name=name,
+            input=input,
+            correlation_id=correlation_id,
+            on_success=on_success,
+            on_failure=on_failure,
+            on_complete=on_complete,
+            open=open,
+            tenant=tenant,
+            conn=conn,
+        )
+
+    def workflow_of(self, workflow_id: UUID, *, tenant: Tenant | None = None) -> WorkflowHandle:
+        """One that was enqueued before."""
+        return WorkflowHandle(self.client, self.client.tenant_id(tenant), workflow_id)
+
+    def batch_of(self, batch_id: UUID, *, tenant: Tenant | None = None) -> BatchHandle:
+        """One that was made before."""
+        return BatchHandle(self.client, self.client.tenant_id(tenant), batch_id)
 
     def on_start(self, hook: H) -> H:
         """Decorates `hook(ctx)`, called in each attempt of any job before its function."""

@@ -7,7 +7,7 @@ the Host in the loop of a worker that has no database.
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from jobforge import calls, integrations
@@ -63,11 +63,24 @@ class Door(Protocol):
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]: ...
 
+    def ask(self, kind: str, data: Json) -> Json: ...
+
 
 class Host(Protocol):
     """A worker without a database, in whose loop jobs run."""
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]: ...
+
+    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json: ...
+
+
+class Submission(NamedTuple, Generic[T]):
+    """Something to be made that is no plain job: as a call, and as what a worker is asked."""
+
+    build: Build[T]
+    kind: str
+    data: Json
+    read: Callable[[Json], T]
 
 
 _door: Door | None = None
@@ -208,6 +221,40 @@ class Client:
             put = self._artifacts().put_payloads
             smaller = await asyncio.to_thread(put, tenant_id, jobs)
             return _joined(await database.run_all(tenant_id, _streamed(smaller)))
+
+    def submit(self, made: Submission[T], tenant: Tenant | None, conn: Conn) -> tuple[UUID, T]:
+        """All or nothing, as `enqueue`, for what is made by one call."""
+        if conn is None and _door is not None:
+            _check_own(tenant, _door.tenant_id)
+            return _door.tenant_id, made.read(_door.ask(made.kind, made.data))
+        self._refuse_connection(conn)
+        conn = self._django if conn is None else conn
+        tenant_id = self.tenant_id(tenant, conn)
+        try:
+            if conn is not None:
+                return tenant_id, integrations.run(conn, made.build(tenant_id))
+            return tenant_id, self.run_for(tenant_id, made.build)
+        except JobForgeError as error:
+            raise _advised(error, conn) from error
+
+    async def asubmit(
+        self, made: Submission[T], tenant: Tenant | None, conn: Conn
+    ) -> tuple[UUID, T]:
+        """As `submit`, for async code."""
+        if conn is None and _door is not None:
+            return self.submit(made, tenant, conn)
+        self._refuse_connection(conn)
+        job = CURRENT.get() if conn is None else None
+        if self._host is not None and job is not None:
+            _check_own(tenant, job.tenant_id)
+            return job.tenant_id, made.read(await self._host.ask(job, made.kind, made.data))
+        tenant_id = await self.atenant_id(tenant, conn)
+        try:
+            if conn is not None:
+                return tenant_id, await integrations.arun(conn, made.build(tenant_id))
+            return tenant_id, await self.arun_for(tenant_id, made.build)
+        except JobForgeError as error:
+            raise _advised(error, conn) from error
 
     def set_host(self, host: Host) -> None:
         """From now on what jobs in this process's loop enqueue goes through their worker."""

@@ -1,20 +1,23 @@
 """What a handler gets to know and to say about its own job: `ctx`.
 
 One class for sync and async handlers, in a process of their own and in the worker's loop. What it
-says goes over a Channel; who listens there is left to the runners.
+says goes over a Channel; who listens there is left to the runners. What it has done in earlier
+attempts, and what it does once for all of them, is in durable.py.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 from uuid import UUID
 
 import orjson
 
-from jobforge import calls
+from jobforge import calls, durable
 from jobforge.client import run_on
+from jobforge.durable import DONE, Done, Durable
 from jobforge.errors import Invalid, Json
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, Outcome, OutcomeReport
+from jobforge.lineage import Origin, OwnWorkflow, Parents
 from jobforge.redact import redact_text
 from jobforge.signals import Cancelled
 
@@ -22,7 +25,7 @@ _LONGEST_MESSAGE = 8_000
 _LONGEST_NAME = 200
 
 
-class Channel(Protocol):
+class Channel(durable.Channel, Protocol):
     """How a running job reaches its worker."""
 
     def note(self, kind: str, data: dict[str, Json]) -> None: ...
@@ -30,19 +33,6 @@ class Channel(Protocol):
     def secret(self, name: str) -> str: ...
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]: ...
-
-
-class Done:
-    """Something that was done at once. Async handlers may await it all the same."""
-
-    __slots__ = ()
-
-    def __await__(self) -> Generator[None, None, None]:
-        return
-        yield
-
-
-DONE = Done()
 
 
 class Log:
@@ -70,18 +60,20 @@ class Log:
         self._channel.note("log", {**_plain_members(fields), **data})
 
 
-class Context:
+class Context(Durable):
     """The job that runs, for its handler."""
 
-    __slots__ = ("_asked", "_channel", "_completed", "_job", "_noticed", "_worker_id")
+    __slots__ = ("_asked", "_completed", "_noticed", "_origin", "_worker_id")
+
+    _channel: Channel
 
     def __init__(self, job: ClaimedJob, channel: Channel, worker_id: UUID | None = None) -> None:
-        self._job = job
-        self._channel = channel
+        super().__init__(job, channel)
         self._worker_id = worker_id
         self._asked = False
         self._noticed = False
         self._completed = False
+        self._origin: Origin | None = None
 
     @property
     def job_id(self) -> UUID:
@@ -148,6 +140,16 @@ class Context:
         return f"{self._job.job_id}.{self._job.lease}"
 
     @property
+    def parents(self) -> Parents:
+        """The jobs that this one came after, and what they returned; docs/workflows.md."""
+        return Parents(self._where_from)
+
+    @property
+    def workflow(self) -> OwnWorkflow:
+        """The workflow or batch that this job is of."""
+        return OwnWorkflow(self._where_from)
+
+    @property
     def log(self) -> Log:
         return Log(self._channel)
 
@@ -198,6 +200,12 @@ class Context:
         return Context(self._job._replace(**fields), self._channel)
 
     # The rest is for the runners.
+
+    @property
+    def _where_from(self) -> Origin:
+        if self._origin is None:
+            self._origin = Origin(self._channel)
+        return self._origin
 
     @property
     def was_completed(self) -> bool:

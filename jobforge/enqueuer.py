@@ -10,11 +10,14 @@ from jobforge.duration import Duration
 from jobforge.errors import Invalid, Json
 from jobforge.handle import Handle
 from jobforge.job import Enqueued, JobRequest
+from jobforge.nodes import Node, Nodes, Place, building
 from jobforge.options import (
     NOTHING,
     Dedupe,
     OnConflict,
+    OnParentFailure,
     Options,
+    Parent,
     Tenant,
     merged,
     read_options,
@@ -44,11 +47,19 @@ class Target:
 class Args(Generic[P, R]):
     """The checked arguments of one job, for `enqueue_many`."""
 
-    __slots__ = ("request", "target")
+    __slots__ = ("maker", "request", "target")
 
-    def __init__(self, target: Target, request: JobRequest) -> None:
+    def __init__(self, target: Target, request: JobRequest, maker: "Enqueuer[P, R]") -> None:
         self.target = target
         self.request = request
+        self.maker = maker
+
+
+AnyArgs = Args[..., Any]
+
+
+def request_of(job: AnyArgs | None) -> JobRequest | None:
+    return None if job is None else job.request
 
 
 class Enqueuer(Generic[P, R]):
@@ -59,8 +70,22 @@ class Enqueuer(Generic[P, R]):
         self._options = options
         settings = target.settings
         self._request = options.request._replace(definition=settings.key, version=settings.version)
+        # A node of a workflow that is being built has no job yet.
+        self._has_nodes = any(isinstance(parent, Place) for parent in options.after)
+        if options.after and not self._has_nodes:
+            self._request = self._request._replace(after=list(map(_id_of, options.after)))
         self._others = self._request[2:]
-        self._is_plain = options.request[2:] == NOTHING[2:]
+        self._is_plain = options.request[2:] == NOTHING[2:] and not options.after
+
+    @property
+    def key(self) -> str:
+        """Of the definition."""
+        return self._target.settings.key
+
+    @property
+    def node_name(self) -> str | None:
+        """As `using(node=…)` was given it."""
+        return self._options.node
 
     def using(  # noqa: PLR0913 - one for each thing that can be said
         self,
@@ -81,6 +106,9 @@ class Enqueuer(Generic[P, R]):
         expires_at: datetime | None = None,
         limit_key: str | None = None,
         correlation_id: str | None = None,
+        after: Parent | Iterable[Parent] | None = None,
+        on_parent_failure: OnParentFailure | None = None,
+        node: str | None = None,
     ) -> "Enqueuer[P, R]":
         """The same with these options; docs/python.md explains each."""
         options = read_options(
@@ -100,47 +128,67 @@ class Enqueuer(Generic[P, R]):
             expires_at=expires_at,
             limit_key=limit_key,
             correlation_id=correlation_id,
+            after=after,
+            on_parent_failure=on_parent_failure,
+            node=node,
         )
         return Enqueuer(self._target, options.over(self._options))
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Returns once the job is stored; on a connection that was given, once that commits."""
-        request = self._with(self._target.parameters.payload(args, kwargs))
+        request = self._sent(self._target.parameters.payload(args, kwargs))
         tenant_id, (enqueued,) = self._target.client.enqueue(
             [request], self._options.tenant, self._options.conn
         )
-        return self._handle(tenant_id, enqueued)
+        return self.handle(tenant_id, enqueued)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """As `enqueue`, for async code."""
-        request = self._with(self._target.parameters.payload(args, kwargs))
+        request = self._sent(self._target.parameters.payload(args, kwargs))
         tenant_id, (enqueued,) = await self._target.client.aenqueue(
             [request], self._options.tenant, self._options.conn
         )
-        return self._handle(tenant_id, enqueued)
+        return self.handle(tenant_id, enqueued)
+
+    def node(self, *args: P.args, **kwargs: P.kwargs) -> Node[R]:
+        """A job of the workflow around this call: `with jf.workflow(…):`. Made with the others."""
+        request = self.args(*args, **kwargs).request
+        return self.add_to(building(), request)
 
     def args(self, *args: P.args, **kwargs: P.kwargs) -> Args[P, R]:
         """Arguments for `enqueue_many`; with options of their own after `using(key=…)`."""
         if self._options.tenant is not None or self._options.conn is not None:
             raise Invalid("tenant and conn are those of enqueue_many, not of one of its jobs")
-        return Args(self._target, self._with(self._target.parameters.payload(args, kwargs)))
+        return Args(self._target, self._with(self._target.parameters.payload(args, kwargs)), self)
+
+    def add_to(self, nodes: Nodes, request: JobRequest) -> Node[R]:
+        """What `args` made, as a node."""
+        options = self._options
+        return nodes.add(request._replace(after=None), options.node, options.after, self.handle)
 
     def enqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
         """All or none, in one transaction; the handles come in the order of the jobs."""
         tenant_id, enqueued = self._target.client.enqueue(
-            self._requests(jobs), self._options.tenant, self._options.conn
+            self.requests(jobs), self._options.tenant, self._options.conn
         )
-        return [self._handle(tenant_id, each) for each in enqueued]
+        return [self.handle(tenant_id, each) for each in enqueued]
 
     async def aenqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
         """As `enqueue_many`, for async code."""
         tenant_id, enqueued = await self._target.client.aenqueue(
-            self._requests(jobs), self._options.tenant, self._options.conn
+            self.requests(jobs), self._options.tenant, self._options.conn
         )
-        return [self._handle(tenant_id, each) for each in enqueued]
+        return [self.handle(tenant_id, each) for each in enqueued]
 
-    def _requests(self, jobs: Iterable[Args[P, R]]) -> list[JobRequest]:
+    def requests(self, jobs: Iterable[Args[P, R]]) -> list[JobRequest]:
+        """What is sent for jobs that `args` made."""
         return [self._request_of(job) for job in jobs]
+
+    def _sent(self, payload: dict[str, Json] | None) -> JobRequest:
+        request = self._with(payload)
+        if self._has_nodes:
+            return request._replace(after=list(map(_id_of, self._options.after)))
+        return request
 
     def _with(self, payload: dict[str, Json] | None) -> JobRequest:
         # Not by _replace, which takes four times as long.
@@ -152,6 +200,15 @@ class Enqueuer(Generic[P, R]):
             raise Invalid(f"enqueue_many of {name} takes what {name}.args(…) makes", field="jobs")
         return job.request if self._is_plain else merged(job.request, self._request)
 
-    def _handle(self, tenant_id: UUID, enqueued: Enqueued) -> Handle[R]:
+    def handle(self, tenant_id: UUID, enqueued: Enqueued) -> Handle[R]:
+        """Of a job that was made of such a request."""
         target = self._target
         return Handle(target.client, target.result, tenant_id, enqueued.job_id, enqueued.status)
+
+
+def _id_of(parent: Parent) -> UUID:
+    identity = parent if isinstance(parent, UUID) else getattr(parent, "id", None)
+    is_job = not isinstance(parent, Place) or isinstance(parent, Node)
+    if not isinstance(identity, UUID) or not is_job:
+        raise Invalid(f"after has jobs, by their ids or handles, not {parent!r}", field="after")
+    return identity

@@ -5,6 +5,7 @@ JobForgeError
 ├── Invalid             JF002  invalid
 │   ├── InvalidPayload  invalid_payload the arguments do not fit the definition's parameters
 │   ├── PayloadTooLarge JF007  payload_too_large
+│   ├── InvalidResult   invalid_result  what a step returned cannot be kept
 │   ├── UnknownField    unknown_field
 │   ├── WrongMediaType  unsupported_media_type
 │   └── BadBody         invalid_json    the body of a request, with one code for each fault:
@@ -32,6 +33,7 @@ JobForgeError
 ├── QueueFull           JF008  tenant_queue_full
 ├── WrongIsolation      JF012  wrong_isolation
 ├── JobFailed           job_failed      an awaited job died or was canceled
+│   └── ChildFailed     child_failed    so did one that was gathered
 ├── WaitTimeout         wait_timeout    an awaited job has not ended in time
 ├── EgressError         egress_failed   a request to the outside world could not be made
 │   ├── AddressNotAllowed  address_not_allowed
@@ -44,6 +46,7 @@ JobForgeError
 │   └── UnexpectedStatus   unexpected_status
 ├── ArtifactUnavailable artifact_unavailable  the artifact store does not do what it should
 ├── SealBroken          seal_broken     a sealed secret was changed, moved, or is another key's
+├── EventTimeout        event_timeout   an event that a job waited for has not come in time
 ├── Contended           contended       another transaction was in the way; try again
 ├── Unavailable         unavailable     the database cannot be reached
 ├── MigrationError      migration_error
@@ -108,6 +111,13 @@ class PayloadTooLarge(Invalid):
 
     code = "payload_too_large"
     sqlstate = "JF007"
+
+
+class InvalidResult(Invalid):
+    """What a step returned cannot be kept: it is no JSON, or too much of it."""
+
+    code = "invalid_result"
+    sqlstate = None
 
 
 class UnknownField(Invalid):
@@ -290,6 +300,12 @@ class JobFailed(JobForgeError):
     code = "job_failed"
 
 
+class ChildFailed(JobFailed):
+    """A job that was gathered died or was canceled; `detail` has its state and error."""
+
+    code = "child_failed"
+
+
 class WaitTimeout(JobForgeError):
     """The job that was waited for has not ended in time."""
 
@@ -365,6 +381,12 @@ class SealBroken(JobForgeError):
     """A sealed secret cannot be opened: it was changed, or belongs elsewhere."""
 
     code = "seal_broken"
+
+
+class EventTimeout(JobForgeError):
+    """The event that was waited for has not come in time."""
+
+    code = "event_timeout"
 
 
 class Contended(JobForgeError):

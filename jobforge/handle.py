@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -16,6 +16,18 @@ from jobforge.job import EnqueueStatus, Job, State
 from jobforge.parameters import Shape
 
 R_co = TypeVar("R_co", covariant=True)
+
+
+class Ended(NamedTuple):
+    """What a job that has ended is asked for. Past retention it has no state."""
+
+    id: UUID
+    definition: str | None
+    state: State | None
+    result: Json = None
+    error: dict[str, Json] | None = None
+    cancel_reason: str | None = None
+
 
 _FINAL = {State.SUCCEEDED, State.CANCELED, State.DEAD}
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
@@ -51,7 +63,7 @@ class Handle(Generic[R_co]):
 
     def wait(self, timeout: Duration | None = None) -> Job:
         """The job once it has succeeded, died or been canceled; WaitTimeout before that."""
-        for pause in self._pauses(timeout):
+        for pause in pauses(timeout):
             job = self.job()
             if job.state in _FINAL:
                 return job
@@ -60,7 +72,7 @@ class Handle(Generic[R_co]):
 
     async def await_(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - as wait
         """As `wait`, for async code."""
-        for pause in self._pauses(timeout):
+        for pause in pauses(timeout):
             job = await self.ajob()
             if job.state in _FINAL:
                 return job
@@ -69,36 +81,23 @@ class Handle(Generic[R_co]):
 
     def result(self, timeout: Duration | None = None) -> R_co:
         """What the handler returned, as its annotation says; JobFailed when it did not."""
-        job = self._succeeded(self.wait(timeout))
-        return self._answer(job, self._client.get_result(job))
+        job = self.wait(timeout)
+        return self.answer(job, self._client.get_result(job))
 
     async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - as wait
         """As `result`, for async code."""
-        job = self._succeeded(await self.await_(timeout))
-        return self._answer(job, await self._client.aget_result(job))
-
-    def _pauses(self, timeout: Duration | None) -> Iterator[float]:
-        """How long to wait after each look; the last look is when the time is up."""
-        deadline = None if timeout is None else time.monotonic() + seconds(timeout, "timeout")
-        pause = _FIRST_PAUSE_S
-        while deadline is None or time.monotonic() < deadline:
-            left = _LONGEST_PAUSE_S if deadline is None else deadline - time.monotonic()
-            # Many that wait for jobs of one batch should not ask in step.
-            yield max(0.0, min(pause * random.uniform(0.8, 1.2), left))  # noqa: S311
-            pause = min(pause * 1.5, _LONGEST_PAUSE_S)
-        yield 0.0
+        job = await self.await_(timeout)
+        return self.answer(job, await self._client.aget_result(job))
 
     def _timed_out(self, timeout: Duration | None) -> WaitTimeout:
         return WaitTimeout(
             f"job {self.id} has not ended within {timeout} s", detail={"job_id": str(self.id)}
         )
 
-    def _succeeded(self, job: Job) -> Job:
+    def answer(self, job: Job | Ended, result: Json) -> R_co:
+        """What a job that has ended returned; JobFailed when it did not."""
         if job.state is not State.SUCCEEDED:
             raise _failure(job)
-        return job
-
-    def _answer(self, job: Job, result: Json) -> R_co:
         try:
             answer: Any = self._result.read(result)
         except ValidationError as error:
@@ -110,7 +109,21 @@ class Handle(Generic[R_co]):
             return answer  # type: ignore[no-any-return] # the shape is that of R
 
 
-def _failure(job: Job) -> JobFailed:
+def pauses(timeout: Duration | None) -> Iterator[float]:
+    """How long to wait after each look; the last look is when the time is up."""
+    deadline = None if timeout is None else time.monotonic() + seconds(timeout, "timeout")
+    pause = _FIRST_PAUSE_S
+    while deadline is None or time.monotonic() < deadline:
+        left = _LONGEST_PAUSE_S if deadline is None else deadline - time.monotonic()
+        # Many that wait for jobs of one batch should not ask in step.
+        yield max(0.0, min(pause * random.uniform(0.8, 1.2), left))  # noqa: S311
+        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+    yield 0.0
+
+
+def _failure(job: Job | Ended) -> JobFailed:
+    if job.state is None:
+        return JobFailed(f"job {job.id} is not known any more", detail={"job_id": str(job.id)})
     error = job.error or {}
     reason = job.cancel_reason if job.state is State.CANCELED else error.get("message")
     return JobFailed(

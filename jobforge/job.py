@@ -6,7 +6,7 @@ frozen dataclasses.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import NamedTuple
@@ -73,6 +73,8 @@ class JobRequest(NamedTuple):
     created_by: str | None = None
     artifact_ref: str | None = None
     far_future: bool | None = None
+    after: Sequence[UUID] | None = None  # the jobs that have to end first
+    on_parent_failure: str | None = None
 
     def to_json(self) -> dict[str, Json]:
         if self.version is not None and self.payload is not None and self[3:] == _NO_OPTIONS:
@@ -120,6 +122,7 @@ class ClaimedJob(NamedTuple):
     idempotency_key: str | None
     tags: list[str] | None
     payload_json: str
+    steps_json: str | None = None  # what it has done in earlier attempts
 
     @property
     def token(self) -> Token:
@@ -164,6 +167,7 @@ class OutcomeReport(NamedTuple):
     cpu_ms: int | None = None
     stdout_tail: str | None = None
     stderr_tail: str | None = None
+    wait: dict[str, Json] | None = None  # of a snooze: what for
 
     def to_json(self) -> dict[str, Json]:
         return _given(self._fields, self)
@@ -177,6 +181,44 @@ class Note(NamedTuple):
     lease: int
     kind: str  # progress, log or event
     data: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that a running job has done and need not do again."""
+
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+    name: str
+    index: int
+    result: Json
+
+    def to_json(self) -> dict[str, Json]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+class SaveStatus(StrEnum):
+    OK = "ok"
+    LOST = "lost"  # the lease is not held, and nothing was stored
+    TOO_LARGE = "too_large"
+    TOO_MANY = "too_many"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStep:
+    """A step or a wait of a job, as people see it: done, waiting or timed_out."""
+
+    kind: str
+    name: str
+    index: int
+    state: str
+    result: Json
+    lease: int
+    at: datetime
+    until: datetime | None
+    match: dict[str, Json] | None
+    jobs: list[UUID] | None
 
 
 class Noted(NamedTuple):
@@ -334,12 +376,35 @@ class JobEvent:
 
 
 @dataclass(frozen=True, slots=True)
+class Relative:
+    """A parent or a child of a job; `forgotten` is one past retention."""
+
+    job_id: UUID
+    definition: str | None
+    state: str
+    on_parent_failure: str
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The workflow or batch that a job is of, and the name of its node there."""
+
+    id: UUID
+    kind: str
+    name: str | None
+    node: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobHistory:
-    """All that is known of a job, oldest first."""
+    """All that is known of a job, oldest first. Of parents and children a hundred each."""
 
     job: Job
     attempts: list[Attempt]
     events: list[JobEvent]
+    parents: list[Relative] = field(default_factory=list)
+    children: list[Relative] = field(default_factory=list)
+    workflow: Membership | None = None
 
 
 @dataclass(frozen=True, slots=True)

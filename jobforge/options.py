@@ -3,10 +3,10 @@
 Options are checked when they are given and kept as a JobRequest without definition and payload.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from uuid import UUID
 
 from jobforge.duration import Duration, seconds
@@ -17,8 +17,19 @@ from jobforge.settings import whole_seconds
 Tenant = UUID | str  # or a slug
 Dedupe = Literal["active"] | Duration | None
 OnConflict = Literal["existing", "replace", "raise"]
+OnParentFailure = Literal["cancel", "run", "wait"]
 
 NOTHING = JobRequest("")
+
+
+class Identified(Protocol):
+    """A job that was enqueued, or will be: a handle, or a node of a workflow."""
+
+    @property
+    def id(self) -> UUID: ...
+
+
+Parent = UUID | Identified
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +39,8 @@ class Options:
     tenant: Tenant | None = None
     conn: Any = None  # a connection of any of the libraries in integrations/
     request: JobRequest = field(default=NOTHING)
+    after: tuple[Any, ...] = ()  # parents; a node has no id yet, so they are kept as they are
+    node: str | None = None
 
     def over(self, others: "Options") -> "Options":
         """These, and where they say nothing, the others."""
@@ -38,6 +51,8 @@ class Options:
             others.tenant if self.tenant is None else self.tenant,
             others.conn if self.conn is None else self.conn,
             request,
+            self.after or others.after,
+            others.node if self.node is None else self.node,
         )
 
 
@@ -65,6 +80,9 @@ def read_options(  # noqa: PLR0913 - one for each thing that can be said
     expires_at: datetime | None,
     limit_key: str | None,
     correlation_id: str | None,
+    after: Parent | Iterable[Parent] | None,
+    on_parent_failure: OnParentFailure | None,
+    node: str | None,
 ) -> Options:
     if isinstance(tags, str):  # a sequence too, of letters
         raise Invalid("tags must be a list of texts", field="tags")
@@ -88,8 +106,18 @@ def read_options(  # noqa: PLR0913 - one for each thing that can be said
             limit_key=limit_key,
             tags=None if tags is None else list(tags),
             correlation_id=correlation_id,
+            on_parent_failure=on_parent_failure,
         ),
+        read_parents(after),
+        node,
     )
+
+
+def read_parents(after: object) -> tuple[Any, ...]:
+    """One or several, as a tuple."""
+    if after is None:
+        return ()
+    return tuple(after) if isinstance(after, Iterable) else (after,)
 
 
 def _key_mode(dedupe: Dedupe) -> tuple[str | None, float | None]:

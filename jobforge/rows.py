@@ -50,11 +50,16 @@ from jobforge.job import (
     JobEvent,
     JobHistory,
     JobListing,
+    Membership,
     Noted,
     Outcome,
     Reaped,
+    Relative,
+    SaveStatus,
     Settled,
     State,
+    Step,
+    StoredStep,
     SummaryLine,
     SweepPosition,
     TenantInfo,
@@ -74,6 +79,17 @@ from jobforge.trigger import (
     read_due,
 )
 from jobforge.webhook import Delivery, DeliveryState, OpenDelivery, Webhook, WebhookEvent
+from jobforge.workflow import (
+    Family,
+    Lineage,
+    MadeBatch,
+    MadeWorkflow,
+    NodeInfo,
+    ParentJob,
+    WorkflowDetail,
+    WorkflowInfo,
+    WorkflowState,
+)
 
 # What a column holds is known by its position alone.
 Row = tuple[Any, ...]
@@ -136,6 +152,16 @@ def unsettled(rows: Rows) -> list[tuple[UUID, int]]:
 
 def noted(rows: Rows) -> list[Noted]:
     return [Noted(job_id, lease, status == "lost") for job_id, lease, status in rows]
+
+
+def saved(rows: Rows, steps: Sequence[Step]) -> list[SaveStatus]:
+    # The engine answers in the order in which it locked the jobs.
+    told = {row[:4]: SaveStatus(row[4]) for row in rows}
+    return [told[step.job_id, step.lease, step.name, step.index] for step in steps]
+
+
+def steps(rows: Rows) -> list[StoredStep]:
+    return [StoredStep(*row) for row in rows]
 
 
 def reaped(rows: Rows) -> list[Reaped]:
@@ -350,8 +376,65 @@ def queue_counts(rows: Rows) -> list[QueueCount]:
 
 def history(rows: Rows) -> JobHistory:
     job, attempts, events = rows[0]
+    workflow = job.get("workflow")
     return JobHistory(
-        _read_job(job), list(map(_read_attempt, attempts)), list(map(_read_event, events))
+        _read_job(job),
+        list(map(_read_attempt, attempts)),
+        list(map(_read_event, events)),
+        list(map(_read_relative, job.get("parents", ()))),
+        list(map(_read_relative, job.get("children", ()))),
+        workflow and _read_membership(workflow),
+    )
+
+
+def made_workflow(rows: Rows) -> MadeWorkflow:
+    # The row without a job is the workflow's own.
+    return MadeWorkflow(rows[0][0], {node: job_id for _, node, job_id in rows if job_id})
+
+
+def node_jobs(rows: Rows) -> dict[str, UUID]:
+    return dict(rows)
+
+
+def made_batch(rows: Rows) -> MadeBatch:
+    jobs = sorted((row[1:] for row in rows if row[2] is not None), key=itemgetter(0))
+    return MadeBatch(
+        rows[0][0], [Enqueued(job_id, _STATUSES[status]) for _, job_id, status in jobs]
+    )
+
+
+def workflows(rows: Rows) -> list[WorkflowInfo]:
+    return [_read_workflow(document) for (document,) in rows]
+
+
+def batch(rows: Rows) -> WorkflowInfo:
+    return workflows(rows)[0]
+
+
+def workflow_state(rows: Rows) -> WorkflowState:
+    return WorkflowState(rows[0][0])
+
+
+def workflow_detail(rows: Rows) -> WorkflowDetail:
+    workflow, nodes, edges = rows[0]
+    return WorkflowDetail(
+        _read_workflow(workflow),
+        list(map(_read_node, nodes)),
+        [(parent, child) for parent, child in edges],
+        workflow["result"],
+        workflow["is_whole"],
+    )
+
+
+def lineage(rows: Rows) -> Lineage:
+    parents, workflow = rows[0]
+    return read_lineage({"parents": parents, "workflow": workflow})
+
+
+def read_lineage(document: dict[str, Json]) -> Lineage:
+    workflow = document["workflow"]
+    return Lineage(
+        list(map(_read_parent, document["parents"])), workflow and _read_family(workflow)
     )
 
 
@@ -386,10 +469,17 @@ _FROM_JSON: dict[Any, Callable[[Json], Json]] = {
     State: State,
     Outcome: Outcome,
     DeliveryOutcome: DeliveryOutcome,
+    WorkflowState: WorkflowState,
 }
 _read_job = _reader(Job)
 _read_attempt = _reader(Attempt)
 _read_event = _reader(JobEvent)
+_read_relative = _reader(Relative)
+_read_membership = _reader(Membership)
+_read_workflow = _reader(WorkflowInfo)
+_read_node = _reader(NodeInfo)
+_read_parent = _reader(ParentJob)
+_read_family = _reader(Family)
 _read_event_delivery = _reader(EventDelivery)
 _read_trigger = _reader(EventTrigger)
 

@@ -71,5 +71,8 @@ class Host(Protocol):
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         """For the tenant of the job; its correlation flows on."""
 
+    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json:
+        """Anything else that a job needs the engine for, as JSON both ways, under its lease."""
+
     def secret(self, name: str) -> str:
         """Raises NotFound. From now on the value is redacted wherever it appears."""

@@ -6,7 +6,7 @@ What each of them means for the job, verdict.py decides.
 from datetime import datetime
 
 from jobforge.duration import Duration, seconds
-from jobforge.errors import Invalid
+from jobforge.errors import Invalid, Json
 
 DEFAULT_ATTEMPTS = 5
 DEFAULT_BASE_S = 1.0
@@ -77,3 +77,19 @@ class Dead(Exception):
 
 class Cancelled(BaseException):
     """Raised inside a handler that was asked to stop; not an Exception, so that it gets through."""
+
+
+class Waiting(BaseException):
+    """Raised by `ctx.sleep`, `ctx.wait_for_event` and `ctx.gather`: the attempt ends here.
+
+    The next one comes by here again and goes on. Not an Exception, so that it gets through. One of
+    `delay_s` and `run_at` is set.
+    """
+
+    def __init__(
+        self, wait: dict[str, Json], *, delay_s: float | None = None, run_at: datetime | None = None
+    ) -> None:
+        super().__init__(f"waits: {wait['kind']} {wait['name']}")
+        self.wait = wait
+        self.delay_s = delay_s
+        self.run_at = run_at

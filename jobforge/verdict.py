@@ -13,17 +13,29 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Literal
 
-from jobforge.errors import EgressError, Invalid, InvalidPayload, Json
+from jobforge.errors import (
+    ChildFailed,
+    EgressError,
+    EventTimeout,
+    Invalid,
+    InvalidPayload,
+    InvalidResult,
+    Json,
+)
 from jobforge.job import Outcome
 from jobforge.redact import redact_text
 from jobforge.settings import Settings
-from jobforge.signals import Cancel, Dead, Retry, Snooze
+from jobforge.signals import Cancel, Dead, Retry, Snooze, Waiting
 
 # The engine keeps errors of up to 64 KiB whole.
 _LONGEST_MESSAGE = 8_000
 _LONGEST_TRACEBACK = 16_000
 
 Limit = Literal["memory", "cpu", "file_size"]
+
+
+# The next attempt would meet the same: what a step has come to is stored.
+_FINAL = (InvalidPayload, InvalidResult, EventTimeout, ChildFailed)
 
 
 class Stop(StrEnum):
@@ -51,6 +63,7 @@ class Verdict:
     final: bool | None = None  # of a failure: no further attempt
     retry_in_s: float | None = None
     run_at: datetime | None = None
+    wait: dict[str, Json] | None = None  # of a snooze: what for
 
     def to_json(self) -> dict[str, Json]:
         given = {field.name: getattr(self, field.name) for field in fields(self)}
@@ -84,6 +97,11 @@ def unusable(error: Invalid) -> Verdict:
 
 def raised(error: BaseException, settings: Settings, stopped: Stop | None = None) -> Verdict:
     match error:
+        case Waiting():
+            said = _waits(error)
+        case BaseExceptionGroup() if error.split(Waiting)[1] is None:
+            # A task group wraps what its tasks raise. A job waits for one thing at a time.
+            said = _waits(_first(error))
         case Snooze():
             said = Verdict(Outcome.SNOOZED, retry_in_s=error.delay_s, run_at=error.run_at)
         case Cancel():
@@ -102,9 +120,20 @@ def raised(error: BaseException, settings: Settings, stopped: Stop | None = None
         case MemoryError():
             said = Verdict(Outcome.CRASHED, error=_over("memory"))
         case _:
-            final = isinstance(error, (InvalidPayload, *settings.give_up_on)) or None
+            final = isinstance(error, (*_FINAL, *settings.give_up_on)) or None
             said = Verdict(Outcome.FAILED, error=_described(error), final=final)
     return _after(said, stopped)
+
+
+def _waits(error: Waiting) -> Verdict:
+    return Verdict(Outcome.SNOOZED, retry_in_s=error.delay_s, run_at=error.run_at, wait=error.wait)
+
+
+def _first(error: BaseException) -> Waiting:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    assert isinstance(error, Waiting)  # noqa: S101 - the group has no others
+    return error
 
 
 def exited(how: Exit, stopped: Stop | None, said: Verdict | None) -> Verdict | None:

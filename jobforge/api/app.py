@@ -41,6 +41,7 @@ from jobforge.api.routes import (
     webhooks,
     work,
     workers,
+    workflows,
 )
 from jobforge.api.server import Server
 from jobforge.config import Config
@@ -58,6 +59,7 @@ _ROUTERS = [
         operations,
         triggers,
         events,
+        workflows,
         workers,
         work,
         tenants,

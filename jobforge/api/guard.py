@@ -23,8 +23,10 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 _BATCHES = {
     f"{PREFIX}/jobs/batch",
     f"{PREFIX}/worker/jobs/complete",
+    f"{PREFIX}/worker/jobs/children",
     f"{PREFIX}/worker/jobs/enqueue",
     f"{PREFIX}/worker/jobs/notes",
+    f"{PREFIX}/worker/jobs/steps",
 }
 
 

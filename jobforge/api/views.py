@@ -5,16 +5,18 @@ from dataclasses import replace
 
 from jobforge.control import AuditEntry, FailureGroup
 from jobforge.event import Event
-from jobforge.job import Attempt, Job, JobEvent, JobHistory, JobListing
+from jobforge.job import Attempt, Job, JobEvent, JobHistory, JobListing, StoredStep
 from jobforge.redact import redact, redact_text
 from jobforge.trigger import Trigger
+from jobforge.workflow import WorkflowDetail, WorkflowInfo
 
 
 def masked_history(history: JobHistory) -> JobHistory:
-    return JobHistory(
-        masked_job(history.job),
-        masked_attempts(history.attempts),
-        masked_events(history.events),
+    return replace(
+        history,
+        job=masked_job(history.job),
+        attempts=masked_attempts(history.attempts),
+        events=masked_events(history.events),
     )
 
 
@@ -54,6 +56,26 @@ def masked_event(event: Event) -> Event:
 
 def masked_trigger(trigger: Trigger) -> Trigger:
     return replace(trigger, payload=redact(trigger.payload))
+
+
+def masked_steps(steps: Iterable[StoredStep]) -> list[StoredStep]:
+    return [replace(step, result=redact(step.result), match=redact(step.match)) for step in steps]
+
+
+def masked_workflow(workflow: WorkflowInfo) -> WorkflowInfo:
+    return replace(workflow, input=redact(workflow.input), callbacks=redact(workflow.callbacks))
+
+
+def masked_detail(detail: WorkflowDetail) -> WorkflowDetail:
+    return replace(
+        detail,
+        workflow=masked_workflow(detail.workflow),
+        nodes=[
+            node if node.error is None else replace(node, error=redact(node.error))
+            for node in detail.nodes
+        ],
+        result=redact(detail.result),
+    )
 
 
 def masked_failures(groups: Iterable[FailureGroup]) -> list[FailureGroup]:

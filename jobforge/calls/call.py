@@ -13,7 +13,7 @@ T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 
 _TENANT = "app.tenant_id"
-_FUNCTION = re.compile(r"\bjobforge\.(\w+)\(")
+_FUNCTION = re.compile(r"\b(?:select|from)\s+jobforge\.(\w+)\(")
 
 
 class Held(NamedTuple):

@@ -17,6 +17,7 @@ from jobforge.job import (
     JobListing,
     JobRequest,
     State,
+    StoredStep,
     SummaryLine,
 )
 from jobforge.jsonb import encode
@@ -171,6 +172,18 @@ def summarize(*, window_s: float = 86400, tenant_id: UUID | None = None) -> Call
         "select queue, state, jobs, oldest_queued_at from jobforge.summarize(%s::float8, %s)",
         (window_s, tenant_id),
         rows.summary,
+    )
+
+
+def list_steps(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[StoredStep]]:
+    """What a job has done for good, oldest first, and last what it waits for now."""
+    return Call(
+        """
+        select kind, name, index, state, result, lease, at, until, match, jobs
+          from jobforge.list_steps(%s, %s)
+        """,
+        (job_id, tenant_id),
+        rows.steps,
     )
 
 

@@ -6,19 +6,27 @@ from uuid import UUID
 
 from jobforge import rows
 from jobforge.calls.call import Call
-from jobforge.calls.document import encode_notes, encode_report, encode_reports, encode_tokens
+from jobforge.calls.document import (
+    encode_notes,
+    encode_report,
+    encode_reports,
+    encode_tokens,
+)
 from jobforge.calls.packed import packed_documents, packed_tokens
 from jobforge.errors import Json
 from jobforge.job import (
     BeatStatus,
     ClaimedJob,
+    Enqueued,
     Heartbeat,
     Note,
     Noted,
     OutcomeReport,
     Reaped,
+    SaveStatus,
     Settled,
     State,
+    Step,
     Token,
 )
 from jobforge.jsonb import encode
@@ -72,11 +80,13 @@ def claim_jobs(
         """
         select tenant_id, job_id, lease, definition, version, queue, attempt, max_attempts,
                timeout_s, timestamptz_send(started_at) as started, source, correlation_id,
-               traceparent, idempotency_key, tags, payload::text as payload_json
+               traceparent, idempotency_key, tags, payload::text as payload_json,
+               case when flags & 4 = 4
+                    then jobforge.load_steps(%s, tenant_id, job_id, lease)::text end as steps_json
           from jobforge.claim_jobs(%s, %s, %s::integer[], %s, %s::uuid[], %s::float8)
         """,
         (
-            *(worker_id, list(limits), list(limits.values())),
+            *(worker_id, worker_id, list(limits), list(limits.values())),
             *(_listed(definitions), _listed(tenants), lease_s),
         ),
         rows.claimed,
@@ -149,6 +159,42 @@ def note_jobs(worker_id: UUID, notes: Sequence[Note]) -> Call[list[Noted]]:
         (worker_id, encode_notes(notes)),
         rows.noted,
     )
+
+
+def save_steps(worker_id: UUID, steps: Sequence[Step]) -> Call[list[SaveStatus]]:
+    """One answer for each, in their order."""
+    return Call(
+        "select job_id, lease, name, index, status from jobforge.save_steps(%s, %s::jsonb)",
+        (worker_id, encode([step.to_json() for step in steps], "steps")),
+        lambda found: rows.saved(found, steps),
+    )
+
+
+def load_steps(worker_id: UUID, token: Token) -> Call[list[dict[str, Json]] | None]:
+    """What claim_jobs told already, in steps_json; None when the lease is not held."""
+    return Call(
+        "select jobforge.load_steps(%s, %s, %s, %s::bigint)",
+        (worker_id, token.tenant_id, token.job_id, token.lease),
+        rows.value,
+    )
+
+
+def enqueue_children(
+    worker_id: UUID, token: Token, name: str, index: int, jobs: Sequence[Mapping[str, Json]]
+) -> Call[list[Enqueued]]:
+    """Jobs that a running job makes as a step of its own: once, however often it is called.
+
+    They are documents, as JobRequest.to_json writes them.
+    """
+    call = Call(
+        """
+        select index, job_id, status
+          from jobforge.enqueue_children(%s, %s, %s::bigint, %s, %s::integer, %s::jsonb)
+        """,
+        (worker_id, token.job_id, token.lease, name, index, encode(list(jobs), "jobs")),
+        rows.enqueued,
+    )
+    return call.within(worker_id, token)
 
 
 def reap_jobs(*, limit: int = 500) -> Call[list[Reaped]]:

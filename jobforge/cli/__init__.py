@@ -36,6 +36,7 @@ from jobforge.cli import (
     webhooks,
     worker,
     workers,
+    workflows,
 )
 from jobforge.config import masked
 
@@ -62,6 +63,7 @@ app.add_typer(events.app, name="events")
 app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(connectors.app, name="connectors")
 app.add_typer(secrets.app, name="secrets")
+app.add_typer(workflows.app, name="workflows")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(workers.app, name="workers")
 app.add_typer(keys.app, name="keys")

@@ -16,7 +16,7 @@ from jobforge.errors import Invalid, Json
 
 if TYPE_CHECKING:
     from jobforge.artifacts.document import Of
-    from jobforge.job import Attempt, Job, JobEvent, JobHistory, JobListing
+    from jobforge.job import Attempt, Job, JobEvent, JobHistory, JobListing, StoredStep
 
 app = typer.Typer(help="Look at jobs and change them.", no_args_is_help=True)
 
@@ -75,15 +75,17 @@ def show(
     server: ServerUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Show a job, its attempts and its timeline. Secrets in it are hidden."""
+    """Show a job, its attempts, its steps and its timeline. Secrets in it are hidden."""
     from jobforge import calls
 
     with session(Way(database_url, server, api_key), tenant) as scope:
-        history = scope.run(calls.get_job(scope.find_job(job)))
+        found = scope.find_job(job)
+        history = scope.run(calls.get_job(found))
+        steps = [_hidden(step, "result", "match") for step in scope.run(calls.list_steps(found))]
     if as_json:
-        output.print_json(_document(history))
+        output.print_json({**_document(history), "steps": steps})
     else:
-        _print_history(history)
+        _print_history(history, steps)
 
 
 @app.command()
@@ -246,26 +248,47 @@ def _document(history: "JobHistory") -> dict[str, Json]:
             _hidden(attempt, "error", "stdout_tail", "stderr_tail") for attempt in history.attempts
         ],
         "events": [_hidden(event, "data") for event in history.events],
+        "parents": [asdict(parent) for parent in history.parents],
+        "children": [asdict(child) for child in history.children],
+        "workflow": history.workflow and asdict(history.workflow),
     }
 
 
-def _hidden(thing: "Job | JobListing | Attempt | JobEvent", *names: str) -> dict[str, Json]:
+def _hidden(
+    thing: "Job | JobListing | Attempt | JobEvent | StoredStep", *names: str
+) -> dict[str, Json]:
     return {**asdict(thing), **{name: _redacted(getattr(thing, name)) for name in names}}
 
 
-def _print_history(history: "JobHistory") -> None:
+def _print_history(history: "JobHistory", steps: list[dict[str, Json]]) -> None:
     document = _document(history)
     output.print_fields(document["job"])
     for attempt, shown in zip(history.attempts, document["attempts"], strict=True):
-        typer.echo(f"\nattempt {attempt.attempt}: {_attempt_words(attempt)}")
-        output.print_fields({name: shown[name] for name in _ATTEMPT_FIELDS}, indent=2)
-        for stream in ("stdout_tail", "stderr_tail"):
-            if shown[stream]:
-                typer.echo(f"  {stream}")
-                output.print_block(shown[stream], indent=4)
-    typer.echo("\ntimeline")
-    for event in document["events"]:
-        words = (output.cell(event[name]) for name in ("at", "kind", "actor", "data"))
+        _print_attempt(attempt, shown)
+    for relation in ("parents", "children"):
+        _print_section(relation, document[relation], ("job_id", "definition", "state"))
+    if history.workflow is not None:
+        typer.echo(f"\n{history.workflow.kind}")
+        output.print_fields(document["workflow"], indent=2)
+    _print_section("steps", steps, _STEP_FIELDS)
+    _print_section("timeline", document["events"], ("at", "kind", "actor", "data"))
+
+
+def _print_attempt(attempt: "Attempt", shown: dict[str, Json]) -> None:
+    typer.echo(f"\nattempt {attempt.attempt}: {_attempt_words(attempt)}")
+    output.print_fields({name: shown[name] for name in _ATTEMPT_FIELDS}, indent=2)
+    for stream in ("stdout_tail", "stderr_tail"):
+        if shown[stream]:
+            typer.echo(f"  {stream}")
+            output.print_block(shown[stream], indent=4)
+
+
+def _print_section(title: str, rows: list[dict[str, Json]], names: tuple[str, ...]) -> None:
+    if not rows:
+        return
+    typer.echo(f"\n{title}")
+    for row in rows:
+        words = (output.cell(row[name]) for name in names)
         typer.echo("  " + "  ".join(word for word in words if word))
 
 
@@ -273,6 +296,9 @@ _ATTEMPT_FIELDS = (
     *("worker_id", "started_at", "ended_at", "error", "exit_code", "pid"),
     *("peak_memory_bytes", "cpu_ms"),
 )
+
+
+_STEP_FIELDS = ("at", "kind", "name", "index", "state", "result", "match", "jobs", "until")
 
 
 def _attempt_words(attempt: "Attempt") -> str:

@@ -61,6 +61,14 @@ class Printer:
     def enqueue(self, _: "Sequence[JobRequest]") -> "list[Enqueued]":
         raise Invalid("a job that runs here enqueues over its app's own connection")
 
+    def ask(self, kind: str, data: Json) -> None:
+        if kind != "save_step":
+            raise Invalid(f"a job that runs here has no worker to ask for {kind}")
+        output.note(f"step {data['name']}: {data['result']!r}")
+
+    async def aask(self, kind: str, data: Json) -> None:
+        self.ask(kind, data)
+
 
 def _find(definitions: "Mapping[str, Definition[..., Any]]", key: str) -> "Definition[..., Any]":
     try:
@@ -84,11 +92,12 @@ def _tenant(flag: str | None) -> UUID:
 
 def _invoke(definition: "Definition[..., Any]", job: "ClaimedJob") -> Json:
     from jobforge.context import Context
+    from jobforge.signals import Waiting
 
     arguments = definition.arguments_of(job.version, job.payload_json)
     try:
         result = _call(definition, Context(job, Printer()), arguments)
-    except Exception as error:
+    except (Exception, Waiting) as error:
         _print_failure(error, definition)
         raise typer.Exit(1) from error
     return definition.dump(result)
@@ -107,7 +116,7 @@ def _call(definition: "Definition[..., Any]", context: "Context", arguments: dic
     return asyncio.run(finish())
 
 
-def _print_failure(error: Exception, definition: "Definition[..., Any]") -> None:
+def _print_failure(error: BaseException, definition: "Definition[..., Any]") -> None:
     from jobforge.verdict import raised
 
     verdict = raised(error, definition.settings)

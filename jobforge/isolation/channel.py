@@ -65,6 +65,12 @@ class SocketChannel:
         answer = self._ask(Kind.ENQUEUE, {"jobs": [job.to_json() for job in jobs]})
         return [Enqueued(UUID(job_id), EnqueueStatus(status)) for job_id, status in answer]
 
+    def ask(self, kind: str, data: Json) -> Json:
+        return self._ask(Kind.ASK, {"kind": kind, "data": data})
+
+    async def aask(self, kind: str, data: Json) -> Json:
+        return self.ask(kind, data)
+
     def send(self, kind: Kind, body: bytes) -> None:
         with self._uninterrupted():
             self._control.sendall(frame(kind, body))

@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from typing import Any
 
@@ -240,9 +240,9 @@ class Process:
             case Kind.SECRET:
                 self._answer_secret(orjson.loads(body)["name"])
             case Kind.ENQUEUE:
-                task = self._loop.create_task(self._answer_enqueue(body))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
+                self._begin(self._answer_enqueue(body))
+            case Kind.ASK:
+                self._begin(self._answer(**decode(body)))
             case _:
                 raise BrokenWire
 
@@ -268,6 +268,19 @@ class Process:
             self._write(answer_frame(self._host.secret(name)))
         except Exception as error:  # noqa: BLE001 - it is the job that asked, and is told
             self._write(refusal_frame(error))
+
+    def _begin(self, answering: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(answering)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, kind: str, data: Json) -> None:
+        try:
+            answer = await self._host.ask(self.job, kind, data)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._write(refusal_frame(error))
+        else:
+            self._write(answer_frame(answer))
 
     async def _answer_enqueue(self, body: bytes) -> None:
         try:

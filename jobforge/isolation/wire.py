@@ -35,6 +35,7 @@ class Kind(IntEnum):
     SECRET = 8
     ENQUEUE = 9
     VERDICT = 10
+    ASK = 11
     # Documents that are too large for one frame, before the RUN or the VERDICT that they belong to.
     PAYLOAD = 20
     RESULT = 21

@@ -60,6 +60,33 @@ def made_jobs(answer: Json) -> Rows:
     return [(index, UUID(job["id"]), job["status"]) for index, job in made]
 
 
+def made_workflow(answer: Json) -> Rows:
+    workflow_id = UUID(answer["id"])
+    jobs = ((each["node"], UUID(each["job_id"])) for each in answer["nodes"])
+    return [(workflow_id, None, None), *((workflow_id, node, job_id) for node, job_id in jobs)]
+
+
+def made_batch(answer: Json) -> Rows:
+    batch_id = UUID(answer["id"])
+    made = enumerate(answer["jobs"])
+    jobs = ((batch_id, index, UUID(job["id"]), job["status"]) for index, job in made)
+    return [(batch_id, None, None, None), *jobs]
+
+
+def workflow(answer: Json) -> Rows:
+    whole = {name: answer[name] for name in ("result", "is_whole")}
+    return [(answer["workflow"] | whole, answer["nodes"], answer["edges"])]
+
+
+def document(answer: Json) -> Rows:
+    """One thing that the call reads by itself."""
+    return [(answer,)]
+
+
+def documents(answer: Json) -> Rows:
+    return [(item,) for item in answer["items"]]
+
+
 def heartbeat(answer: Json) -> Rows:
     beats = [(UUID(beat["job_id"]), beat["lease"], beat["status"]) for beat in answer["items"]]
     return [(None, None, answer["command"]), *beats]
@@ -83,4 +110,12 @@ def _converter(hint: Any) -> Convert | None:  # noqa: ANN401 - a type as hints s
     return next((_CONVERTERS[part] for part in parts if part in _CONVERTERS), None)
 
 
-_CONVERTERS: dict[Any, Convert] = {UUID: UUID, datetime: datetime.fromisoformat}
+def _ids(texts: list[str]) -> list[UUID]:
+    return list(map(UUID, texts))
+
+
+_CONVERTERS: dict[Any, Convert] = {
+    UUID: UUID,
+    list[UUID]: _ids,
+    datetime: datetime.fromisoformat,
+}

@@ -33,6 +33,7 @@ def _job(item: Json) -> ClaimedJob:
         item["idempotency_key"],
         item["tags"],
         _text(item["payload"]),
+        _text(steps) if (steps := item.get("steps")) is not None else None,
     )
 
 

@@ -23,17 +23,30 @@ from jobforge.control import (
 )
 from jobforge.errors import Conflict, Json, TenantRequired
 from jobforge.event import Event, EventDelivery, EventListing
-from jobforge.job import Explanation, JobEvent, JobListing, SummaryLine, TenantInfo, WorkerInfo
+from jobforge.job import (
+    Explanation,
+    JobEvent,
+    JobListing,
+    StoredStep,
+    SummaryLine,
+    TenantInfo,
+    WorkerInfo,
+)
 from jobforge.jsonb import decode
 from jobforge.remote.answers import (
     Read,
+    document,
+    documents,
     history,
+    made_batch,
     made_job,
     made_jobs,
+    made_workflow,
     nothing,
     one,
     record,
     records,
+    workflow,
 )
 from jobforge.remote.arguments import TENANT, Arguments, members, query, written
 from jobforge.remote.request import ONCE_HEADER, TENANT_HEADER, Request
@@ -134,6 +147,7 @@ ROUTES: Routes = {
     "get_job": Route("GET /jobs/{job_id}", "job_id tenant_id", history),
     "list_jobs": Route("GET /jobs", "*filter limit cursor tenant_id", records(JobListing)),
     "list_notes": Route("GET /jobs/{job_id}/logs", _notes, records(JobEvent)),
+    "list_steps": Route("GET /jobs/{job_id}/steps", "job_id tenant_id", records(StoredStep)),
     "explain_job": Route("GET /jobs/{job_id}/explain", "job_id tenant_id", records(Explanation)),
     "summarize": Route("GET /summary", "window_s tenant_id", records(SummaryLine)),
     "cancel_job": Route(
@@ -182,6 +196,20 @@ ROUTES: Routes = {
     "get_operation": Route("GET /operations/{id}", "id tenant_id", record(Operation)),
     "list_operations": Route("GET /operations", "limit cursor tenant_id", records(Operation)),
     "cancel_operation": Route("POST /operations/{id}/cancel", "id tenant_id", _state, again=True),
+    # Jobs that belong together.
+    "enqueue_workflow": Route("POST /workflows", "*workflow tenant_id", made_workflow),
+    "get_workflow": Route("GET /workflows/{id}", "id limit tenant_id", workflow),
+    "list_workflows": Route("GET /workflows", "*filter limit cursor tenant_id", documents),
+    "cancel_workflow": Route(
+        "POST /workflows/{id}/cancel", "id reason tenant_id", _state, again=True
+    ),
+    "retry_workflow": Route("POST /workflows/{id}/retry", "id from tenant_id", one("jobs")),
+    "create_batch": Route("POST /batches", "*batch jobs:json tenant_id", made_batch),
+    "add_to_batch": Route("POST /batches/{id}/jobs", "id jobs:json tenant_id", made_jobs),
+    "close_batch": Route("POST /batches/{id}/close", "id tenant_id", _state, again=True),
+    "get_batch": Route("GET /batches/{id}", "id tenant_id", document),
+    "list_batches": Route("GET /batches", "*filter limit cursor tenant_id", documents),
+    "cancel_batch": Route("POST /batches/{id}/cancel", "id reason tenant_id", _state, again=True),
     # The installation.
     "list_definitions": Route(
         "GET /definitions", "prefix limit cursor", records(DefinitionListing)

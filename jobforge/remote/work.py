@@ -19,7 +19,7 @@ from jobforge.remote.answers import Read, heartbeat, items, made_jobs, nothing, 
 from jobforge.remote.arguments import Written, written
 from jobforge.remote.claimed import claimed
 from jobforge.remote.keys import whoami
-from jobforge.remote.routes import Route, Routes
+from jobforge.remote.routes import ROUTES, Route, Routes
 from jobforge.remote.transport import AsyncTransport
 from jobforge.rows import Rows
 
@@ -90,7 +90,7 @@ def _waited_out() -> Iterator[None]:
 
 
 def _claim(parameters: Sequence[Any]) -> dict[str, Json]:
-    worker_id, queues, limits, definitions, _, lease_s = parameters
+    _, worker_id, queues, limits, definitions, _, lease_s = parameters
     return {
         "worker_id": worker_id,
         "queues": dict(zip(queues, limits, strict=True)),
@@ -125,6 +125,10 @@ def _unsettled(answer: Json) -> Rows:
     ]
 
 
+def _lineage(answer: Json) -> Rows:
+    return [(answer["parents"], answer["workflow"])]
+
+
 _settled: Read = items(job_id=UUID, lease=None, status=None, state=None)
 
 WORK: Routes = {
@@ -133,6 +137,7 @@ WORK: Routes = {
     ),
     "unregister_worker": Route("POST /worker/unregister", "worker_id", nothing),
     "put_definition": Route("POST /worker/definitions", _definition, nothing),
+    "declare_triggers": ROUTES["declare_triggers"],
     "claim_jobs": Route("POST /worker/jobs/claim", _claim, claimed),
     "heartbeat_jobs": Route(
         "POST /worker/jobs/heartbeat", "worker_id jobs:json lease_s", heartbeat
@@ -142,10 +147,22 @@ WORK: Routes = {
         "worker_id notes:json",
         items(job_id=UUID, lease=None, status=None),
     ),
+    "save_steps": Route(
+        "POST /worker/jobs/steps",
+        "worker_id steps:json",
+        items(job_id=UUID, lease=None, name=None, index=None, status=None),
+    ),
+    "enqueue_children": Route(
+        "POST /worker/jobs/children", "- - - name index jobs:json", made_jobs
+    ),
     "complete_jobs": Route("POST /worker/jobs/complete", "worker_id outcomes:json", _settled),
     "succeed_jobs": Route("POST /worker/jobs/complete", _successes, _unsettled),
     "release_jobs": Route("POST /worker/release", "worker_id jobs:json", _settled),
     "enqueue_jobs": Route("POST /worker/jobs/enqueue", "jobs:json -", made_jobs),
+    "load_parents": Route("POST /worker/jobs/parents", "- - -", _lineage),
+    "add_workflow_jobs": Route(
+        "POST /worker/jobs/nodes", "- - - nodes:json", items(node=None, job_id=UUID)
+    ),
     "reap_jobs": Route(
         "POST /worker/jobs/reap",
         "limit",

@@ -21,15 +21,17 @@ from jobforge.context import Context
 from jobforge.definition import Definition
 from jobforge.errors import Invalid, Json, NotCommitted
 from jobforge.hooks import Hook
-from jobforge.job import ClaimedJob, Enqueued, JobRequest, Note
+from jobforge.job import ClaimedJob, Enqueued, JobRequest, Note, Step
 from jobforge.secrets import Secrets
 from jobforge.settings import Settings
-from jobforge.signals import Cancelled
+from jobforge.signals import Cancelled, Waiting
 from jobforge.tenants import Ambient
 from jobforge.testing.loop import Loop
 from jobforge.testing.notes import Notes
 from jobforge.testing.program import run_program
 from jobforge.verdict import Verdict, raised, returned, unusable
+from jobforge.worker.lineage import question
+from jobforge.worker.steps import check_saved, children
 
 T = TypeVar("T")
 
@@ -63,10 +65,17 @@ class Played:
 class Desk:
     """The worker's side of one attempt: a Channel for its context, a Door for its enqueues."""
 
-    def __init__(self, job: ClaimedJob, conn: db.Connection, props: "Props") -> None:
+    def __init__(
+        self,
+        job: ClaimedJob,
+        conn: db.Connection,
+        props: "Props",
+        worker_id: UUID | None = None,
+    ) -> None:
         self.said: list[Note] = []
         self.tenant_id = job.tenant_id
         self._job = job
+        self._worker_id = worker_id
         self._conn = conn
         self._props = props
 
@@ -89,6 +98,23 @@ class Desk:
         ]
         return db.run(self._conn, calls.enqueue_jobs(flowing).for_tenant(self.tenant_id))
 
+    def ask(self, kind: str, data: Json) -> Json:
+        if self._worker_id is None:
+            return _answer_without_engine(kind)
+        match kind:
+            case "save_step":
+                step = Step(*self._job.token, **data)
+                (status,) = db.run(self._conn, calls.save_steps(self._worker_id, [step]))
+                return check_saved(step, status)
+            case "enqueue_children":
+                made = db.run(self._conn, children(self._worker_id, self._job, **data))
+                return [[str(each.job_id), each.status] for each in made]
+            case _:
+                return db.run(self._conn, question(self._worker_id, self._job, kind, data))
+
+    async def aask(self, kind: str, data: Json) -> Json:
+        return self.ask(kind, data)
+
 
 @dataclass(frozen=True, slots=True)
 class Props:
@@ -109,7 +135,7 @@ class Stage:
 
     def play(self, definition: Definition[..., Any], job: ClaimedJob, worker_id: UUID) -> Played:
         """The attempt of a job that the worker holds."""
-        desk = Desk(job, self._conn, self._props)
+        desk = Desk(job, self._conn, self._props, worker_id)
         ctx = Context(job, desk, worker_id)
         if isinstance(definition, Command):
             return self._play_program(definition, ctx, desk)
@@ -117,7 +143,7 @@ class Stage:
             result = self._call(definition, ctx, desk)
             if ctx.was_completed:
                 raise NotCommitted  # noqa: TRY301 - a failure like any other
-        except (Exception, Cancelled) as error:  # noqa: BLE001 - the verdict tells which it was
+        except (Exception, Cancelled, Waiting, BaseExceptionGroup) as error:  # noqa: BLE001 - the verdict tells which it was
             return Played(raised(error, definition.settings), error, desk.said)
         try:
             return Played(returned(definition.dump(result)), None, desk.said)
@@ -137,7 +163,10 @@ class Stage:
         payload = definition.parameters.payload(args, kwargs)
         job = definition.imagined(payload, tenant_id)
         desk = Desk(job, self._conn, self._props)
-        result = self._call(definition, Context(job, desk), desk)
+        try:
+            result = self._call(definition, Context(job, desk), desk)
+        except Waiting as waiting:
+            raise Invalid("a handler that waits has to be enqueued and drained") from waiting
         definition.dump(result)
         return result
 
@@ -169,6 +198,11 @@ class Stage:
 
     def _awaited(self, answer: Any) -> Any:  # noqa: ANN401 - as above
         return self._loop.run(_wait_for(answer)) if isawaitable(answer) else answer
+
+
+def _answer_without_engine(kind: str) -> None:
+    if kind != "save_step":  # to store it would mean nothing: there is no job to run again
+        raise Invalid(f"{kind} needs a job: enqueue it, and drain")
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from jobforge.errors import Invalid, Json
 from jobforge.job import ClaimedJob, Outcome, OutcomeReport, State
 from jobforge.jsonb import encode
 from jobforge.scheduler import schedules
-from jobforge.signals import Cancel, Dead, Retry, Snooze
+from jobforge.signals import Cancel, Dead, Retry, Snooze, Waiting
 from jobforge.testing.attempt import Stage
 from jobforge.testing.database import Database
 from jobforge.verdict import Verdict
@@ -204,7 +204,9 @@ def _is_hook(job: ClaimedJob) -> bool:
 
 
 def _is_error(exception: BaseException | None) -> bool:
-    return exception is not None and not isinstance(exception, Retry | Snooze | Cancel | Dead)
+    return exception is not None and not isinstance(
+        exception, Retry | Snooze | Cancel | Dead | Waiting
+    )
 
 
 def _check_end(drained: Drained) -> None:

@@ -163,6 +163,12 @@ class InlineRun:
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         raise Conflict(f"{len(jobs)} jobs cannot be enqueued from here: await aenqueue")
 
+    def ask(self, kind: str, data: Json) -> Json:  # noqa: ARG002 - as aask
+        raise Conflict(f"the worker's loop cannot wait here ({kind}): await the async form")
+
+    async def aask(self, kind: str, data: Json) -> Json:
+        return await self._host.ask(self.job, kind, data)
+
 
 class _Seat(Coroutine[Any, Any, None]):
     """What the spare Task runs: it waits to be kept, then it is that handler's coroutine.

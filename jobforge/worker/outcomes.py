@@ -225,6 +225,7 @@ def _outcome(job: ClaimedJob, report: Report) -> OutcomeReport:
         report.cpu_ms,
         report.stdout_tail,
         report.stderr_tail,
+        verdict.wait,
     )
 
 

@@ -37,10 +37,12 @@ from jobforge.worker.claims import Claims
 from jobforge.worker.deposits import Deposits
 from jobforge.worker.inline import Inline
 from jobforge.worker.leases import Leases
+from jobforge.worker.lineage import question
 from jobforge.worker.notes import Notes
 from jobforge.worker.outcomes import Outcomes
 from jobforge.worker.slots import Slots
 from jobforge.worker.starts import Ready, Starts, serve
+from jobforge.worker.steps import Steps, children
 from jobforge.worker.upkeep import Upkeep
 from jobforge.worker.wakeups import Wakeups
 
@@ -118,7 +120,8 @@ class Worker:
         claim_line = Line(database.link(durable=False), outage)
         settle_line = Line(database.link(), outage)
         self._upkeep_line = Line(database.link(), outage)
-        self._lines = [claim_line, settle_line, self._upkeep_line]
+        step_line = Line(database.link(), outage)
+        self._lines = [claim_line, settle_line, step_line, self._upkeep_line]
 
         self._slots = Slots(queues)
         self._leases = Leases(lease_s)
@@ -138,6 +141,8 @@ class Worker:
             deposits=self._deposits,
             on_settled=self._moved.set,
         )
+        self._steps = Steps(self.worker_id, step_line, self._leases)
+        self._storing = Loop("steps", self._steps.step)
         self._ready: Ready = deque()
         self._starts = Starts(
             self._ready,
@@ -191,7 +196,8 @@ class Worker:
                 claiming = group.create_task(self._claiming.run())
                 listening = group.create_task(self._listen())
                 loops = (
-                    *(self._starting, self._settling, self._keeping, self._watching),
+                    *(self._starting, self._settling, self._storing),
+                    *(self._keeping, self._watching),
                     *self._sweeping,
                 )
                 tasks = [group.create_task(loop.run()) for loop in loops]
@@ -242,6 +248,18 @@ class Worker:
             put = self._payloads.put_payloads
             call = calls.enqueue_jobs(await asyncio.to_thread(put, job.tenant_id, requests))
         return await self._database.run(call.within(self.worker_id, job.token))
+
+    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json:
+        match kind:
+            case "save_step":
+                stored = self._steps.add(job, **data)
+                self._storing.ring()
+                return await stored
+            case "enqueue_children":
+                made = await self._database.run(children(self.worker_id, job, **data))
+                return [[str(each.job_id), each.status] for each in made]
+            case _:
+                return await self._database.run(question(self.worker_id, job, kind, data))
 
     def secret(self, name: str) -> str:
         return self._secrets.lookup(name)

@@ -27,6 +27,12 @@ TABLES = (
     "events",
     "outbox",
     "event_deliveries",
+    "steps",
+    "waits",
+    "dependencies",
+    "awaited_jobs",
+    "workflows",
+    "workflow_jobs",
 )
 
 
@@ -71,12 +77,20 @@ def make_objects(api: House) -> Foreign:
             "secrets": {"token": {"value": "of-b-secret"}},
         },
     ).json()
+    nodes = [
+        {"name": "first", "definition": "of_b"},
+        {"name": "second", "definition": "of_b", "after": ["first"]},
+    ]
+    workflow = admin.post("/workflows", json={"name": "of B", "nodes": nodes}).json()
+    batch = admin.post("/batches", json={"name": "of B", "jobs": [{"definition": "of_b"}]}).json()
     named = {
         "config_id": [connector["id"]],
         "event_id": [event["id"]],
         "trigger_id": [_listener(api), schedule["id"]],
         "endpoint_id": [webhook["id"]],
         "delivery_id": [test["delivery_id"]],
+        "workflow_id": [workflow["id"]],
+        "batch_id": [batch["id"]],
         "job_id": [waiting, dead, done],
         "fingerprint": [group],
         "operation_id": [operation["id"]],

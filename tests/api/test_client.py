@@ -19,12 +19,13 @@ from jobforge import AsyncClient, Client, Context, JobForge, calls, db, errors
 from jobforge.calls import Call
 from jobforge.control import OperationKind, OperationOptions, OperationState, Role
 from jobforge.event import DeliveryOutcome, Dispatched, EventFilter, Reaction
-from jobforge.job import JobFilter, JobRequest, State
+from jobforge.job import JobFilter, JobRequest, State, Step
 from jobforge.remote.patience import Patience
 from jobforge.remote.routes import ROUTES, request_of
 from jobforge.remote.stream import StreamEvent
 from jobforge.trigger import TriggerFilter, TriggerType
 from jobforge.webhook import make_id
+from jobforge.workflow import WorkflowFilter, WorkflowRequest
 
 WORKER = new_worker()
 LATER = datetime.now(UTC) + timedelta(days=30)
@@ -73,6 +74,8 @@ def things(api: House) -> Things:
     error = {"type": "Oops", "message": "no answer"}
     complete(api.conn, WORKER, [dead], "failed", error=error, final=True)
     note(api.conn, WORKER, [talking], "log", message="hello")
+    step = Step(tenant_id, talking["job_id"], talking["lease"], "send", 0, {"n": 1})
+    db.run(api.conn, calls.save_steps(WORKER, [step]))
     waiting = enqueue(api.conn, tenant_id, 6, definition="plain", tags=["old"])
     [group] = db.run(api.conn, calls.list_failures(tenant_id=tenant_id))
     return Things(
@@ -125,11 +128,19 @@ def test_what_is_read_is_what_the_database_answers(
     listener, event = _dispatched_event(api, tenant_id)
     webhook = _told_webhook(api, tenant_id)
     schedule = _asked_schedule(api, tenant_id)
+    made = WorkflowRequest("w", [{"name": "a", "definition": "plain", "delay_s": 600}])
+    workflow = db.run(api.conn, calls.enqueue_workflow(made, tenant_id=tenant_id)).id
+    batch = db.run(api.conn, calls.create_batch(tenant_id=tenant_id)).id
     reads: list[Call[Any]] = [
+        calls.get_workflow(workflow, tenant_id=tenant_id),
+        calls.list_workflows(WorkflowFilter(name="w"), tenant_id=tenant_id),
+        calls.get_batch(batch, tenant_id=tenant_id),
+        calls.list_batches(limit=1, tenant_id=tenant_id),
         calls.get_job(things.dead, tenant_id=tenant_id),
         calls.list_jobs(which, tenant_id=tenant_id),
         calls.list_jobs(limit=2, before=things.waiting[3], tenant_id=tenant_id),
         calls.list_notes(things.talking, tenant_id=tenant_id),
+        calls.list_steps(things.talking, tenant_id=tenant_id),
         calls.explain_job(things.dead, tenant_id=tenant_id),
         calls.summarize(window_s=3600, tenant_id=tenant_id),
         calls.list_failures(tenant_id=tenant_id),

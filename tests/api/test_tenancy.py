@@ -21,6 +21,7 @@ BODIES = {
     ("PATCH", "/triggers/{trigger_id}"): {"enabled": False},
     ("POST", "/triggers/{trigger_id}/backfill"): {"times": ["2026-01-01T00:00:00Z"]},
     ("POST", "/triggers/{trigger_id}/test"): {"event_id": str(uuid4())},
+    ("POST", "/batches/{batch_id}/jobs"): {"jobs": [{"definition": "plain"}]},
 }
 
 

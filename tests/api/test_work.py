@@ -255,3 +255,47 @@ def _rows(api: House, party: Party) -> list[Row]:
         "where tenant_id = %(id)s order by 3"
     )
     return api.conn.execute(query, {"id": party.tenant_id}).fetchall()
+
+
+def test_steps_are_stored_under_a_lease_and_told_with_the_next_claim(api: House) -> None:
+    enqueue(api.conn, api.a.tenant_id, n=1, definition="plain")
+    remote = Remote(api.client("worker"))
+    remote.register()
+    [job] = remote.claim()
+    assert job["steps"] is None
+    step = {"name": "send", "index": 0, "result": {"n": 1}}
+    [saved] = remote.tell("jobs/steps", steps=[token(job) | step])["items"]
+    assert saved["status"] == "ok"
+    [late] = remote.tell("jobs/steps", steps=[token(job) | step | {"lease": 1}])["items"]
+    assert late["status"] == "lost"
+    children = {"name": "plain", "jobs": [{"definition": "plain"}]}
+    made = remote.tell("jobs/children", job=token(job), **children)["items"]
+    assert remote.tell("jobs/children", job=token(job), **children)["items"] == made
+    [release] = remote.tell("release", jobs=[token(job)])["items"]
+    assert release["status"] == "ok"
+    [again] = [each for each in remote.claim(2) if each["job_id"] == job["job_id"]]
+    assert [(each["kind"], each["name"]) for each in again["steps"]] == [
+        ("step", "send"),
+        ("enqueue", "plain"),
+    ]
+    wait = {"kind": "sleep", "name": "sleep", "index": 0}
+    outcome = token(again) | {"outcome": "snoozed", "retry_in_s": 60, "wait": wait}
+    [settled] = remote.tell("jobs/complete", outcomes=[outcome])["items"]
+    assert settled["state"] == "scheduled"
+    reasons = api.client("viewer").get(f"/jobs/{job['job_id']}/explain").json()["items"]
+    assert reasons[0]["code"] == "sleeping"
+
+
+def test_a_tenants_worker_can_neither_store_nor_make_anything_for_another(api: House) -> None:
+    enqueue(api.conn, api.b.tenant_id, n=1, definition="plain")
+    worker = new_worker()
+    [job] = claim(api.conn, worker)
+    remote = Remote(api.client("worker"), worker)
+    remote.register()
+    step = {"name": "send", "index": 0, "result": 1}
+    [saved] = remote.tell("jobs/steps", steps=[token(job) | step])["items"]
+    assert saved["status"] == "lost"
+    children = {"name": "plain", "jobs": [{"definition": "plain"}]}
+    refused = remote.ask("jobs/children", job=token(job), **children)
+    assert (refused.status_code, refused.json()["code"]) == (409, "lease_lost")
+    assert api.conn.execute("select from jobforge.jobs").rowcount == 1

@@ -122,6 +122,10 @@ class _Silent:
     def enqueue(self, jobs: Any) -> Any:
         raise NotImplementedError(jobs)
 
+    def ask(self, kind: str, data: Any) -> Any: ...
+
+    async def aask(self, kind: str, data: Any) -> Any: ...
+
 
 def _configure_django() -> None:
     parts = conninfo_to_dict(URL)

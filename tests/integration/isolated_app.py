@@ -74,6 +74,19 @@ def tell(ctx: Context) -> None:
 
 
 @jf.job
+async def walk(ctx: Context) -> None:
+    """A step, a child, and a wait within a group of tasks."""
+    assert await ctx.astep("measure", len, "text") == len("text")
+    await asyncio.gather(ctx.aenqueue(add, 1, 2), return_exceptions=True)
+    async with asyncio.TaskGroup() as group:
+        group.create_task(_wait(ctx))
+
+
+async def _wait(ctx: Context) -> None:
+    await ctx.wait_for_event("word", {"to.id": 7}, timeout=60)
+
+
+@jf.job
 def echo(value: Any) -> Any:
     return value
 

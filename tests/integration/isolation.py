@@ -31,11 +31,16 @@ class Desk:
         self.notes: list[tuple[UUID, str, dict[str, Json]]] = []
         self.enqueued: list[JobRequest] = []
         self.tenants: list[UUID] = []
+        self.asked: list[tuple[UUID, str, Json]] = []
         self._heard = asyncio.Event()
 
     def note(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:
         self.notes.append((job.job_id, kind, data))
         self._heard.set()
+
+    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json:
+        self.asked.append((job.job_id, kind, data))
+        return None
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         self.enqueued += jobs

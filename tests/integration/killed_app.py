@@ -6,6 +6,7 @@ kills the worker.
 
 import os
 import signal
+from pathlib import Path
 from typing import Literal, NoReturn
 
 import psycopg
@@ -64,6 +65,44 @@ def die_apart() -> None:
 @jf.job(retry=_NEVER, isolation="inline")
 async def die_inline() -> None:
     _die()
+
+
+@jf.job(retry=Retry(max_attempts=10, base=0.01))
+def walk_apart(ctx: Context, path: str, deaths: list[int]) -> int:
+    """Three steps with an effect each. The nth attempt is killed at the nth of these points: odd
+    ones lie before the steps and after the last, even ones within, after the effect."""
+    for number in range(3):
+        _die_at(ctx, deaths, 2 * number + 1)
+        dies = _point(ctx, deaths) == 2 * number + 2
+        ctx.step(f"step {number}", _have_effect, path, number, dies=dies)
+    _die_at(ctx, deaths, 7)
+    return ctx.attempt
+
+
+@jf.job(retry=Retry(max_attempts=10, base=0.01), isolation="inline")
+async def walk_inline(ctx: Context, path: str, deaths: list[int]) -> int:
+    for number in range(3):
+        _die_at(ctx, deaths, 2 * number + 1)
+        dies = _point(ctx, deaths) == 2 * number + 2
+        await ctx.astep(f"step {number}", _have_effect, path, number, dies=dies)
+    _die_at(ctx, deaths, 7)
+    return ctx.attempt
+
+
+def _point(ctx: Context, deaths: list[int]) -> int:
+    return deaths[ctx.attempt - 1] if ctx.attempt <= len(deaths) else 0
+
+
+def _die_at(ctx: Context, deaths: list[int], point: int) -> None:
+    if _point(ctx, deaths) == point:
+        _die()
+
+
+def _have_effect(path: str, number: int, *, dies: bool) -> None:
+    with Path(path).open("a", encoding="ascii") as file:
+        file.write(f"{number}\n")
+    if dies:
+        _die()
 
 
 @jf.job

@@ -86,7 +86,8 @@ def test_a_job_and_an_attempt_have_the_fields_that_get_job_shows(
         "select * from jobforge.get_job(%s, %s)", [job.job_id, TENANT_A]
     ).fetchone()
     assert shown
-    assert set(shown["job"]) == {field.name for field in fields(Job)}
+    around = {"parents", "children", "workflow"}
+    assert set(shown["job"]) - around == {field.name for field in fields(Job)}
     assert set(shown["attempts"][0]) == {field.name for field in fields(Attempt)}
 
 

@@ -9,7 +9,7 @@ from cluster import Connection, Database
 from integration.terminal import QuickTerminal, Terminal
 
 from jobforge import calls, db
-from jobforge.job import ClaimedJob, Note, Outcome, OutcomeReport
+from jobforge.job import ClaimedJob, Note, Outcome, OutcomeReport, Step
 
 WORKER = uuid4()
 NOWHERE = "postgresql://ada@127.0.0.1:1/app"
@@ -74,6 +74,26 @@ def test_the_options_of_enqueue_are_those_of_the_job(shell: Terminal) -> None:
     job = shell.read_json("jobs", "show", job_id)["job"]
     assert (job["state"], job["priority"], job["queue"]) == ("scheduled", 7, "slow")
     assert (job["idempotency_key"], job["tags"]) == ("k", ["a", "b"])
+
+
+def test_show_tells_the_steps_of_a_job_and_explain_what_it_waits_for(
+    shell: Terminal, conn: Connection
+) -> None:
+    job_id = shell.read("enqueue", "mail")
+    job = _claim(conn)
+    db.run(conn, calls.save_steps(WORKER, [Step(*job.token, "send", 0, {"password": "secret"})]))
+    wait = {"kind": "event", "name": "paid", "index": 0, "match": {"order": 7}}
+    report = OutcomeReport(*job.token, Outcome.SNOOZED, retry_in_s=60, wait=wait)
+    db.run(conn, calls.complete_job(WORKER, report))
+    done, waiting = shell.read_json("jobs", "show", job_id)["steps"]
+    assert (done["name"], done["state"], done["result"]) == (
+        "send",
+        "done",
+        {"password": "[redacted]"},
+    )
+    assert (waiting["name"], waiting["state"]) == ("paid", "waiting")
+    assert "event\tpaid" in shell.read("jobs", "show", job_id).replace("  ", "\t")
+    assert "for the event paid with" in shell.read("jobs", "explain", job_id)
 
 
 def test_a_payload_may_come_from_a_file_and_be_amended(shell: Terminal, conn: Connection) -> None:

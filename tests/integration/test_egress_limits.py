@@ -100,7 +100,10 @@ ANSWERS = [
     (whole(b"x", b"content-encoding: gzip, gzip\r\n"), BadResponse),
     (whole(b"x", b"content-encoding: br\r\n"), BadResponse),
     (whole(b"no gzip", b"content-encoding: gzip\r\n"), BadResponse),
-    (whole(gzip.compress(b"cut" * 1000, mtime=0)[:-20], b"content-encoding: gzip\r\n"), BadResponse),
+    (
+        whole(gzip.compress(b"cut" * 1000, mtime=0)[:-20], b"content-encoding: gzip\r\n"),
+        BadResponse,
+    ),
     (endless_head, BadResponse),
     (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", BadResponse),
     (b"", BadResponse),

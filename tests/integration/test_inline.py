@@ -41,6 +41,9 @@ class Desk:
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         raise NotImplementedError
 
+    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json:
+        raise NotImplementedError
+
     def secret(self, name: str) -> str:
         raise NotFound(name)
 

@@ -186,6 +186,18 @@ def test_a_secret_that_does_not_exist_is_an_error_of_the_job(rig: Rig) -> None:
     assert error(report)["message"] == "there is no secret other"
 
 
+def test_steps_are_stored_by_the_worker_and_a_wait_is_told_to_it(rig: Rig) -> None:
+    report = rig.run("walk")
+    kinds = {kind: data for _, kind, data in rig.desk.asked}
+    assert kinds["save_step"] == {"name": "measure", "index": 0, "result": 4}
+    assert kinds["enqueue_children"]["name"] == "add"
+    assert report.verdict is not None
+    assert report.verdict.outcome is Outcome.SNOOZED
+    assert report.verdict.retry_in_s == 60
+    match = {"to": {"id": 7}}
+    assert report.verdict.wait == {"kind": "event", "name": "word", "index": 0, "match": match}
+
+
 def test_a_job_enqueues_through_its_worker_for_its_own_tenant(rig: Rig) -> None:
     async def spread() -> tuple[Started, Report]:
         started = rig.start("spread", numbers=[1, 2])

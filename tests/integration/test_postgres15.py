@@ -184,6 +184,34 @@ def _leases(engine: Engine) -> None:
     assert engine.state(lost["job_id"]) == "scheduled"
 
 
+def _steps(engine: Engine) -> None:
+    row = engine.run()
+    step = token(row) | {"name": "send", "index": 0, "result": {"n": 1}}
+    [saved] = engine.call("save_steps", worker_id=engine.worker, steps=Jsonb([step]))
+    assert saved["status"] == "ok"
+    held = {"worker_id": engine.worker, "job_id": row["job_id"], "tenant_id": TENANT_A}
+    made = {"name": "job", "index": 0, "jobs": [{"definition": "job", "queue": "idle"}]}
+    [child] = engine.call("enqueue_children", **held, lease=row["lease"], **made)
+    engine.of("cancel_job", child["job_id"])
+    waits: list[dict[str, Any]] = [
+        {"kind": "event", "name": "paid", "index": 0, "match": {"n": 1}},
+        {"kind": "gather", "name": "gather", "index": 0, "jobs": [str(child["job_id"])]},
+    ]
+    done: Any = None
+    for wait in waits:
+        outcome = token(row) | {"outcome": "snoozed", "retry_in_s": 0, "wait": wait}
+        engine.call("complete_jobs", worker_id=engine.worker, outcomes=Jsonb([outcome]))
+        event = {"tenant_id": TENANT_A, "event_id": uuid4(), "name": "paid", "data": {"n": 1}}
+        engine.call("resume_waits", **event)
+        [row] = engine.call("claim_jobs", worker_id=engine.worker, queues=["default"], limits=[1])
+        done = engine.call("load_steps", **held, lease=row["lease"])
+    assert [each["kind"] for each in done] == ["step", "enqueue", "event", "gather"]
+    listed = engine.of("list_steps", row["job_id"])
+    assert [each["state"] for each in listed] == ["done"] * 4
+    engine.call("release_jobs", worker_id=engine.worker, jobs=Jsonb([token(row)]))
+    engine.of("cancel_job", row["job_id"])
+
+
 def _changes(engine: Engine) -> None:
     job = engine.enqueue(delay_s=3600)
     assert engine.of("edit_job", job, changes={"priority": 7}) == "scheduled"
@@ -394,11 +422,48 @@ def _upkeep(engine: Engine) -> None:
     assert engine.call("list_jobs", tenant_id=TENANT_A) == []
 
 
+def _workflows(engine: Engine) -> None:
+    nodes = [
+        {"name": "first", "definition": "job", "queue": "flow"},
+        {"name": "second", "definition": "job", "queue": "flow", "after": ["first"]},
+    ]
+    document = {"name": "flow", "nodes": nodes}
+    made = engine.call("enqueue_workflow", workflow=document, tenant_id=TENANT_A)
+    workflow = made[0]["workflow_id"]
+    [row] = engine.call("claim_jobs", worker_id=engine.worker, queues=["flow"], limits=[1])
+    held = {"worker_id": engine.worker, "job_id": row["job_id"], "lease": row["lease"]}
+    more = [{"name": "third", "definition": "job", "queue": "flow"}]
+    engine.call("add_workflow_jobs", **held, nodes=more, tenant_id=TENANT_A)
+    [origin] = engine.call("load_parents", **held, tenant_id=TENANT_A)
+    assert origin["workflow"]["node"] == "first"
+    engine.call(
+        "complete_jobs",
+        worker_id=engine.worker,
+        outcomes=Jsonb([token(row) | {"outcome": "succeeded"}]),
+    )
+    assert engine.call("cancel_workflow", id=workflow, tenant_id=TENANT_A) == "canceled"
+    assert engine.call("retry_workflow", id=workflow, tenant_id=TENANT_A) == 2
+    [shown] = engine.call("get_workflow", id=workflow, tenant_id=TENANT_A)
+    assert sorted(node["state"] for node in shown["nodes"]) == ["blocked", "queued", "succeeded"]
+    assert engine.call("list_workflows", tenant_id=TENANT_A)["name"] == "flow"
+    job = {"definition": "job", "queue": "flow"}
+    made = engine.call("create_batch", batch={"open": True}, jobs=[job], tenant_id=TENANT_A)
+    batch = made[0]["batch_id"]
+    engine.call("add_to_batch", id=batch, jobs=[job], tenant_id=TENANT_A)
+    assert engine.call("close_batch", id=batch, tenant_id=TENANT_A) == "running"
+    assert engine.call("cancel_batch", id=batch, tenant_id=TENANT_A) == "canceled"
+    assert engine.call("get_batch", id=batch, tenant_id=TENANT_A)["counts"] == {"canceled": 2}
+    assert engine.call("list_batches", tenant_id=TENANT_A)["id"] == str(batch)
+    engine.call("cancel_workflow", id=workflow, tenant_id=TENANT_A)
+
+
 PARTS: list[Callable[[Engine], None]] = [
     _settings,
     _enqueuing,
+    _workflows,
     _outcomes,
     _leases,
+    _steps,
     _changes,
     _reading,
     _limits,

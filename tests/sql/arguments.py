@@ -208,7 +208,8 @@ def _enqueue_options(b: Planted) -> list[Json]:
     modes: list[Json] = [
         {"key": f"{b.word}-key-queued", "on_conflict": mode} for mode in ("raise", "replace")
     ]
-    return [*keys, *modes, {"queue": b.queue}, {"limit_key": f"{b.word}-limit"}]
+    parents: list[Json] = [{"after": [str(job)]} for job in b.jobs.values()]
+    return [*keys, *modes, *parents, {"queue": b.queue}, {"limit_key": f"{b.word}-limit"}]
 
 
 def _jobs(a: Planted, b: Planted) -> Values:
@@ -226,6 +227,23 @@ def _outcomes(a: Planted, b: Planted) -> Values:
 def _notes(a: Planted, b: Planted) -> Values:
     said = {"kind": "log", "data": {"message": "heard"}}
     return Values("[]", tuple(json.dumps([token | said]) for token in _tokens(a, b)))
+
+
+def _steps(a: Planted, b: Planted) -> Values:
+    done = {"name": f"{b.word}-step", "index": 0, "result": "other"}
+    return Values("[]", tuple(json.dumps([token | done]) for token in _tokens(a, b)))
+
+
+def _workflow(_: Planted, b: Planted) -> Values:
+    node: Json = {"name": "node", "definition": "planted"}
+    foreign: list[Json] = [{**node, "queue": b.queue}, {**node, "after": [f"{b.word}-node"]}]
+    documents = [{"name": f"{b.word}-workflow", "nodes": [each]} for each in foreign]
+    return Values(json.dumps({"nodes": [node]}), tuple(map(json.dumps, documents)), ("{}",))
+
+
+def _nodes(_: Planted, b: Planted) -> Values:
+    node: Json = {"name": "node", "definition": "planted", "after": [f"{b.word}-node"]}
+    return Values("[]", (json.dumps([node]),), ("{}",))
 
 
 def _tokens(a: Planted, b: Planted) -> list[Json]:
@@ -294,6 +312,24 @@ def _own(value: Value, *other: Value) -> Callable[[Planted, Planted], Values]:
 
 
 GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
+    **{
+        f"{function}_workflow: p_id uuid": _thing("workflow")
+        for function in ("get", "cancel", "retry")
+    },
+    **{
+        f"{function}_batch: p_id uuid": _thing("batch")
+        for function in ("get", "cancel", "close", "add_to")
+    },
+    **{
+        f"list_{kind}: p_filter jsonb": lambda _a, b: Values(
+            "{}", (json.dumps({"name": f"{b.word}-workflow"}),), ('{"state": "running"}',)
+        )
+        for kind in ("workflows", "batches")
+    },
+    "p_workflow jsonb": _workflow,
+    "p_batch jsonb": _own("{}", '{"open": true}'),
+    "p_nodes jsonb": _nodes,
+    "p_from text": lambda _a, b: Values(None, (f"{b.word}-node",), ("unknown",)),
     "p_job_id uuid": _job_ids,
     "p_tenant_id uuid": _tenant,
     "p_worker_id uuid": _worker,
@@ -310,6 +346,8 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_results jsonb[]": _own(None, "{1}"),
     "p_outcome jsonb": _outcome,
     "p_notes jsonb": _notes,
+    "p_steps jsonb": _steps,
+    "p_index integer": _own("0", "-1"),
     "p_slug text": lambda a, b: Values(a.word, (b.word,)),
     "p_payload jsonb": lambda _a, b: Values("{}", (json.dumps({"secret": f"{b.word}-payload"}),)),
     "p_changes jsonb": lambda _a, b: Values('{"priority": 1}', (json.dumps({"queue": b.queue}),)),

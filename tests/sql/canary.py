@@ -22,6 +22,7 @@ from sql.engine import (
     enqueue_one,
     new_worker,
     note,
+    token,
 )
 
 
@@ -169,6 +170,9 @@ def _running(growing: _Growing) -> None:
     jobs = growing.run("running")
     for kind in ("progress", "log", "event"):
         note(growing.conn, growing.worker, jobs, kind, message=f"{growing.word}-note")
+    step = {"name": f"{growing.word}-step", "index": 0, "result": f"{growing.word}-result"}
+    steps = [token(job) | step for job in jobs]
+    call(growing.conn, "save_steps", worker_id=growing.worker, steps=steps)
 
 
 def _canceling(growing: _Growing) -> None:
@@ -191,6 +195,12 @@ def _succeeded(growing: _Growing) -> None:
 
 def _failed(growing: _Growing) -> None:
     growing.end("failed", "failed", retry_in_s=3600)
+
+
+def _waiting(growing: _Growing) -> None:
+    match = {"secret": f"{growing.word}-match"}
+    wait = {"kind": "event", "name": f"{growing.word}-event", "index": 0, "match": match}
+    growing.end("waiting", "snoozed", retry_in_s=3600, wait=wait)
 
 
 def _dead(growing: _Growing) -> None:
@@ -228,6 +238,7 @@ _STATES = [
     _abandoned,
     _succeeded,
     _failed,
+    _waiting,
     _dead,
     _canceled,
     _scheduled,
@@ -359,6 +370,31 @@ def _schedule(growing: _Growing) -> dict[str, UUID]:
     return {"schedule": schedule}
 
 
+def _workflow(growing: _Growing) -> dict[str, UUID]:
+    """One with a workflow in it, whose second job waits for the first."""
+    word = growing.word
+    job: Json = {"definition": "planted", "queue": f"{word}-queue"}
+    inner: Json = {"nodes": [{"name": f"{word}-inner", **job}]}
+    document: Json = {
+        "name": f"{word}-workflow",
+        "input": {"secret": f"{word}-input"},
+        "nodes": [
+            {"name": f"{word}-node", **job, "payload": {"secret": f"{word}-payload"}},
+            {"name": f"{word}-within", "after": [f"{word}-node"], "workflow": inner},
+        ],
+    }
+    rows = call(growing.conn, "enqueue_workflow", workflow=document, tenant_id=growing.tenant)
+    return {"workflow": rows[0]["workflow_id"]}
+
+
+def _batch(growing: _Growing) -> dict[str, UUID]:
+    word = growing.word
+    job: Json = {"definition": "planted", "queue": f"{word}-queue"}
+    batch: Json = {"name": f"{word}-batch", "open": True, "on_success": job}
+    rows = call(growing.conn, "create_batch", batch=batch, jobs=[job], tenant_id=growing.tenant)
+    return {"batch": rows[0]["batch_id"]}
+
+
 def _annotation(growing: _Growing) -> str:
     [row] = growing.conn.execute(
         "select fingerprint from jobforge.jobs where tenant_id = %s and id = %s",
@@ -385,6 +421,8 @@ def _planted(growing: _Growing) -> Planted:
         **_schedule(growing),
         **_events(growing),
         **_connector(growing),
+        **_workflow(growing),
+        **_batch(growing),
     }
     named = (
         *(growing.tenant, growing.worker, key, operation),

@@ -50,7 +50,7 @@ def register(conn: Connection, queues: list[str], definitions: list[str] | None 
     [
         ("scheduled", ["scheduled"]),
         ("failed", ["backing_off"]),
-        ("blocked", ["blocked"]),
+        ("blocked", ["waiting_parents"]),
         ("queued", ["waiting_turn"]),
         ("running", ["running"]),
         ("canceling", ["canceling"]),

@@ -211,7 +211,8 @@ def test_one_job_comes_with_all_its_columns(conn: Connection) -> None:
     definition(conn)
     job = enqueue_one(conn, payload={"a": 1}, tags=["t"])
     got = get(conn, job)
-    assert set(got["job"]) == set(job_of(conn, TENANT_A, job))
+    around = {"parents", "children", "workflow"}
+    assert set(got["job"]) - around == set(job_of(conn, TENANT_A, job))
     assert (got["job"]["id"], got["job"]["payload"]) == (str(job), {"a": 1})
     assert got["attempts"] == []
     assert [event["kind"] for event in got["events"]] == ["created"]

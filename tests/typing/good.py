@@ -6,8 +6,21 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from jobforge import AsyncClient, Client, Context, Handle, JobForge, Rate, Retry
+from jobforge import (
+    AsyncClient,
+    BatchHandle,
+    Client,
+    Context,
+    Handle,
+    JobForge,
+    Node,
+    Rate,
+    Retry,
+    WorkflowHandle,
+)
+from jobforge.errors import ChildFailed
 from jobforge.job import Enqueued, Job, JobListing, JobRequest, State
+from jobforge.steps import Event
 
 jf = JobForge(tenant="acme")
 
@@ -74,6 +87,40 @@ def enqueue() -> None:
     assert_type(add.using(tenant=UUID(int=1)).enqueue_many(many), list[Handle[int]])
 
 
+async def fetched(url: str, *, times: int = 1) -> bytes:
+    return url.encode() * times
+
+
+def measured(text: str) -> int:
+    return len(text)
+
+
+def durable(ctx: Context) -> None:
+    assert_type(ctx.step("measure", measured, "text"), int)
+    assert_type(ctx.step("measure", lambda: "x"), str)
+    ctx.sleep(timedelta(hours=1))
+    ctx.sleep_until(datetime.now(UTC))
+    assert_type(ctx.wait_for_event("paid", {"order.id": 7}, timeout=60), Event)
+    child = ctx.enqueue(add, 1, right=2)
+    assert_type(child, Handle[int])
+    assert_type(ctx.enqueue(send.using(key="k"), "ada"), Handle[str])
+    many = ctx.enqueue_many(add, [add.args(1), add.args(2)])
+    assert_type(list(ctx.gather([child, *many])), list[int])
+    assert_type(list(ctx.gather(many, return_failures=True)), list[int | ChildFailed])
+
+
+async def adurable(ctx: Context) -> None:
+    assert_type(await ctx.step("fetch", fetched, "x", times=2), bytes)
+    assert_type(await ctx.astep("fetch", fetched, "x"), bytes)
+    assert_type(await ctx.astep("measure", measured, text="x"), int)
+    await ctx.sleep(1)
+    assert_type((await ctx.wait_for_event("paid", timeout=60)).id, UUID)
+    child = await ctx.aenqueue(add, 1)
+    assert_type(child, Handle[int])
+    many = await ctx.aenqueue_many(add, [add.args(1)])
+    assert_type(list(await ctx.gather([child, *many])), list[int])
+
+
 async def aenqueue(ctx: Context) -> None:
     assert_type(await send.aenqueue("ada"), Handle[str])
     assert_type(await (await fetch.aenqueue(url="x")).aresult(), bytes)
@@ -94,3 +141,27 @@ def over_http(client: Client) -> None:
 
 async def over_http_async(client: AsyncClient, job_id: UUID) -> None:
     assert_type(await client.cancel_job(job_id, reason="no"), State)
+
+
+def workflows(ctx: Context, job_id: UUID) -> None:
+    with jf.workflow("nightly", input={"day": 1}, on_failure=tick.args()) as wf:
+        first = add.node(1, right=2)
+        assert_type(first, Node[int])
+        with wf.workflow("inner", after=first) as inner:
+            send.node("ada")
+        last = add.using(after=[first, inner], on_parent_failure="run", node="last").node(1)
+    assert_type(last.handle, Handle[int])
+    assert_type(wf.handle, WorkflowHandle)
+    assert_type(send.using(after=[last.handle, job_id]).enqueue("ada"), Handle[str])
+    with jf.batch(on_success=add.args(1), open=True) as batch:
+        batch.add(add.args(1), send.args("ada"))
+    assert_type(batch.handle, BatchHandle)
+    assert_type(ctx.parents["first"].state, str)
+    assert_type(ctx.workflow.add(add.using(node="more").args(1)), list[UUID])
+
+
+async def aworkflows(ctx: Context) -> None:
+    async with jf.workflow("nightly") as wf:
+        add.node(1)
+    assert_type((await wf.handle.adetail()).is_whole, bool)
+    assert_type(len(await ctx.parents), int)

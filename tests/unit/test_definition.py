@@ -38,6 +38,12 @@ class Channel:
     def enqueue(self, jobs: Any) -> list[Enqueued]:
         raise NotImplementedError(jobs)
 
+    def ask(self, kind: str, data: Json) -> Json:
+        raise NotImplementedError(kind, data)
+
+    async def aask(self, kind: str, data: Json) -> Json:
+        raise NotImplementedError(kind, data)
+
 
 def make_context() -> Context:
     now = datetime.now(UTC)

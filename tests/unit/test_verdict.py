@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from jobforge.errors import Invalid, InvalidPayload
+from jobforge.errors import ChildFailed, EventTimeout, Invalid, InvalidPayload, InvalidResult
 from jobforge.job import Outcome
 from jobforge.redact import register_secret
 from jobforge.settings import Settings
-from jobforge.signals import Cancel, Cancelled, Dead, Retry, Snooze
+from jobforge.signals import Cancel, Cancelled, Dead, Retry, Snooze, Waiting
 from jobforge.verdict import Exit, Stop, Verdict, exited, raised, returned, unusable
 
 SETTINGS = Settings("mail", give_up_on=(LookupError,))
 MOMENT = datetime(2027, 1, 1, tzinfo=UTC)
+WAITING = Waiting({"kind": "sleep", "name": "sleep", "index": 0}, delay_s=60)
 
 
 def _facts(verdict: Verdict) -> dict[str, Any]:
@@ -37,6 +38,15 @@ def _facts(verdict: Verdict) -> dict[str, Any]:
         (Retry(after=0), {"outcome": "failed", "retry_in_s": 0}),
         (Snooze(60), {"outcome": "snoozed", "retry_in_s": 60}),
         (Snooze(MOMENT), {"outcome": "snoozed", "run_at": MOMENT}),
+        (WAITING, {"outcome": "snoozed", "retry_in_s": 60, "wait": WAITING.wait}),
+        (
+            BaseExceptionGroup("tasks", [BaseExceptionGroup("more", [WAITING])]),
+            {"outcome": "snoozed", "retry_in_s": 60, "wait": WAITING.wait},
+        ),
+        (BaseExceptionGroup("tasks", [WAITING, ValueError()]), {"outcome": "failed"}),
+        (InvalidResult("too large"), {"outcome": "failed", "final": True}),
+        (EventTimeout("too late"), {"outcome": "failed", "final": True}),
+        (ChildFailed("as its child"), {"outcome": "failed", "final": True}),
         (Cancel("enough"), {"outcome": "canceled", "reason": "enough"}),
         (Dead("hopeless"), {"outcome": "failed", "final": True}),
         (MemoryError(), {"outcome": "crashed"}),

@@ -42,6 +42,7 @@ from jobforge.job import (
     JobHistory,
     JobListing,
     JobRequest,
+    StoredStep,
 )
 
 router = area("jobs")
@@ -215,6 +216,12 @@ async def download_artifact(
     Nothing in it is masked. With `proxied` it always comes from this server."""
     job = (await caller.run(calls.get_job(job_id))).job
     return await download(caller.server, job, of, may_redirect=not proxied)
+
+
+@router.get("/jobs/{job_id}/steps", response_model=Items[StoredStep], summary="Steps of a job")
+async def list_steps(job_id: UUID, caller: Caller) -> Answer:
+    """What it has done for good, oldest first, and last what it waits for now."""
+    return Answer({"items": views.masked_steps(await caller.run(calls.list_steps(job_id)))})
 
 
 @router.post(

@@ -22,6 +22,8 @@ from jobforge.api.pages import Items
 from jobforge.api.schemas.jobs import MadeJob
 from jobforge.api.schemas.triggers import DeclaredTriggers
 from jobforge.api.schemas.work import (
+    Addition,
+    Asking,
     BeatOfOne,
     Beats,
     Children,
@@ -33,6 +35,7 @@ from jobforge.api.schemas.work import (
     KnownDefinition,
     NewDefinition,
     NewDefinitions,
+    NewSteps,
     NotedJob,
     Notes,
     OfWorker,
@@ -46,8 +49,11 @@ from jobforge.api.schemas.work import (
     ReapedJob,
     Registered,
     Registration,
+    SavedStep,
     SettledJob,
+    StepChildren,
 )
+from jobforge.api.schemas.workflows import NodeJob, requests_of
 from jobforge.calls import Call
 from jobforge.errors import Denied, Json, LeaseLost, NotFound, TenantRequired
 from jobforge.job import (
@@ -59,6 +65,7 @@ from jobforge.job import (
     Token,
     WorkerCommand,
 )
+from jobforge.workflow import Lineage
 
 T = TypeVar("T")
 
@@ -170,6 +177,25 @@ async def note_jobs(body: Notes, caller: Caller) -> Answer:
     return Answer({"items": items})
 
 
+@router.post("/worker/jobs/steps", response_model=Items[SavedStep], summary="Store steps of jobs")
+async def save_steps(body: NewSteps, caller: Caller) -> Answer:
+    """Each is stored once, and told to whoever claims the job later; one answer for each."""
+    await _check(caller, body.worker_id)
+    steps = [each.step() for each in body.steps]
+    saved = await _run(caller, calls.save_steps(body.worker_id, steps))
+    items = [
+        {
+            "job_id": step.job_id,
+            "lease": step.lease,
+            "name": step.name,
+            "index": step.index,
+            "status": status,
+        }
+        for step, status in zip(steps, saved, strict=True)
+    ]
+    return Answer({"items": items})
+
+
 @router.post("/worker/release", response_model=Items[SettledJob], summary="Hand jobs back")
 async def release_jobs(body: Held, caller: Caller) -> Answer:
     """They are queued again at once, and the attempt does not count."""
@@ -195,6 +221,55 @@ async def enqueue_jobs(body: Children, caller: Caller, request: Request) -> Answ
     call = calls.enqueue_jobs(jobs).for_tenant(token.tenant_id)
     made = await caller.run_installation(call)
     return Answer({"items": [{"id": each.job_id, "status": each.status} for each in made]}, 201)
+
+
+@router.post(
+    "/worker/jobs/children",
+    status_code=201,
+    response_model=Items[MadeJob],
+    summary="Make jobs as a step of a running job",
+)
+async def enqueue_children(body: StepChildren, caller: Caller) -> Answer:
+    """The first time; after that, in later attempts too, the same jobs are answered."""
+    await _check(caller, body.worker_id)
+    token = body.job.token()
+    if caller.principal.tenant_id not in {None, token.tenant_id}:
+        raise LeaseLost
+    jobs = [job.request(caller.principal.actor) for job in body.jobs]
+    await caller.server.payloads.check(jobs, path="jobs.{}.payload")
+    documents = [job.to_json() for job in jobs]
+    call = calls.enqueue_children(body.worker_id, token, body.name, body.index, documents)
+    made = await caller.run_installation(call)
+    return Answer({"items": [{"id": each.job_id, "status": each.status} for each in made]}, 201)
+
+
+@router.post("/worker/jobs/parents", response_model=Lineage, summary="What a job comes from")
+async def load_parents(body: Asking, caller: Caller) -> Answer:
+    """The parents of a running job with what they returned, and its workflow or batch."""
+    await _check(caller, body.worker_id)
+    token = body.job.token()
+    if caller.principal.tenant_id not in {None, token.tenant_id}:
+        raise LeaseLost
+    return Answer(await caller.run_installation(calls.load_parents(body.worker_id, token)))
+
+
+@router.post(
+    "/worker/jobs/nodes",
+    status_code=201,
+    response_model=Items[NodeJob],
+    summary="Add nodes to the workflow of a running job",
+)
+async def add_workflow_jobs(body: Addition, caller: Caller) -> Answer:
+    """What comes after the job waits for them too. A node that is there is not added again."""
+    await _check(caller, body.worker_id)
+    token = body.job.token()
+    if caller.principal.tenant_id not in {None, token.tenant_id}:
+        raise LeaseLost
+    await caller.server.payloads.check(requests_of(body.nodes), path="nodes")
+    nodes = [node.document() for node in body.nodes]
+    made = await caller.run_installation(calls.add_workflow_jobs(body.worker_id, token, nodes))
+    items = [{"node": node, "job_id": job_id} for node, job_id in made.items()]
+    return Answer({"items": items}, 201)
 
 
 @router.post("/worker/jobs/reap", response_model=Items[ReapedJob], summary="End expired leases")
@@ -294,9 +369,11 @@ async def _claimed(
 
 def _shown(job: ClaimedJob) -> dict[str, Json]:
     shown = job._asdict()
-    del shown["started"], shown["payload_json"]
-    # The payload goes out as the text that came in: its numbers may be long.
-    return {**shown, "started_at": job.started_at, "payload": orjson.Fragment(job.payload_json)}
+    del shown["started"], shown["payload_json"], shown["steps_json"]
+    # The payload goes out as the text that came in: its numbers may be long. So do the steps.
+    steps = None if job.steps_json is None else orjson.Fragment(job.steps_json)
+    payload = orjson.Fragment(job.payload_json)
+    return {**shown, "started_at": job.started_at, "payload": payload, "steps": steps}
 
 
 def _token(caller: Calling, job_id: UUID, body: OneJob) -> Token:

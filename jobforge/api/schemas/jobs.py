@@ -11,12 +11,48 @@ from jobforge.job import EnqueueStatus, JobRequest, State, SummaryLine
 
 MOST_JOBS = 10_000
 
+Id = Annotated[UUID, Field(strict=False)]
 Attempts = Annotated[Whole, Field(ge=1, le=1000)]
 Tag = Annotated[Text, Field(min_length=1, max_length=200)]
 Priority = Annotated[Whole, Field(ge=-32768, le=32767)]
 
 
-class NewJob(Body):
+Definition = Annotated[
+    str,
+    Field(
+        pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(@[1-9][0-9]{0,8})?$",
+        description="`key`, for its newest active version, or `key@version`.",
+    ),
+]
+OnParentFailure = Annotated[
+    Literal["cancel", "run", "wait"],
+    Field(description="What becomes of it when a parent is dead or canceled: `cancel` if null."),
+]
+
+
+class JobFields(Body):
+    """What can be said of a job, wherever it is made. The rest is as its definition has it."""
+
+    payload: dict[str, Json] | None = None
+    version: Annotated[Whole, Field(ge=1, le=2_147_483_647)] | None = None
+    queue: QueueName | None = None
+    priority: Priority | None = None
+    run_at: Moment | None = None
+    delay_s: Seconds | None = None
+    expires_at: Moment | None = None
+    expires_in_s: Seconds | None = None
+    max_attempts: Attempts | None = None
+    timeout_s: Annotated[Whole, Field(ge=1, le=604_800)] | None = None
+    limit_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
+    tags: Annotated[list[Tag], Field(max_length=50)] | None = None
+    correlation_id: Annotated[Text, Field(max_length=200)] | None = None
+    traceparent: Annotated[Text, Field(max_length=200)] | None = None
+    artifact_ref: Annotated[Text, Field(max_length=1000)] | None = None
+    far_future: bool | None = None
+    on_parent_failure: OnParentFailure | None = None
+
+
+class NewJob(JobFields):
     """A job to be made. What is not given is as its definition has it."""
 
     model_config = ConfigDict(
@@ -31,35 +67,16 @@ class NewJob(Body):
         }
     )
 
-    definition: Annotated[
-        str,
-        Field(
-            pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(@[1-9][0-9]{0,8})?$",
-            description="`key`, for its newest active version, or `key@version`.",
-        ),
-    ]
-    payload: dict[str, Json] | None = None
-    version: Annotated[Whole, Field(ge=1, le=2_147_483_647)] | None = None
-    queue: QueueName | None = None
-    priority: Priority | None = None
-    run_at: Moment | None = None
-    delay_s: Seconds | None = None
-    expires_at: Moment | None = None
-    expires_in_s: Seconds | None = None
-    max_attempts: Attempts | None = None
-    timeout_s: Annotated[Whole, Field(ge=1, le=604_800)] | None = None
+    definition: Definition
     key: Annotated[Text, Field(min_length=1, max_length=255)] | None = Field(
         None, description="Idempotency key of the job itself, of this tenant and definition."
     )
     key_mode: Literal["retained", "active", "window"] | None = None
     key_window_s: Seconds | None = None
     on_conflict: Literal["existing", "replace", "raise"] | None = None
-    limit_key: Annotated[Text, Field(min_length=1, max_length=200)] | None = None
-    tags: Annotated[list[Tag], Field(max_length=50)] | None = None
-    correlation_id: Annotated[Text, Field(max_length=200)] | None = None
-    traceparent: Annotated[Text, Field(max_length=200)] | None = None
-    artifact_ref: Annotated[Text, Field(max_length=1000)] | None = None
-    far_future: bool | None = None
+    after: Annotated[list[Id], Field(min_length=1, max_length=MOST_JOBS)] | None = Field(
+        None, description="Jobs that have to end first."
+    )
 
     def request(self, created_by: str) -> JobRequest:
         # By the thousand: what pydantic keeps of the fields is just what is asked for.

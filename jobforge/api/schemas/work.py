@@ -7,9 +7,10 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field
 
 from jobforge.api.schemas.body import Body, Count, DefinitionKey, Moment, QueueName, Seconds, Text
-from jobforge.api.schemas.jobs import NewJob
+from jobforge.api.schemas.jobs import Id, NewJob
+from jobforge.api.schemas.workflows import NewNode
 from jobforge.errors import Json
-from jobforge.job import Note, Outcome, OutcomeReport, State, Token
+from jobforge.job import Note, Outcome, OutcomeReport, SaveStatus, State, Step, Token
 
 MOST = 5000
 LONGEST_WAIT_S = 20
@@ -18,7 +19,6 @@ _JOB = "0198c0de-0000-7000-8000-000000000001"
 _TENANT = "aaaaaaaa-0000-4000-8000-000000000000"
 _WORKER = "77777777-0000-4000-8000-000000000000"
 
-Id = Annotated[UUID, Field(strict=False)]
 Lease = Annotated[int, Field(ge=0, le=2**63 - 1, examples=[1763200000000000])]
 LeaseSeconds = Annotated[float, Field(ge=1, le=3600, description="How long the leases last.")]
 Served = Annotated[
@@ -102,6 +102,23 @@ class HeartbeatBody(Held):
     lease_s: LeaseSeconds = 30
 
 
+StepName = Annotated[Text, Field(min_length=1, max_length=200, examples=["send"])]
+StepIndex = Annotated[
+    int, Field(ge=0, lt=1_000_000, description="Its turn among the steps of this name, from 0.")
+]
+
+
+class Wait(Body):
+    """Of an attempt that is `snoozed`: which step waits, and what for. A sleep ends at `run_at` or
+    after `retry_in_s`, as does the time for an event; a gather when its jobs have ended."""
+
+    kind: Literal["sleep", "event", "gather"]
+    name: StepName = Field(description="Of an event it is the event's.")
+    index: StepIndex
+    match: dict[str, Json] | None = Field(None, description="What the event's data must contain.")
+    jobs: Annotated[list[Id], Field(min_length=1, max_length=10_000)] | None = None
+
+
 class End(Body):
     """How an attempt ended, beside whose it was."""
 
@@ -119,9 +136,12 @@ class End(Body):
     cpu_ms: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
     stdout_tail: Text | None = None
     stderr_tail: Text | None = None
+    wait: Wait | None = None
 
     def report(self, token: Token, outcome: str) -> OutcomeReport:
         facts = {name: getattr(self, name) for name in End.model_fields}
+        if self.wait is not None:
+            facts["wait"] = self.wait.model_dump(mode="json", exclude_none=True)
         return OutcomeReport(*token, Outcome(outcome), **facts)
 
 
@@ -153,11 +173,48 @@ class Notes(OfWorker):
     notes: Annotated[list[NoteBody], Field(max_length=MOST)]
 
 
+class StepBody(TokenBody):
+    """Something that a running job has done and need not do again."""
+
+    name: StepName
+    index: StepIndex = 0
+    result: Json = None
+
+    def step(self) -> Step:
+        return Step(*self.token(), self.name, self.index, self.result)
+
+
+class NewSteps(OfWorker):
+    steps: Annotated[list[StepBody], Field(max_length=MOST)]
+
+
 class Children(OfWorker):
     """Jobs that a running job makes, for its own tenant."""
 
     job: TokenBody
     jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MOST)]
+
+
+class StepChildren(OfWorker):
+    """As Children, as a step of the job: made once, however often it is asked."""
+
+    job: TokenBody
+    name: StepName
+    index: StepIndex = 0
+    jobs: Annotated[list[NewJob], Field(max_length=MOST)]
+
+
+class Asking(OfWorker):
+    """A running job asks what it comes from."""
+
+    job: TokenBody
+
+
+class Addition(OfWorker):
+    """Nodes that a running job adds to its workflow."""
+
+    job: TokenBody
+    nodes: Annotated[list[NewNode], Field(max_length=MOST)]
 
 
 class Reap(Body):
@@ -195,6 +252,15 @@ class OneFailure(End, OneJob):
     outcome: Literal["failed", "timed_out", "crashed"] = "failed"
 
 
+class DoneStep(BaseModel):
+    """Something that the job need not do again. An event without a result did not come in time."""
+
+    kind: Literal["step", "sleep", "event", "enqueue", "gather"]
+    name: str
+    index: int
+    result: Json
+
+
 class Claimed(BaseModel):
     """A job that the worker holds, with everything that its run needs."""
 
@@ -214,6 +280,7 @@ class Claimed(BaseModel):
     idempotency_key: str | None
     tags: list[str] | None
     payload: dict[str, Json]
+    steps: list[DoneStep] | None = Field(description="Of earlier attempts; null: none.")
 
 
 class ReapedJob(BaseModel):
@@ -255,6 +322,16 @@ class NotedJob(BaseModel):
     job_id: UUID
     lease: int
     status: Literal["ok", "lost"]
+
+
+class SavedStep(BaseModel):
+    """`too_large` and `too_many` are about the result; `lost`: the job is no longer held."""
+
+    job_id: UUID
+    lease: int
+    name: str
+    index: int
+    status: SaveStatus
 
 
 class EndOfOne(BaseModel):

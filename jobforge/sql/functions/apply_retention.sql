@@ -1,8 +1,9 @@
 -- Maintenance calls this: drops history partitions older than p_history_days, and deletes,
 -- p_limit rows of each kind at most, dead jobs older than p_dead_days, idempotency keys past
--- their time, workers gone for a day, operations that ended and firings from before the history
--- begins, and what is remembered of requests for a day. Answers what went. Runs as the owner of the
--- tables; a caller while another is at it answers {}. Raises JF002.
+-- their time, workers gone for a day, operations, workflows and firings from before the history
+-- begins, steps of jobs that are gone, and what is remembered of requests for a day. Answers
+-- what went. Runs as the owner of the tables; a caller while another is at it answers {}. Raises
+-- JF002.
 create or replace function jobforge.apply_retention(
     p_history_days integer default 14,
     p_dead_days integer default 90,
@@ -21,6 +22,8 @@ declare
     v_workers bigint;
     v_operations bigint;
     v_requests bigint;
+    v_steps bigint;
+    v_workflows bigint;
 begin
     perform jobforge.check_limit(p_limit, 1000000);
     if p_history_days < 1 or p_dead_days < 1 then
@@ -79,10 +82,15 @@ begin
             where e.created_at < v_now - interval '24 hours'
             limit p_limit for update skip locked));
     get diagnostics v_requests = row_count;
+    v_steps := jobforge.sweep_steps(v_now - make_interval(days => p_history_days), p_limit);
+    v_workflows := jobforge.sweep_workflows(
+        v_now - make_interval(days => p_history_days),
+        v_now - make_interval(days => p_dead_days), p_limit);
     delete from jobforge.request_rates as b where b.refilled_at < v_now - interval '1 day';
     return jsonb_build_object('partitions', to_jsonb(v_dropped), 'dead_jobs', v_dead,
                               'idempotency_keys', v_keys + v_freed, 'workers', v_workers,
                               'operations', v_operations, 'idempotent_requests', v_requests,
+                              'steps', v_steps, 'workflows', v_workflows,
                               'firings', jobforge.forget_firings(
                                   v_now - make_interval(days => p_history_days), p_limit));
 end $$;

@@ -1,6 +1,6 @@
 -- Cancels the jobs of a tenant that match a filter (see matching_jobs), p_limit at most; call
 -- again until it answers 0. With p_dry_run it only counts, up to p_limit. Finished jobs never
--- match. Raises JF001, JF002, JF006. Locks in order of id; waits for settles in flight.
+-- match. Raises JF001, JF002, JF006. Locks as lock_jobs does; waits for settles in flight.
 create or replace function jobforge.cancel_jobs(
     p_filter jsonb,
     p_reason text default null,
@@ -30,16 +30,8 @@ begin
                   from jobforge.matching_jobs(v_tenant, p_filter, p_limit, null, true));
     end if;
     -- Locked first, in order; then sorted by what can be done with each.
-    v_rows := array(
-        select j.ctid
-          from unnest(array(
-                   select jobforge.matching_jobs(v_tenant, p_filter, p_limit, null, true)
-                    order by 1)) as m(id)
-         cross join lateral (
-            select q.ctid
-              from jobforge.jobs as q
-             where q.tenant_id = v_tenant and q.id = m.id and q.cancel_requested_at is null
-               for update) as j);
+    v_rows := jobforge.lock_jobs(v_tenant, array(
+        select jobforge.matching_jobs(v_tenant, p_filter, p_limit, null, true)));
     v_asked := jobforge.ask_to_cancel(v_rows, left(p_reason, 1000));
     v_canceled := v_asked + jobforge.cancel_rows(v_rows, left(p_reason, 1000));
     perform jobforge.audit(v_tenant, 'jobs.cancel', null,

@@ -2,8 +2,8 @@
 -- array of objects; docs/sql.md lists their fields. One row per element, in order:
 --   created   a new job           existing  the job that holds the idempotency key
 --   replaced  that job had not started and now has the new content
--- All or nothing: JF001, JF002 (with field and index), JF006, JF007, JF008, JF009, JF010, JF011.
--- Waits only for a transaction that is enqueuing the same idempotency key.
+-- All or nothing: JF001, JF002 (with field and index), JF004 (a parent), JF006 to JF011. Waits only
+-- for a transaction that is enqueuing the same idempotency key, or ending a parent.
 create or replace function jobforge.enqueue_jobs(p_jobs jsonb, p_tenant_id uuid default null)
 returns table (index integer, job_id uuid, status text)
 language plpgsql security definer
@@ -26,6 +26,9 @@ begin
           from jobforge.hold_keys(v_tenant, p_jobs, v_first_id) as h;
     end if;
     perform jobforge.insert_jobs(v_tenant, p_jobs, v_first_id, v_held);
+    if jsonb_path_exists(p_jobs, '$[*].after') then
+        perform jobforge.link_parents(v_tenant, p_jobs, v_first_id, v_held);
+    end if;
     return query
     select i - 1, coalesce(h.job_id, jobforge.nth_id(v_first_id, i)), coalesce(h.status, 'created')
       from generate_series(1, jsonb_array_length(p_jobs)) as i

@@ -25,8 +25,9 @@ begin
     elsif v_job.state = 'running' then
         return query select * from jobforge.explain_running(v_job, v_now);
     else
+        return query select * from jobforge.explain_wait(v_job);
         -- A scheduled job that was queued before was deferred: nobody serves it.
-        if v_job.state = 'scheduled' and v_job.queued_at is null then
+        if not found and v_job.state = 'scheduled' and v_job.queued_at is null then
             return query select
                 case when v_job.error is null then 'scheduled' else 'backing_off' end,
                 format('It is %s until %s.',
@@ -36,9 +37,8 @@ begin
                 'Reschedule it to run now.',
                 jsonb_build_object('run_at', v_job.run_at, 'attempt', v_job.attempt,
                                    'error', v_job.error);
-        elsif v_job.state = 'blocked' then
-            return query select 'blocked', 'It waits for its parents.',
-                'Wait for them, or cancel it.', '{}'::jsonb;
+        elsif not found and v_job.state = 'blocked' then
+            return query select * from jobforge.explain_parents(v_job);
         end if;
         return query select * from jobforge.explain_pauses(v_job);
         return query select * from jobforge.explain_limits(v_job, v_now);

@@ -6,6 +6,8 @@ language plpgsql
 as $$
 declare
     v_ended jobforge.ended_job;
+    v_has_steps boolean := false;
+    v_is_awaited boolean := false;
 begin
     foreach v_ended in array p_ended loop
         -- A dead job had its hooks when it died.
@@ -13,7 +15,18 @@ begin
            and v_ended.was <> 'dead' then
             perform jobforge.enqueue_hooks(v_ended);
         end if;
+        v_has_steps := v_has_steps or v_ended.flags & 4 = 4;
+        v_is_awaited := v_is_awaited or v_ended.flags & 2 = 2;
     end loop;
+    if v_has_steps then
+        delete from jobforge.waits as w
+         using unnest(p_ended) as e
+         where e.flags & 4 = 4 and e.state in ('succeeded', 'canceled', 'dead')
+           and w.tenant_id = e.tenant_id and w.job_id = e.id;
+    end if;
+    if v_is_awaited then
+        perform jobforge.release_dependents(p_ended);
+    end if;
     if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
         perform jobforge.notify_endpoints(p_ended);
     end if;

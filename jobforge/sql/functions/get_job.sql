@@ -33,7 +33,8 @@ begin
     end if;
     job := to_jsonb(v_job) || jsonb_build_object('state',
         case when v_job.state = 'running' and v_job.cancel_requested_at is not null
-             then 'canceling' else v_job.state end);
+             then 'canceling' else v_job.state end)
+        || jobforge.show_relatives(v_tenant, p_job_id);
     events := (
         select coalesce(
                    jsonb_agg(jsonb_strip_nulls(to_jsonb(e) - 'rank') order by e.at, e.rank), '[]')
@@ -52,6 +53,12 @@ begin
                 select n.at, 1, n.kind, n.actor, n.data
                   from jobforge.job_events as n
                  where n.tenant_id = v_tenant and n.job_id = p_job_id and n.kind <> 'log'
+                union all
+                select s.at, 1, 'step', null, jsonb_build_object(
+                           'kind', s.kind, 'name', s.name, 'index', s.index,
+                           'timed_out', s.kind = 'event' and s.result is null)
+                  from jobforge.steps as s
+                 where s.tenant_id = v_tenant and s.job_id = p_job_id
                 union all
                 select v_job.finished_at, 3, v_job.state, null,
                        jsonb_build_object('reason', v_job.cancel_reason)

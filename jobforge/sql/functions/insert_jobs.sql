@@ -1,7 +1,8 @@
--- The only way a job comes into being: enqueue, retry, and later areas (triggers, workflows) call
--- it, clients cannot. Elements of p_jobs are checked by the caller; the nth gets the id
--- nth_id(p_first_id, n), except those in p_skip. Raises JF008 (queue full), JF009 and JF010
--- (definition unknown, inactive).
+-- The only way a job comes into being: enqueue, retry, and later areas (triggers, workflows)
+-- call it, clients cannot. Elements of p_jobs are checked by the caller; the nth gets the id
+-- nth_id(p_first_id, n), except those in p_skip. One with `after` is blocked until link_parents
+-- says otherwise; `flags` are added to those of its definition. Raises JF008 (queue full), JF009
+-- and JF010 (definition unknown, inactive).
 create or replace function jobforge.insert_jobs(
     p_tenant_id uuid,
     p_jobs jsonb,
@@ -37,10 +38,11 @@ begin
     for v_kind in
         select distinct g.definition, g.version, g.queue,
                coalesce(g.priority, 0::smallint) as priority,
-               coalesce(g.delay_s, 0) = 0 and coalesce(g.run_at, v_now) <= v_now as is_due
+               coalesce(g.delay_s, 0) = 0 and coalesce(g.run_at, v_now) <= v_now
+                   and g.after is null as is_due
           from jsonb_to_recordset(p_jobs) as g(
                definition text, version integer, queue text, priority smallint,
-               delay_s double precision, run_at timestamptz)
+               delay_s double precision, run_at timestamptz, after jsonb)
          order by 1, 2
     loop
         if v_used is null
@@ -60,12 +62,13 @@ begin
            gate, limit_key, idempotency_key, source_ref, correlation_id, traceparent, created_by,
            artifact_ref, tags, payload)
     select p_tenant_id, jobforge.nth_id(p_first_id, g.index), v_now, coalesce(g.due_at, v_now),
-           case when g.due_at is null then v_now end,
+           case when g.due_at is null and g.after is null then v_now end,
            coalesce(g.expires_at, v_now + make_interval(secs => g.expires_in_s)),
            g.retry_of, d.version, coalesce(g.max_attempts, d.max_attempts),
            coalesce(g.max_attempts, d.max_attempts), g.timeout_s,
-           coalesce(g.priority, 0), d.flags,
-           case when g.due_at is null then 'queued' else 'scheduled' end,
+           coalesce(g.priority, 0), d.flags | coalesce(g.flags, 0::smallint),
+           case when g.after is not null then 'blocked'
+                when g.due_at is null then 'queued' else 'scheduled' end,
            d.key, coalesce(g.queue, d.queue), coalesce(g.source, 'manual'),
            jobforge.gate(d.key, g.limit_key, d.is_key_limited, d.is_limited,
                v_tenant_limited or coalesce(g.queue, d.queue) = any (v_limited_queues)),
@@ -80,12 +83,13 @@ begin
                        expires_at timestamptz, expires_in_s double precision,
                        max_attempts integer, timeout_s integer, key text, limit_key text,
                        tags text[], correlation_id text, traceparent text, created_by text,
-                       source text, source_ref text, retry_of uuid, artifact_ref text))
+                       source text, source_ref text, retry_of uuid, artifact_ref text,
+                       after jsonb, flags smallint))
                    with ordinality as r(
                        definition, version, payload, queue, priority, run_at, delay_s, expires_at,
                        expires_in_s, max_attempts, timeout_s, key, limit_key, tags,
                        correlation_id, traceparent, created_by, source, source_ref, retry_of,
-                       artifact_ref, index)) as g
+                       artifact_ref, after, flags, index)) as g
       join unnest(v_named) as d on d.name = g.definition and d.wanted is not distinct from g.version
      where g.index <> all (p_skip);
 end $$;

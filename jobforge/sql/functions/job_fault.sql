@@ -26,11 +26,17 @@ begin
                           or length(v_text) > 4000
                           or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "string")')
                     then 'must be a list of at most 50 strings' end
+            when field = 'after' then
+                case when jsonb_typeof(v_value) <> 'array'
+                          or jsonb_array_length(v_value) not between 1 and 50000
+                          or jsonb_path_exists(v_value, 'strict $[*] ? (@.type() != "string" ||
+                 !(@ like_regex "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$" flag "i"))')
+                    then 'must be a list of the ids of jobs' end
             when field = 'far_future' then
                 case when jsonb_typeof(v_value) <> 'boolean' then 'must be true or false' end
             when field in ('definition', 'queue', 'run_at', 'expires_at', 'key', 'key_mode',
                            'on_conflict', 'limit_key', 'correlation_id', 'traceparent',
-                           'created_by', 'artifact_ref') then
+                           'created_by', 'artifact_ref', 'on_parent_failure') then
                 case when jsonb_typeof(v_value) <> 'string' then 'must be a string' end
             else 'is not a field of a job'
         end;
@@ -59,6 +65,8 @@ begin
                 then 'window needs key_window_s' end
             when 'on_conflict' then case when v_text not in ('existing', 'replace', 'raise')
                 then 'must be existing, replace or raise' end
+            when 'on_parent_failure' then case when v_text not in ('cancel', 'run', 'wait')
+                then 'must be cancel, run or wait' end
             when 'traceparent' then case when v_text !~ '^[0-9a-f-]{1,128}$'
                 then 'must be a W3C traceparent' end
             when 'artifact_ref' then case when length(v_text) > 2000

@@ -1,7 +1,7 @@
 -- The outcomes of a settle call as rows, made fit to be stored: one that cannot be (an unknown
--- outcome, a result beyond 1 MiB or 64 levels, a retry more than a year ahead) becomes a final
--- failure that says so, and an error beyond 64 KiB or 64 levels keeps its type and the start of
--- its message. Without p_worker_id each names its own.
+-- outcome, a result beyond 1 MiB or 64 levels, a retry more than a year ahead, a wait that is none)
+-- becomes a final failure that says so, and an error beyond 64 KiB or 64 levels keeps its type and
+-- the start of its message. Without p_worker_id each names its own.
 create or replace function jobforge.read_outcomes(p_worker_id uuid, p_outcomes jsonb)
 returns table (
     tenant_id uuid, job_id uuid, worker_id uuid, lease bigint, started_at timestamptz, outcome text,
@@ -34,7 +34,7 @@ as $$
            outcome text, result jsonb, error jsonb, reason text, final boolean,
            retry_in_s double precision, run_at timestamptz, artifact_ref text, exit_code integer,
            pid integer, peak_memory_bytes bigint, cpu_ms bigint, stdout_tail text,
-           stderr_tail text)
+           stderr_tail text, wait jsonb)
      cross join lateral (select case
            when o.outcome not in ('succeeded', 'failed', 'timed_out', 'crashed', 'lease_lost',
                                   'canceled', 'released', 'snoozed')
@@ -43,5 +43,7 @@ as $$
            when jsonb_path_exists(o.result, 'strict $.**{65 to last}') then 'ResultTooDeep'
            when not coalesce(o.retry_in_s, 0) between 0 and 31622400 then 'InvalidRetry'
            when o.run_at > now() + interval '366 days' then 'InvalidRetry'
+           when o.outcome = 'snoozed' and o.wait is not null
+            and jobforge.is_wait(o.wait) is not true then 'InvalidWait'
      end as fault) as f
 $$;

@@ -3,8 +3,9 @@
 -- reason, job}: `enqueued` comes with the job to make, as enqueue_jobs takes it. The events leave
 -- the outbox, the jobs are made and the deliveries noted, all or nothing; a place that is gone was
 -- dispatched by somebody else and is passed over. A job that cannot be made is a delivery that
--- failed, and no more than that. Answers how many events went, and how many deliveries of each
--- outcome. Locks the places in order of id. Raises JF002.
+-- failed, and no more than that. Jobs that wait for one of the events go on. Answers how many
+-- events went, and how many deliveries of each outcome. Locks the places in order of id, then
+-- those jobs. Raises JF002.
 create or replace function jobforge.record_deliveries(p_deliveries jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -44,7 +45,7 @@ begin
              order by f.tenant_id, f.id
                for update skip locked) as fired
      where t.tenant_id = fired.tenant_id and t.id = fired.id;
-    -- Here these events are dispatched: what else waits for them is called with v_taken.
+    perform jobforge.resume_by_events(v_taken);
     return jsonb_build_object('events', cardinality(v_taken)) || coalesce(
         (select jsonb_object_agg(c.outcome, c.n)
            from (select m.outcome, count(*) as n from unnest(v_made) as m group by 1) as c), '{}');

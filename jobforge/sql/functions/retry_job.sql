@@ -25,6 +25,8 @@ declare
     v_old jobforge.finished_jobs;
     v_row tid[];
     v_id uuid;
+    v_parents jsonb;
+    v_jobs jsonb;
 begin
     if p_attempts is not null and p_attempts not between 1 and 1000 then
         perform jobforge.refuse('JF002', 'attempts must lie between 1 and 1000',
@@ -60,7 +62,9 @@ begin
             perform jobforge.refuse_job(v_tenant, p_job_id, 'retried');
         end if;
         v_id := jobforge.nth_id(jobforge.uuid7(), 0);
-        perform jobforge.insert_jobs(v_tenant, jsonb_build_array(
+        v_parents := (select to_jsonb(array_agg(d.parent_id)) from jobforge.dependencies as d
+                       where d.tenant_id = v_tenant and d.child_id = p_job_id);
+        v_jobs := jsonb_build_array(
             jsonb_strip_nulls(jsonb_build_object(
                 'definition', v_old.definition, 'version', v_old.version, 'queue', v_old.queue,
                 'priority', v_old.priority, 'max_attempts', coalesce(p_attempts, v_old.allowance),
@@ -71,9 +75,18 @@ begin
                 -- A payload that lies elsewhere is kept for as long as a job names it.
                 'artifact_ref', case when p_payload is null and v_old.payload ? '$artifact'
                                      then v_old.artifact_ref end,
-                'created_by', jobforge.actor()))
-            || jsonb_build_object('payload', coalesce(p_payload, v_old.payload))), v_id);
+                'created_by', jobforge.actor(), 'after', v_parents, 'on_parent_failure', (
+                    select d.on_parent_failure from jobforge.dependencies as d
+                     where d.tenant_id = v_tenant and d.child_id = p_job_id limit 1)))
+            || jsonb_build_object('payload', coalesce(p_payload, v_old.payload)));
+        perform jobforge.insert_jobs(v_tenant, v_jobs, v_id);
+        if v_parents is not null then
+            perform jobforge.link_parents(v_tenant, v_jobs, v_id);
+        end if;
         v_id := jobforge.nth_id(v_id, 1);
+        if v_old.flags & 2 = 2 then
+            perform jobforge.repoint_jobs(v_tenant, array[p_job_id], array[v_id]);
+        end if;
     end if;
     perform jobforge.note_event(v_tenant, p_job_id, 'retried', jsonb_build_object('job_id', v_id));
     perform jobforge.audit(v_tenant, 'job.retry', p_job_id::text,

@@ -82,6 +82,9 @@ begin
                filter (where s.flags <> 0 or s.tenant_id = any (v_listening))
       into v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states, v_ended
       from settled as s;
+    if jsonb_path_exists(p_outcomes, '$[*].wait') then
+        v_settled.states := jobforge.begin_waits(v_settled, p_outcomes, p_now);
+    end if;
     if v_ended is not null then
         perform jobforge.follow_up(v_ended);
     end if;

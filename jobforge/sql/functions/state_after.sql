@@ -19,8 +19,8 @@ begin
       from jobforge.jobs as j
      where j.tenant_id = p_tenant_id and j.id = p_job_id;
     if found then
-        return case when v_job.state = 'dead' and v_job.lease = p_lease then 'dead'
-                    else v_next end;
+        return case when v_job.state in ('dead', 'blocked') and v_job.lease = p_lease
+                    then v_job.state else v_next end;
     elsif exists (select from jobforge.attempts as h
                    where h.tenant_id = p_tenant_id and h.job_id = p_job_id
                      and h.lease > p_lease) then

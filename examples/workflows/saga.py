@@ -1,0 +1,48 @@
+"""An order in three steps that others depend on. When one is dead, those before it are undone.
+
+    reserve ─► charge ─► ship          a dead one: ─► undo
+
+jobforge dev examples/workflows/saga.py
+"""
+
+from jobforge import Context, Dead, JobForge, WorkflowHandle
+
+jf = JobForge()
+
+
+@jf.job
+def reserve(order: int) -> str:
+    return f"2 seats held for order {order}"
+
+
+@jf.job
+def charge(order: int) -> str:
+    return f"payment of order {order}"
+
+
+@jf.job
+def ship(order: int, address: str) -> str:
+    if not address:
+        raise Dead("there is nowhere to ship to")
+    return f"order {order} is on its way to {address}"
+
+
+@jf.job
+def undo(ctx: Context, order: int) -> list[str]:
+    """Enqueued once, when the workflow has failed. Last done, first undone."""
+    done = [name for name, step in ctx.parents.items() if step.state == "succeeded"]
+    return [f"{name} of order {order} is undone" for name in reversed(done)]
+
+
+def place(order: int, address: str) -> WorkflowHandle:
+    with jf.workflow("order", on_failure=undo.args(order)) as wf:
+        reserved = reserve.node(order)
+        charged = charge.using(after=reserved).node(order)
+        ship.using(after=charged).node(order, address)
+    return wf.handle
+
+
+if __name__ == "__main__":
+    with jf.tenant("acme"):
+        print(place(7, address="Harbour Lane 3").result(timeout=30))
+        print(place(8, address="").wait(timeout=30).workflow.state)

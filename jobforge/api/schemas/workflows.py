@@ -1,0 +1,151 @@
+"""Bodies and answers of the routes on workflows and batches."""
+
+from collections.abc import Iterable, Iterator
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobforge.api.schemas.body import Body, Text
+from jobforge.api.schemas.jobs import MOST_JOBS, Definition, JobFields, MadeJob, NewJob
+from jobforge.errors import Json
+from jobforge.job import JobRequest
+from jobforge.workflow import BatchRequest, WorkflowRequest, WorkflowState
+
+NodeName = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$", examples=["extract"])
+]
+Title = Annotated[Text, Field(min_length=1, max_length=200)]
+Correlation = Annotated[Text, Field(min_length=1, max_length=200)]
+
+
+class Callback(Body):
+    """A job that is made when the others have ended."""
+
+    definition: Definition
+    payload: dict[str, Json] | None = None
+
+    def request(self) -> JobRequest:
+        return JobRequest(self.definition, self.payload)
+
+
+class Callbacks(Body):
+    """Each is made once at most."""
+
+    on_success: Callback | None = None
+    on_failure: Callback | None = None
+    on_complete: Callback | None = None
+
+    def requests(self) -> dict[str, JobRequest | None]:
+        given = {name: getattr(self, name) for name in ("on_success", "on_failure", "on_complete")}
+        return {name: each and each.request() for name, each in given.items()}
+
+
+class NewNode(JobFields):
+    """A job of a workflow; or, with `workflow` in place of `definition`, a workflow in it."""
+
+    name: NodeName
+    definition: Definition | None = None
+    after: Annotated[list[NodeName], Field(max_length=MOST_JOBS)] | None = Field(
+        None, description="Nodes that have to end first."
+    )
+    workflow: "NewWorkflow | None" = None
+
+    def document(self) -> dict[str, Json]:
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        if self.workflow is not None:
+            given["workflow"] = self.workflow.request().to_json()
+        return given
+
+
+class NewWorkflow(Callbacks):
+    """Jobs to be made together, that come after each other."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "name": "nightly",
+                    "nodes": [
+                        {"name": "extract", "definition": "extract"},
+                        {"name": "load", "definition": "load", "after": ["extract"]},
+                    ],
+                }
+            ]
+        }
+    )
+
+    name: Title
+    nodes: Annotated[list[NewNode], Field(min_length=1, max_length=MOST_JOBS)]
+    input: Json = None
+    correlation_id: Correlation | None = None
+
+    def request(self) -> WorkflowRequest:
+        return WorkflowRequest(
+            self.name,
+            [node.document() for node in self.nodes],
+            self.input,
+            self.correlation_id,
+            **self.requests(),
+        )
+
+
+def requests_of(nodes: Iterable[NewNode]) -> list[JobRequest]:
+    """Their jobs, those of inner workflows too."""
+    return list(_requests(nodes))
+
+
+def _requests(nodes: Iterable[NewNode]) -> Iterator[JobRequest]:
+    for node in nodes:
+        if node.definition is not None:
+            yield JobRequest(node.definition, node.payload, node.version)
+        if node.workflow is not None:
+            yield from _requests(node.workflow.nodes)
+
+
+class NodeJob(BaseModel):
+    """`node` is the path of its name: `inner/name` in an inner workflow."""
+
+    node: str
+    job_id: UUID
+
+
+class MadeWorkflow(BaseModel):
+    id: UUID
+    nodes: list[NodeJob]
+
+
+class RetryOfWorkflow(Body):
+    """Without `from`, all that did not succeed; else that node and all that come after it."""
+
+    from_node: Annotated[Text, Field(max_length=2000)] | None = Field(
+        None, alias="from", examples=["load"]
+    )
+
+
+class Retried(BaseModel):
+    jobs: int = Field(description="How many jobs were made.")
+
+
+class Standing(BaseModel):
+    state: WorkflowState
+
+
+class NewBatch(Callbacks):
+    """Jobs that belong together. While it is `open` it does not end."""
+
+    name: Title | None = None
+    input: Json = None
+    correlation_id: Correlation | None = None
+    open: bool | None = None
+    jobs: Annotated[list[NewJob], Field(max_length=MOST_JOBS)] = Field(default_factory=list)
+
+    def request(self) -> BatchRequest:
+        return BatchRequest(
+            self.name, self.input, self.correlation_id, open=self.open, **self.requests()
+        )
+
+
+class MadeBatch(BaseModel):
+    id: UUID
+    jobs: list[MadeJob]

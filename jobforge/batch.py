@@ -1,0 +1,235 @@
+"""Batches as an app makes and follows them: `with jf.batch(on_success=…) as batch:`."""
+
+import asyncio
+import time
+from types import TracebackType
+from typing import Any, Self
+from uuid import UUID
+
+from jobforge import calls
+from jobforge.calls import Call
+from jobforge.client import Client, Submission
+from jobforge.duration import Duration
+from jobforge.enqueuer import AnyArgs, request_of
+from jobforge.errors import Conflict, Invalid, Json, WaitTimeout
+from jobforge.handle import pauses
+from jobforge.job import Enqueued, JobRequest
+from jobforge.options import Tenant
+from jobforge.workflow import BatchRequest, MadeBatch, WorkflowInfo, WorkflowState
+
+_OVER = {WorkflowState.SUCCEEDED, WorkflowState.FAILED, WorkflowState.CANCELED}
+_MOST_AT_ONCE = 50_000
+_FLUSHED = 1_000
+
+
+class BatchHandle:
+    """A batch that was made. Jobs can be added from anywhere until it has ended."""
+
+    def __init__(self, client: Client, tenant_id: UUID, batch_id: UUID) -> None:
+        self._client = client
+        self.id = batch_id
+        self.tenant_id = tenant_id
+
+    def __repr__(self) -> str:
+        return f"<BatchHandle {self.id}>"
+
+    def progress(self) -> WorkflowInfo:
+        """The batch as it is now; `counts` has how many of its jobs are in which state."""
+        return self._client.run_for(self.tenant_id, self._reading)
+
+    async def aprogress(self) -> WorkflowInfo:
+        return await self._client.arun_for(self.tenant_id, self._reading)
+
+    def wait(self, timeout: Duration | None = None) -> WorkflowInfo:
+        """The batch once it has ended; WaitTimeout before that."""
+        for pause in pauses(timeout):
+            batch = self.progress()
+            if batch.state in _OVER:
+                return batch
+            time.sleep(pause)
+        raise self._timed_out(timeout)
+
+    async def await_(self, timeout: Duration | None = None) -> WorkflowInfo:  # noqa: ASYNC109 - as wait
+        """As `wait`, for async code."""
+        for pause in pauses(timeout):
+            batch = await self.aprogress()
+            if batch.state in _OVER:
+                return batch
+            await asyncio.sleep(pause)
+        raise self._timed_out(timeout)
+
+    def add(self, *jobs: AnyArgs) -> list[Enqueued]:
+        """More jobs, made at once. Conflict when the batch has ended."""
+        return self._client.run_for(self.tenant_id, self._adding(jobs))
+
+    async def aadd(self, *jobs: AnyArgs) -> list[Enqueued]:
+        return await self._client.arun_for(self.tenant_id, self._adding(jobs))
+
+    def cancel(self, reason: str | None = None) -> WorkflowState:
+        return self._client.run_for(
+            self.tenant_id,
+            lambda tenant: calls.cancel_batch(self.id, reason=reason, tenant_id=tenant),
+        )
+
+    async def acancel(self, reason: str | None = None) -> WorkflowState:
+        return await self._client.arun_for(
+            self.tenant_id,
+            lambda tenant: calls.cancel_batch(self.id, reason=reason, tenant_id=tenant),
+        )
+
+    def _reading(self, tenant_id: UUID | None) -> Call[WorkflowInfo]:
+        return calls.get_batch(self.id, tenant_id=tenant_id)
+
+    def _adding(self, jobs: tuple[AnyArgs, ...]) -> Any:  # noqa: ANN401 - a Build
+        requests = [job.request for job in jobs]
+        return lambda tenant: calls.add_to_batch(self.id, requests, tenant_id=tenant)
+
+    def _timed_out(self, timeout: Duration | None) -> WaitTimeout:
+        return WaitTimeout(
+            f"batch {self.id} has not ended within {timeout} s", detail={"id": str(self.id)}
+        )
+
+
+class Batch:
+    """A batch that is being made, by `with` or `async with`; an error in it makes nothing.
+
+    Its jobs are made together at the end of the block. With `open=True` they are made while the
+    block runs, a thousand at a time, so that there may be any number; it is closed at its end.
+    """
+
+    def __init__(  # noqa: PLR0913 - one for each thing that can be said
+        self,
+        client: Client,
+        *,
+        name: str | None = None,
+        input: Json = None,  # noqa: A002 - as the engine calls it
+        correlation_id: str | None = None,
+        on_success: AnyArgs | None = None,
+        on_failure: AnyArgs | None = None,
+        on_complete: AnyArgs | None = None,
+        open: bool = False,  # noqa: A002 - as above
+        tenant: Tenant | None = None,
+        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
+    ) -> None:
+        self._client = client
+        self._request = BatchRequest(
+            name,
+            input,
+            correlation_id,
+            on_success=request_of(on_success),
+            on_failure=request_of(on_failure),
+            on_complete=request_of(on_complete),
+            open=open or None,
+        )
+        self._tenant = tenant
+        self._conn = conn
+        self._jobs: list[JobRequest] = []
+        self._handle: BatchHandle | None = None
+
+    @property
+    def handle(self) -> BatchHandle:
+        """Conflict before it was made."""
+        if self._handle is None:
+            raise Conflict("the batch is made at the end of its with block")
+        return self._handle
+
+    def add(self, *jobs: AnyArgs) -> None:
+        """Jobs as `definition.args(…)` makes them."""
+        self._jobs += [job.request for job in jobs]
+        if self._request.open and len(self._jobs) >= _FLUSHED:
+            self._flush()
+        elif len(self._jobs) > _MOST_AT_ONCE:
+            raise Invalid(
+                f"more than {_MOST_AT_ONCE} jobs cannot be made at once: jf.batch(open=True)",
+                field="jobs",
+            )
+
+    async def aadd(self, *jobs: AnyArgs) -> None:
+        """As `add`, for async code; needed for an open batch only."""
+        self._jobs += [job.request for job in jobs]
+        if self._request.open and len(self._jobs) >= _FLUSHED:
+            await self._aflush()
+
+    def enqueue(self) -> BatchHandle:
+        """Makes its jobs: what the end of the `with` block does."""
+        self._flush()
+        if self._request.open:
+            self._client.submit(self._closing(), self._tenant, self._conn)
+        return self.handle
+
+    async def aenqueue(self) -> BatchHandle:
+        """As `enqueue`, for async code."""
+        await self._aflush()
+        if self._request.open:
+            await self._client.asubmit(self._closing(), self._tenant, self._conn)
+        return self.handle
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.enqueue()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            await self.aenqueue()
+
+    def _flush(self) -> None:
+        if self._handle is None:
+            made = self._client.submit(self._making(), self._tenant, self._conn)
+            self._settle(*made)
+        elif self._jobs:
+            self._client.submit(self._adding(), self._tenant, self._conn)
+        self._jobs = []
+
+    async def _aflush(self) -> None:
+        if self._handle is None:
+            made = await self._client.asubmit(self._making(), self._tenant, self._conn)
+            self._settle(*made)
+        elif self._jobs:
+            await self._client.asubmit(self._adding(), self._tenant, self._conn)
+        self._jobs = []
+
+    def _settle(self, tenant_id: UUID, made: MadeBatch) -> None:
+        self._handle = BatchHandle(self._client, tenant_id, made.id)
+
+    def _making(self) -> Submission[MadeBatch]:
+        request, jobs = self._request, self._jobs
+        return Submission(
+            lambda tenant_id: calls.create_batch(request, jobs, tenant_id=tenant_id),
+            "create_batch",
+            {"batch": request.to_json(), "jobs": [job.to_json() for job in jobs]},
+            lambda answer: MadeBatch(UUID(answer["id"]), []),
+        )
+
+    def _adding(self) -> Submission[list[Enqueued]]:
+        batch_id, jobs = self.handle.id, self._jobs
+        return Submission(
+            lambda tenant_id: calls.add_to_batch(batch_id, jobs, tenant_id=tenant_id),
+            "add_to_batch",
+            {"id": batch_id, "jobs": [job.to_json() for job in jobs]},
+            lambda _: [],
+        )
+
+    def _closing(self) -> Submission[WorkflowState]:
+        batch_id = self.handle.id
+        return Submission(
+            lambda tenant_id: calls.close_batch(batch_id, tenant_id=tenant_id),
+            "close_batch",
+            {"id": batch_id},
+            WorkflowState,
+        )

@@ -1,0 +1,166 @@
+"""Calls on a tenant's workflows and batches, and those of the jobs in them."""
+
+from collections.abc import Mapping, Sequence
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.calls.document import encode_jobs
+from jobforge.errors import Json
+from jobforge.job import Enqueued, JobRequest, Token
+from jobforge.jsonb import encode
+from jobforge.workflow import (
+    BatchRequest,
+    Lineage,
+    MadeBatch,
+    MadeWorkflow,
+    WorkflowDetail,
+    WorkflowFilter,
+    WorkflowInfo,
+    WorkflowRequest,
+    WorkflowState,
+)
+
+EVERYTHING = WorkflowFilter()
+PLAIN = BatchRequest()
+
+
+def enqueue_workflow(
+    workflow: WorkflowRequest, *, tenant_id: UUID | None = None
+) -> Call[MadeWorkflow]:
+    """All of its jobs or none."""
+    return Call(
+        "select workflow_id, node, job_id from jobforge.enqueue_workflow(%s::jsonb, %s)",
+        (encode(workflow.to_json(), "workflow"), tenant_id),
+        rows.made_workflow,
+    )
+
+
+def get_workflow(
+    workflow_id: UUID, *, limit: int = 1000, tenant_id: UUID | None = None
+) -> Call[WorkflowDetail]:
+    """With its first `limit` nodes."""
+    return Call(
+        "select workflow, nodes, edges from jobforge.get_workflow(%s, %s::integer, %s)",
+        (workflow_id, limit, tenant_id),
+        rows.workflow_detail,
+    )
+
+
+def list_workflows(
+    which: WorkflowFilter = EVERYTHING,
+    *,
+    limit: int = 50,
+    before: UUID | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[list[WorkflowInfo]]:
+    """Newest first; `before` is the last id of the page before."""
+    return Call(
+        "select workflow from jobforge.list_workflows(%s::jsonb, %s::integer, %s, %s)",
+        (encode(which.to_json(), "filter"), limit, before, tenant_id),
+        rows.workflows,
+    )
+
+
+def cancel_workflow(
+    workflow_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
+) -> Call[WorkflowState]:
+    """Answers `canceling` while some of its jobs have yet to be stopped."""
+    return Call(
+        "select jobforge.cancel_workflow(%s, %s, %s)",
+        (workflow_id, reason, tenant_id),
+        rows.workflow_state,
+    )
+
+
+def retry_workflow(
+    workflow_id: UUID, *, from_node: str | None = None, tenant_id: UUID | None = None
+) -> Call[int]:
+    """What did not succeed, or one node and all that come after it. Answers how many jobs."""
+    return Call(
+        "select jobforge.retry_workflow(%s, %s, %s)",
+        (workflow_id, from_node, tenant_id),
+        rows.value,
+    )
+
+
+def create_batch(
+    batch: BatchRequest = PLAIN,
+    jobs: Sequence[JobRequest] = (),
+    *,
+    tenant_id: UUID | None = None,
+) -> Call[MadeBatch]:
+    return Call(
+        """
+        select batch_id, index, job_id, status
+          from jobforge.create_batch(%s::jsonb, %s::jsonb, %s)
+        """,
+        (encode(batch.to_json(), "batch"), encode_jobs(jobs), tenant_id),
+        rows.made_batch,
+    )
+
+
+def add_to_batch(
+    batch_id: UUID, jobs: Sequence[JobRequest], *, tenant_id: UUID | None = None
+) -> Call[list[Enqueued]]:
+    """Raises Conflict when the batch has ended."""
+    return Call(
+        "select index, job_id, status from jobforge.add_to_batch(%s, %s::jsonb, %s)",
+        (batch_id, encode_jobs(jobs), tenant_id),
+        rows.enqueued,
+    )
+
+
+def close_batch(batch_id: UUID, *, tenant_id: UUID | None = None) -> Call[WorkflowState]:
+    return Call("select jobforge.close_batch(%s, %s)", (batch_id, tenant_id), rows.workflow_state)
+
+
+def get_batch(batch_id: UUID, *, tenant_id: UUID | None = None) -> Call[WorkflowInfo]:
+    return Call("select batch from jobforge.get_batch(%s, %s)", (batch_id, tenant_id), rows.batch)
+
+
+def list_batches(
+    which: WorkflowFilter = EVERYTHING,
+    *,
+    limit: int = 50,
+    before: UUID | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[list[WorkflowInfo]]:
+    """Newest first; `before` is the last id of the page before."""
+    return Call(
+        "select batch from jobforge.list_batches(%s::jsonb, %s::integer, %s, %s)",
+        (encode(which.to_json(), "filter"), limit, before, tenant_id),
+        rows.workflows,
+    )
+
+
+def cancel_batch(
+    batch_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
+) -> Call[WorkflowState]:
+    return Call(
+        "select jobforge.cancel_batch(%s, %s, %s)",
+        (batch_id, reason, tenant_id),
+        rows.workflow_state,
+    )
+
+
+def load_parents(worker_id: UUID, token: Token) -> Call[Lineage]:
+    """Raises LeaseLost."""
+    call: Call[Lineage] = Call(
+        "select parents, workflow from jobforge.load_parents(%s, %s, %s::bigint)",
+        (worker_id, token.job_id, token.lease),
+        rows.lineage,
+    )
+    return call.within(worker_id, token)
+
+
+def add_workflow_jobs(
+    worker_id: UUID, token: Token, nodes: Sequence[Mapping[str, Json]]
+) -> Call[dict[str, UUID]]:
+    """Answers the jobs of these nodes by their paths. Raises LeaseLost."""
+    call: Call[dict[str, UUID]] = Call(
+        "select node, job_id from jobforge.add_workflow_jobs(%s, %s, %s::bigint, %s::jsonb)",
+        (worker_id, token.job_id, token.lease, encode(list(nodes), "nodes")),
+        rows.node_jobs,
+    )
+    return call.within(worker_id, token)

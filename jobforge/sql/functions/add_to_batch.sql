@@ -1,0 +1,26 @@
+-- Enqueues more jobs for a batch, also while it runs: from anywhere while it is open, or from
+-- one of its own jobs. Answers as enqueue_jobs, and raises what that raises, JF004, and JF005
+-- when the batch has ended. Waits for a transaction that is ending the batch or adding to it.
+create or replace function jobforge.add_to_batch(
+    p_id uuid,
+    p_jobs jsonb,
+    p_tenant_id uuid default null
+) returns table (index integer, job_id uuid, status text)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+begin
+    if not exists (select from jobforge.workflows as w
+                    where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'batch') then
+        perform jobforge.refuse('JF004', 'no such batch', jsonb_build_object('id', p_id));
+    end if;
+    return query
+    select a.index, a.job_id, a.status
+      from jobforge.insert_batch_jobs(v_tenant, p_id, p_jobs) as a;
+end $$;

@@ -1,0 +1,30 @@
+-- Ends the workflows and batches that have nothing left to do, now that these jobs have ended. A
+-- workflow within another may end that one too. Called by release_dependents, add_workflow_jobs and
+-- their like. Locks workflows: inner ones first, then by (tenant_id, id).
+create or replace function jobforge.advance_workflows(p_tenants uuid[], p_jobs uuid[])
+returns void
+language plpgsql
+as $$
+declare
+    v_workflow jobforge.workflows;
+begin
+    for v_workflow in
+        with recursive concerned as (
+            select distinct m.tenant_id, m.workflow_id as id
+              from unnest(p_tenants, p_jobs) as e(tenant_id, id)
+              join jobforge.workflow_jobs as m on m.tenant_id = e.tenant_id and m.job_id = e.id
+            union
+            select w.tenant_id, w.parent_id
+              from concerned as c
+              join jobforge.workflows as w on w.tenant_id = c.tenant_id and w.id = c.id
+             where w.parent_id is not null
+        )
+        select w.*
+          from concerned as c
+          join jobforge.workflows as w on w.tenant_id = c.tenant_id and w.id = c.id
+         order by w.depth desc, w.tenant_id, w.id
+           for update of w
+    loop
+        perform jobforge.advance_workflow(v_workflow.tenant_id, v_workflow.id);
+    end loop;
+end $$;

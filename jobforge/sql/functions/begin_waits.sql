@@ -1,0 +1,61 @@
+-- Registers what jobs wait for that have just been settled as snoozed, in the transaction of the
+-- settle and for those alone: a wait is there if and only if its attempt has ended. Called by
+-- settle_unfinished_jobs, whose locks it relies on; locks the jobs that a gather waits for. Answers
+-- the states, with `blocked` for jobs that wait for others.
+create or replace function jobforge.begin_waits(
+    p_settled jobforge.settled_jobs,
+    p_outcomes jsonb,
+    p_now timestamptz
+) returns text[]
+language plpgsql
+set enable_hashjoin = on
+as $$
+declare
+    v_states text[] := p_settled.states;
+    v_wait record;
+begin
+    for v_wait in
+        select s.tenant_id, s.job_id, s.lease, s.place, w.kind, w.name, w.index,
+               coalesce(w.match, '{}') as match, w.jobs
+          from unnest(p_settled.tenants, p_settled.jobs, p_settled.leases, p_settled.states)
+               with ordinality as s(tenant_id, job_id, lease, state, place)
+          join jsonb_to_recordset(p_outcomes) as o(
+               tenant_id uuid, job_id uuid, lease bigint, outcome text, wait jsonb)
+            on o.tenant_id = s.tenant_id and o.job_id = s.job_id and o.lease = s.lease
+         cross join lateral jsonb_to_record(o.wait) as w(
+               kind text, name text, index integer, match jsonb, jobs uuid[])
+         where s.state = 'scheduled' and o.outcome = 'snoozed' and o.wait is not null
+         order by s.tenant_id, s.job_id
+    loop
+        update jobforge.jobs as j
+           set flags = j.flags | 4,
+               -- It got this far, so it has not failed.
+               error = null,
+               fingerprint = null,
+               state = case when v_wait.kind = 'gather' then 'blocked' else j.state end
+         where j.tenant_id = v_wait.tenant_id and j.id = v_wait.job_id
+           and j.state || '' = 'scheduled' and j.lease = v_wait.lease;
+        -- A worker that never asked for the steps has left its last wait there.
+        delete from jobforge.waits as w
+         where w.tenant_id = v_wait.tenant_id and w.job_id = v_wait.job_id;
+        insert into jobforge.waits (
+               tenant_id, job_id, lease, since, expires_at, index, kind, name, match, jobs)
+        select v_wait.tenant_id, v_wait.job_id, v_wait.lease, p_now,
+               case when v_wait.kind <> 'gather' then j.run_at end,
+               v_wait.index, v_wait.kind, v_wait.name, v_wait.match, v_wait.jobs
+          from jobforge.jobs as j
+         where j.tenant_id = v_wait.tenant_id and j.id = v_wait.job_id;
+        if v_wait.kind = 'gather' then
+            v_states[v_wait.place] := 'blocked';
+            if jobforge.wait_for_jobs(v_wait.tenant_id, v_wait.job_id, v_wait.jobs) = 0 then
+                -- They have all ended: it is due, and the next claim finds it.
+                v_states[v_wait.place] := 'scheduled';
+                update jobforge.jobs as j
+                   set state = 'scheduled', run_at = p_now
+                 where j.tenant_id = v_wait.tenant_id and j.id = v_wait.job_id
+                   and j.state || '' = 'blocked' and j.lease = v_wait.lease;
+            end if;
+        end if;
+    end loop;
+    return v_states;
+end $$;

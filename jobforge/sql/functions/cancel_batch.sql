@@ -1,0 +1,18 @@
+-- Cancels what is left of a batch, as cancel_workflow does, and closes it. Answers and raises the
+-- same.
+create or replace function jobforge.cancel_batch(
+    p_id uuid,
+    p_reason text default null,
+    p_tenant_id uuid default null
+) returns text
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+    return jobforge.cancel_nodes(jobforge.require_tenant(p_tenant_id), p_id, 'batch', p_reason);
+end $$;

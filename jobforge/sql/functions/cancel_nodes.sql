@@ -1,0 +1,42 @@
+-- What cancel_workflow and cancel_batch do. Locks jobs that are not blocked in order of id, then
+-- those that are, then the workflow; and again, until a job that runs has added none meanwhile.
+create or replace function jobforge.cancel_nodes(
+    p_tenant_id uuid,
+    p_id uuid,
+    p_kind text,
+    p_reason text
+) returns text
+language plpgsql
+as $$
+declare
+    v_reason text := coalesce(left(p_reason, 1000), p_kind || ' was canceled');
+    v_rows tid[];
+    v_workflow jobforge.workflows;
+begin
+    select * into v_workflow from jobforge.workflows as w
+     where w.tenant_id = p_tenant_id and w.id = p_id and w.kind = p_kind;
+    if not found then
+        perform jobforge.refuse('JF004', format('no such %s', p_kind),
+            jsonb_build_object('id', p_id));
+    elsif v_workflow.finished_at is not null and v_workflow.state <> 'canceled' then
+        perform jobforge.refuse('JF005', format('the %s has ended', p_kind),
+            jsonb_build_object('id', p_id, 'state', v_workflow.state));
+    end if;
+    loop
+        v_rows := jobforge.lock_jobs(p_tenant_id, array(
+            select n.job_id from jobforge.nodes_of(p_tenant_id, p_id) as n
+             where n.state in ('scheduled', 'blocked', 'queued', 'running')));
+        exit when v_rows = '{}';
+        perform jobforge.ask_to_cancel(v_rows, v_reason);
+        perform jobforge.cancel_rows(v_rows, v_reason);
+    end loop;
+    update jobforge.workflows as w
+       set cancel_requested_at = coalesce(w.cancel_requested_at, jobforge.now()), is_open = false
+     where w.tenant_id = p_tenant_id and w.id = p_id;
+    perform jobforge.advance_workflow(p_tenant_id, p_id);
+    perform jobforge.audit(p_tenant_id, p_kind || '.cancel', p_id::text,
+        jsonb_build_object('reason', p_reason));
+    return (select case when w.finished_at is null then 'canceling' else w.state end
+              from jobforge.workflows as w
+             where w.tenant_id = p_tenant_id and w.id = p_id);
+end $$;

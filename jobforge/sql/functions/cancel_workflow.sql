@@ -1,0 +1,19 @@
+-- Cancels what is left of a workflow and of those within it, as cancel_job does: jobs that run are
+-- asked to stop. Dead jobs stay. Answers the workflow's state, or `canceling` while some still run.
+-- Raises JF001, JF004, JF005 (it has ended), JF006. Locks its jobs as cancel_jobs does.
+create or replace function jobforge.cancel_workflow(
+    p_id uuid,
+    p_reason text default null,
+    p_tenant_id uuid default null
+) returns text
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+begin
+    return jobforge.cancel_nodes(jobforge.require_tenant(p_tenant_id), p_id, 'workflow', p_reason);
+end $$;

@@ -1,0 +1,12 @@
+-- Refuses a JSON value beyond 256 KiB or 64 levels, as payloads are (JF007).
+create or replace function jobforge.check_size(p_field text, p_value jsonb) returns void
+language plpgsql
+as $$
+begin
+    if pg_column_size(p_value) > 262144
+       or jsonb_path_exists(p_value, 'strict $.**{65 to last}') then
+        perform jobforge.refuse('JF007',
+            format('%s is larger than 256 KiB or nested more than 64 levels deep', p_field),
+            jsonb_build_object('field', p_field, 'limit', 262144));
+    end if;
+end $$;

@@ -1,0 +1,67 @@
+-- Refuses a workflow document that is not valid (JF002 with field and node): its own fields, and
+-- those of its nodes, whose job fields are checked as enqueue_jobs does (also JF007). p_known are
+-- nodes that are there already and may be named in `after`. Called for each workflow within another
+-- too.
+create or replace function jobforge.check_workflow(p_workflow jsonb, p_known text[] default '{}')
+returns void
+language plpgsql
+as $$
+declare
+    v_fault text;
+    v_field text := 'nodes';
+    v_node text;
+begin
+    if jsonb_typeof(p_workflow) is distinct from 'object' then
+        perform jobforge.refuse('JF002', 'a workflow is a JSON object', '{"field": "workflow"}');
+    end if;
+    select o.key, 'is not a field of a workflow' into v_field, v_fault
+      from jsonb_object_keys(p_workflow) as o(key)
+     where o.key not in ('name', 'nodes', 'input', 'correlation_id', 'on_success', 'on_failure',
+                         'on_complete')
+     limit 1;
+    if v_fault is null then
+        v_field := 'nodes';
+        v_fault := case
+            when jsonb_typeof(p_workflow -> 'nodes') is distinct from 'array'
+              or jsonb_array_length(p_workflow -> 'nodes') not between 1 and 50000
+            then 'must be a list of 1 to 50000 nodes'
+            when jsonb_path_exists(p_workflow, '$.nodes[*] ? (@.type() != "object")')
+            then 'must be objects' end;
+    end if;
+    if v_fault is null then
+        select n.node ->> 'name', n.fault into v_node, v_fault
+          from (select e.node, case
+                    when jsonb_typeof(e.node -> 'name') is distinct from 'string'
+                      or e.node ->> 'name' !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$'
+                    then 'need a name each, of letters, digits and _ . : -'
+                    when jsonb_typeof(e.node -> 'after') <> 'array'
+                      or jsonb_path_exists(e.node, '$.after[*] ? (@.type() != "string")')
+                    then 'name the nodes they come after in a list'
+                    when e.node ? 'workflow' and jsonb_typeof(e.node -> 'workflow') <> 'object'
+                      or e.node ? 'workflow'
+                         and e.node - '{name,after,on_parent_failure,workflow}'::text[] <> '{}'
+                    then 'that are workflows have no other fields than name and after'
+                    when e.node ?| '{key,key_mode,key_window_s,on_conflict}'
+                    then 'have no idempotency keys'
+                    when count(*) over (partition by e.node -> 'name') > 1
+                      or e.node ->> 'name' = any (p_known)
+                    then 'need names of their own' end as fault
+                  from jsonb_array_elements(p_workflow -> 'nodes') as e(node)) as n
+         where n.fault is not null
+         limit 1;
+    end if;
+    if v_fault is not null then
+        perform jobforge.refuse('JF002', format('%s %s', v_field, v_fault),
+            jsonb_strip_nulls(jsonb_build_object('field', v_field, 'node', v_node)));
+    end if;
+    perform jobforge.check_name('name', coalesce(p_workflow ->> 'name', 'workflow'), 200);
+    perform jobforge.check_name('correlation_id', p_workflow ->> 'correlation_id', 255)
+      where p_workflow ? 'correlation_id';
+    perform jobforge.check_size('input', p_workflow -> 'input');
+    perform jobforge.check_callbacks(p_workflow);
+    perform jobforge.check_jobs((
+        select coalesce(jsonb_agg(e.node - '{name,after}'::text[]), '[]')
+          from jsonb_array_elements(p_workflow -> 'nodes') as e(node)
+         where not e.node ? 'workflow'));
+    perform jobforge.check_order(p_workflow -> 'nodes', p_known);
+end $$;

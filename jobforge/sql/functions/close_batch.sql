@@ -1,0 +1,19 @@
+-- Says that a batch that was created open has all its jobs: it ends with the last of them, or now
+-- if all have ended. Answers its state; closing it again answers the same. Raises JF001, JF004,
+-- JF006. Locks the batch.
+create or replace function jobforge.close_batch(p_id uuid, p_tenant_id uuid default null)
+returns text
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+begin
+    perform jobforge.lock_workflow(v_tenant, p_id, 'batch');
+    update jobforge.workflows as w
+       set is_open = false
+     where w.tenant_id = v_tenant and w.id = p_id and w.is_open;
+    perform jobforge.advance_workflow(v_tenant, p_id);
+    return (select w.state from jobforge.workflows as w
+             where w.tenant_id = v_tenant and w.id = p_id);
+end $$;

@@ -1,0 +1,33 @@
+-- Applications call this inside their own transaction: the jobs of a workflow exist together if
+-- it commits. p_workflow: name, nodes, and if wanted input, correlation_id, on_success,
+-- on_failure, on_complete. A node is a job as enqueue_jobs takes it, with a name, and with the
+-- names of its parents as `after`; or it is a workflow of its own. docs/sql.md lists the fields.
+-- Answers the jobs by the path of their nodes; without a job: the workflow itself. All or
+-- nothing: JF001, JF002, JF006 to JF010.
+create or replace function jobforge.enqueue_workflow(
+    p_workflow jsonb,
+    p_tenant_id uuid default null
+) returns table (workflow_id uuid, node text, job_id uuid)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+#variable_conflict use_column
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_id uuid := jobforge.uuid7();
+begin
+    perform jobforge.check_workflow(p_workflow);
+    insert into jobforge.workflows (
+           tenant_id, id, created_at, kind, name, correlation_id, created_by, input, callbacks)
+    values (v_tenant, v_id, jobforge.now(), 'workflow', coalesce(p_workflow ->> 'name', 'workflow'),
+            p_workflow ->> 'correlation_id', jobforge.actor(), p_workflow -> 'input',
+            p_workflow - '{name,nodes,input,correlation_id}'::text[]);
+    perform jobforge.insert_nodes(v_tenant, v_id, p_workflow -> 'nodes');
+    return query
+    select v_id, n.path, n.job_id from jobforge.nodes_of(v_tenant, v_id) as n
+    union all
+    select v_id, null, null;
+end $$;

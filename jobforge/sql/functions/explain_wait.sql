@@ -1,0 +1,35 @@
+-- explain_job for a job that waits in the middle of its work; nothing for one that does not.
+create or replace function jobforge.explain_wait(p_job jobforge.all_jobs)
+returns table (code text, message text, remedy text, detail jsonb)
+language sql stable
+as $$
+    select case w.kind when 'sleep' then 'sleeping' when 'event' then 'waiting_event'
+                       else 'waiting_children' end,
+           case w.kind
+               when 'sleep' then format('It sleeps until %s.', p_job.run_at)
+               when 'event' then format('It waits until %s for the event %s%s.', p_job.run_at,
+                    w.name, case when w.match <> '{}' then ' with ' || w.match::text end)
+               else format('It waits for %s of the %s jobs that it gathers.', c.open,
+                           cardinality(w.jobs)) end,
+           case w.kind
+               when 'sleep' then 'Wait, or reschedule it: that ends the sleep.'
+               when 'event' then 'Emit the event, or reschedule it: that ends the wait as if its '
+                    || 'time were up.'
+               else 'Wait for them, or cancel them: it goes on when all have ended.' end,
+           jsonb_strip_nulls(jsonb_build_object(
+               'since', w.since, 'until', case when w.kind <> 'gather' then p_job.run_at end,
+               'event', case when w.kind = 'event' then w.name end,
+               'match', case when w.kind = 'event' then w.match end,
+               'jobs', c.jobs))
+      from jobforge.waits as w
+      left join lateral (
+           select count(*) as open,
+                  jsonb_agg(jsonb_build_object('job_id', j.id, 'state', j.state)
+                            order by j.id) filter (where j.turn <= 100) as jobs
+             from (select k.id, k.state, row_number() over (order by k.id) as turn
+                     from jobforge.jobs as k
+                    where k.tenant_id = w.tenant_id and k.id = any (w.jobs)
+                      and k.state <> 'dead') as j) as c on w.kind = 'gather'
+     where w.tenant_id = p_job.tenant_id and w.job_id = p_job.id
+       and p_job.state in ('scheduled', 'blocked')
+$$;

@@ -1,0 +1,24 @@
+-- One batch, with how many of its jobs are in which state now. Raises JF001, JF004, JF006.
+create or replace function jobforge.get_batch(p_id uuid, p_tenant_id uuid default null)
+returns table (batch jsonb)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_batch jobforge.workflows;
+begin
+    select * into v_batch from jobforge.workflows as w
+     where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'batch';
+    if not found then
+        perform jobforge.refuse('JF004', 'no such batch', jsonb_build_object('id', p_id));
+    end if;
+    batch := jobforge.show_workflow(v_batch)
+        || jsonb_build_object('counts', jobforge.count_nodes(v_batch));
+    return next;
+end $$;

@@ -1,0 +1,56 @@
+-- One workflow with all that is known of it, in one call: how many of its jobs are in which state,
+-- those within it too; its nodes, the first p_limit of them, each with the path of its name and its
+-- job; the edges between them; and as `result` what its last nodes returned, a hundred at most.
+-- Raises JF001, JF002, JF004, JF006.
+create or replace function jobforge.get_workflow(
+    p_id uuid,
+    p_limit integer default 1000,
+    p_tenant_id uuid default null
+) returns table (workflow jsonb, nodes jsonb, edges jsonb)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_mergejoin = off
+as $$
+#variable_conflict use_column
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_workflow jobforge.workflows;
+    v_nodes jobforge.workflow_node[];
+begin
+    perform jobforge.check_limit(p_limit, 50000);
+    select * into v_workflow from jobforge.workflows as w
+     where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'workflow';
+    if not found then
+        perform jobforge.refuse('JF004', 'no such workflow', jsonb_build_object('id', p_id));
+    end if;
+    v_nodes := array(select n from jobforge.nodes_of(v_tenant, p_id) as n);
+    nodes := (
+        select coalesce(jsonb_agg(to_jsonb(n) - '{place,path,result}'::text[]
+                                  || jsonb_build_object('node', n.path) order by n.place), '[]')
+          from unnest(v_nodes[1:p_limit]) as n);
+    edges := (
+        select coalesce(jsonb_agg(jsonb_build_array(p.path, c.path)
+                                  order by c.place, p.place), '[]')
+          from unnest(v_nodes[1:p_limit]) as c
+          join jobforge.dependencies as d on d.tenant_id = v_tenant and d.child_id = c.job_id
+          join unnest(v_nodes[1:p_limit]) as p on p.job_id = d.parent_id);
+    workflow := jobforge.show_workflow(v_workflow) || jsonb_build_object(
+        'counts', (
+            select coalesce(jsonb_object_agg(s.state, s.jobs), '{}')
+              from (select n.state, count(*) as jobs from unnest(v_nodes) as n
+                     group by n.state) as s),
+        'result', (
+            select coalesce(jsonb_object_agg(l.path, l.result), '{}')
+              from (select n.path, n.result from unnest(v_nodes) as n
+                     where n.state = 'succeeded'
+                       and not exists (select from jobforge.dependencies as d
+                                         join unnest(v_nodes) as c on c.job_id = d.child_id
+                                        where d.tenant_id = v_tenant and d.parent_id = n.job_id)
+                     order by n.place
+                     limit 100) as l),
+        'is_whole', cardinality(v_nodes) <= p_limit);
+    return next;
+end $$;

@@ -1,0 +1,58 @@
+-- The nodes that retry_workflow runs again. Blocked ones are not among them: they wait already.
+-- What comes after a node may lie outside the workflow, in the one that it is within. Raises
+-- JF004 for a p_from that is no node, and JF005 for one that comes after something that was not
+-- successful.
+create or replace function jobforge.nodes_to_retry(p_tenant_id uuid, p_id uuid, p_from text)
+returns jobforge.workflow_node[]
+language plpgsql
+as $$
+declare
+    v_root uuid;
+    v_all jobforge.workflow_node[];
+    v_starts uuid[];
+    v_nodes jobforge.workflow_node[];
+    v_parent uuid;
+begin
+    with recursive outward as (
+        select w.id, w.parent_id from jobforge.workflows as w
+         where w.tenant_id = p_tenant_id and w.id = p_id
+        union all
+        select w.id, w.parent_id
+          from outward as o
+          join jobforge.workflows as w on w.tenant_id = p_tenant_id and w.id = o.parent_id
+    )
+    select o.id into v_root from outward as o where o.parent_id is null;
+    v_all := array(select n from jobforge.nodes_of(p_tenant_id, v_root) as n);
+    v_starts := array(
+        select n.job_id from jobforge.nodes_of(p_tenant_id, p_id) as n
+         where case when p_from is null then n.state in ('dead', 'canceled')
+                    else n.path = p_from or starts_with(n.path, p_from || '/') end);
+    if p_from is not null and v_starts = '{}' then
+        perform jobforge.refuse('JF004', format('the workflow has no node %s', p_from),
+            jsonb_build_object('node', p_from));
+    end if;
+    with recursive later as (
+        select s.id from unnest(v_starts) as s(id)
+        union
+        select d.child_id
+          from later as l
+          join jobforge.dependencies as d on d.tenant_id = p_tenant_id and d.parent_id = l.id
+    )
+    select coalesce(array_agg(n), '{}') into v_nodes
+      from unnest(v_all) as n
+      join later as l on l.id = n.job_id
+     where n.state <> 'blocked' and (p_from is not null or n.state in ('dead', 'canceled'));
+    -- From its own start, that is: what comes before is as it is.
+    select d.parent_id into v_parent
+      from unnest(v_nodes) as n
+      join jobforge.dependencies as d on d.tenant_id = p_tenant_id and d.child_id = n.job_id
+      join jobforge.all_jobs as a on a.tenant_id = p_tenant_id and a.id = d.parent_id
+     where d.on_parent_failure = 'cancel' and a.state in ('dead', 'canceled')
+       and d.parent_id not in (select o.job_id from unnest(v_nodes) as o)
+     limit 1;
+    if v_parent is not null then
+        perform jobforge.refuse('JF005', 'a parent is dead or canceled: retry that first',
+            jsonb_build_object('job_id', v_parent));
+    end if;
+    return v_nodes;
+end $$;

@@ -1,0 +1,63 @@
+-- Runs part of a workflow again. Without p_from: every job that is dead or was canceled, in it
+-- and in those within it, and what was canceled for them after it. With p_from, the path of a
+-- node: that one and all that come after it, whatever became of them. Each gets a new job
+-- (retry_of) that stands for its node from now on; dead ones are put away as canceled. Jobs that
+-- are still blocked wait for the new ones. Answers how many were made. Raises JF001, JF002,
+-- JF004 (also for a job past retention), JF005 (some of them run, or nothing is to be retried),
+-- JF006, JF008 to JF010. One at a time for a workflow; locks as link_parents does.
+create or replace function jobforge.retry_workflow(
+    p_id uuid,
+    p_from text default null,
+    p_tenant_id uuid default null
+) returns bigint
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_nodes jobforge.workflow_node[];
+    v_fault record;
+    v_first_id uuid := jobforge.uuid7();
+    v_jobs jsonb;
+    v_olds uuid[];
+    v_news uuid[];
+begin
+    perform pg_advisory_xact_lock(hashtextextended('jobforge:workflow:' || p_id, 0))
+       from jobforge.workflows as w
+      where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'workflow';
+    if not found then
+        perform jobforge.refuse('JF004', 'no such workflow', jsonb_build_object('id', p_id));
+    end if;
+    v_nodes := jobforge.nodes_to_retry(v_tenant, p_id, p_from);
+    select n.path, n.state into v_fault from unnest(v_nodes) as n
+     where n.state not in ('succeeded', 'canceled', 'dead')
+     order by n.state = 'forgotten' desc, n.place
+     limit 1;
+    if v_fault.state = 'forgotten' then
+        perform jobforge.refuse('JF004',
+            format('the job of node %s is past retention', v_fault.path),
+            jsonb_build_object('node', v_fault.path));
+    elsif v_fault.state is not null then
+        perform jobforge.refuse('JF005',
+            format('node %s is %s: wait for it or cancel it', v_fault.path, v_fault.state),
+            jsonb_build_object('node', v_fault.path, 'state', v_fault.state));
+    elsif v_nodes = '{}' then
+        perform jobforge.refuse('JF005', 'nothing of the workflow is to be retried',
+            jsonb_build_object('id', p_id));
+    end if;
+    v_olds := array(select n.job_id from unnest(v_nodes) as n order by n.place);
+    v_news := array(select jobforge.nth_id(v_first_id, i)
+                      from generate_series(1, cardinality(v_olds)) as i);
+    v_jobs := jobforge.retried_jobs(v_tenant, v_olds, v_news);
+    perform jobforge.insert_jobs(v_tenant, v_jobs, v_first_id);
+    perform jobforge.link_parents(v_tenant, v_jobs, v_first_id, '{}', false);
+    perform jobforge.repoint_jobs(v_tenant, v_olds, v_news);
+    perform jobforge.cancel_rows(jobforge.lock_jobs(v_tenant, array(
+        select n.job_id from unnest(v_nodes) as n where n.state = 'dead')), 'retried');
+    perform jobforge.audit(v_tenant, 'workflow.retry', p_id::text,
+        jsonb_build_object('from', p_from, 'jobs', cardinality(v_olds)));
+    return cardinality(v_olds);
+end $$;

@@ -1,0 +1,17 @@
+-- A workflow or batch as people and programs see it. `counts` is how many of its jobs ended how,
+-- once all have.
+create or replace function jobforge.show_workflow(p_workflow jobforge.workflows) returns jsonb
+language sql stable
+as $$
+    select jsonb_build_object(
+        'id', p_workflow.id, 'name', p_workflow.name, 'parent_id', p_workflow.parent_id,
+        'node', p_workflow.node,
+        'state', case when p_workflow.finished_at is null
+                       and p_workflow.cancel_requested_at is not null
+                      then 'canceling' else p_workflow.state end,
+        'size', p_workflow.size, 'is_open', p_workflow.is_open, 'counts', p_workflow.counts,
+        'input', p_workflow.input, 'correlation_id', p_workflow.correlation_id,
+        'callbacks', p_workflow.callbacks, 'called', to_jsonb(p_workflow.called),
+        'created_by', p_workflow.created_by, 'created_at', p_workflow.created_at,
+        'finished_at', p_workflow.finished_at)
+$$;

@@ -1,0 +1,59 @@
+-- Forgets workflows and batches that ended before p_before, failed ones before p_dead_before, with
+-- the edges of jobs that are gone; p_limit of each at most. A job that still waits for a parent of
+-- which nothing is left is canceled: it would wait for ever. Called by apply_retention. Answers how
+-- many workflows went.
+create or replace function jobforge.sweep_workflows(
+    p_before timestamptz,
+    p_dead_before timestamptz,
+    p_limit integer
+) returns bigint
+language plpgsql
+as $$
+declare
+    v_tenants uuid[];
+    v_swept uuid[];
+begin
+    perform jobforge.cancel_rows(array(
+        select j.ctid
+          from jobforge.awaited_jobs as a
+          join jobforge.jobs as j on j.tenant_id = a.tenant_id and j.id = a.waiter_id
+         where j.state || '' = 'blocked' and j.created_at < p_before
+           and not exists (select from jobforge.all_jobs as p
+                            where p.tenant_id = a.tenant_id and p.id = a.job_id)
+         limit p_limit
+           for update of j skip locked), 'a parent is past retention');
+    delete from jobforge.awaited_jobs as a
+     where a.ctid = any (array(
+           select e.ctid from jobforge.awaited_jobs as e
+            where not exists (select from jobforge.jobs as j
+                               where j.tenant_id = e.tenant_id and j.id = e.job_id)
+              and not exists (select from jobforge.jobs as j
+                               where j.tenant_id = e.tenant_id and j.id = e.waiter_id)
+            limit p_limit for update skip locked));
+    delete from jobforge.dependencies as d
+     where d.ctid = any (array(
+           select e.ctid from jobforge.dependencies as e
+            where e.created_at < p_before
+              and not exists (select from jobforge.jobs as j
+                               where j.tenant_id = e.tenant_id
+                                 and j.id in (e.child_id, e.parent_id))
+            limit p_limit for update skip locked));
+
+    with gone as (
+        delete from jobforge.workflows as w
+         where w.ctid = any (array(
+               select e.ctid from jobforge.workflows as e
+                where e.finished_at < case e.state when 'failed' then p_dead_before
+                                                   else p_before end
+                  -- An inner one stays as long as the one around it.
+                  and not exists (select from jobforge.workflows as o
+                                   where o.tenant_id = e.tenant_id and o.id = e.parent_id)
+                limit p_limit for update skip locked))
+        returning w.tenant_id, w.id
+    )
+    select array_agg(g.tenant_id), array_agg(g.id) into v_tenants, v_swept from gone as g;
+    delete from jobforge.workflow_jobs as m
+     using unnest(v_tenants, v_swept) as g(tenant_id, id)
+     where m.tenant_id = g.tenant_id and m.workflow_id = g.id;
+    return coalesce(cardinality(v_swept), 0);
+end $$;

@@ -1,0 +1,66 @@
+"""What running jobs ask their worker about the workflows that they are of, or that they make.
+
+Each question is one call, under the lease of the job that asks.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
+from uuid import UUID
+
+from jobforge import calls
+from jobforge.calls import Call
+from jobforge.errors import Invalid, Json
+from jobforge.job import ClaimedJob, JobRequest
+from jobforge.rows import Rows
+from jobforge.workflow import BatchRequest, WorkflowRequest
+
+T = TypeVar("T")
+
+
+def question(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) -> Call[Json]:
+    """The call that answers it, as JSON. Raises Invalid for a kind that is not known."""
+    match kind:
+        case "parents":
+            return replace(calls.load_parents(worker_id, job.token), decode=_lineage)
+        case "add_nodes":
+            adding = calls.add_workflow_jobs(worker_id, job.token, data)
+            return _answering(adding, lambda jobs: list(map(str, jobs.values())))
+    call: Call[Json]
+    match kind:
+        case "enqueue_workflow":
+            request = WorkflowRequest(**_flowing(job) | data)
+            call = _answering(calls.enqueue_workflow(request), _made)
+        case "create_batch":
+            batch = BatchRequest(**_flowing(job) | data["batch"])
+            creating = calls.create_batch(batch, _requests(data["jobs"]))
+            call = _answering(creating, lambda made: {"id": str(made.id)})
+        case "add_to_batch":
+            joining = calls.add_to_batch(UUID(data["id"]), _requests(data["jobs"]))
+            call = _answering(joining, lambda made: [str(each.job_id) for each in made])
+        case "close_batch":
+            call = _answering(calls.close_batch(UUID(data["id"])), str)
+        case _:
+            raise Invalid(f"a worker does not know what {kind} is", field="kind")
+    return call.within(worker_id, job.token)
+
+
+def _answering(call: Call[T], answer: Callable[[T], Json]) -> Call[Json]:
+    return replace(call, decode=lambda rows: answer(call.decode(rows)))
+
+
+def _lineage(rows: Rows) -> Json:
+    parents, workflow = rows[0]
+    return {"parents": parents, "workflow": workflow}
+
+
+def _made(made: Any) -> Json:  # noqa: ANN401 - a MadeWorkflow
+    return {"id": str(made.id), "jobs": {path: str(job_id) for path, job_id in made.jobs.items()}}
+
+
+def _requests(documents: list[dict[str, Json]]) -> list[JobRequest]:
+    return [JobRequest(**document) for document in documents]
+
+
+def _flowing(job: ClaimedJob) -> dict[str, Json]:
+    return {} if job.correlation_id is None else {"correlation_id": job.correlation_id}

@@ -1,0 +1,79 @@
+"""Workflows and batches over HTTP."""
+
+from uuid import UUID
+
+import pytest
+from api.house import House
+
+from jobforge import errors
+from jobforge.errors import Json
+from jobforge.job import JobRequest
+from jobforge.remote.client import Client
+from jobforge.workflow import BatchRequest, WorkflowFilter, WorkflowRequest, WorkflowState
+
+NODES: list[dict[str, Json]] = [
+    {"name": "first", "definition": "plain"},
+    {"name": "second", "definition": "plain", "after": ["first"]},
+]
+
+
+def test_a_workflow_is_made_looked_at_canceled_and_retried(api: House) -> None:
+    admin = api.client("tenant_admin")
+    made = admin.post("/workflows", json={"name": "nightly", "nodes": NODES, "input": {"day": 1}})
+    assert made.status_code == 201, made.text
+    path = f"/workflows/{made.json()['id']}"
+    shown = admin.get(path).json()
+    assert shown["workflow"]["input"] == {"day": 1}
+    assert [node["state"] for node in shown["nodes"]] == ["queued", "blocked"]
+    assert shown["edges"] == [["first", "second"]]
+    assert admin.post(f"{path}/cancel", json={"reason": "no"}).json() == {"state": "canceled"}
+    assert admin.post(f"{path}/retry", json={"from": "second"}).status_code == 409
+    assert admin.post(f"{path}/retry").json() == {"jobs": 2}
+    [listed] = admin.get("/workflows", params={"name": "nightly"}).json()["items"]
+    assert listed["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "code"),
+    [
+        ([{"name": "a", "definition": "plain", "after": ["a"]}], "invalid"),
+        ([{"name": "a", "definition": "plain", "after": ["b"]}], "invalid"),
+        ([{"name": "a", "definition": "unknown"}], "unknown_definition"),
+        ([], "invalid"),
+    ],
+)
+def test_a_wrong_workflow_is_refused(api: House, nodes: list[object], code: str) -> None:
+    answer = api.client("tenant_admin").post("/workflows", json={"name": "w", "nodes": nodes})
+    assert answer.status_code in {404, 422}
+    assert answer.json()["code"] == code, answer.text
+
+
+def test_a_parent_over_http_blocks_its_child(api: House) -> None:
+    admin = api.client("tenant_admin")
+    parent = admin.post("/jobs", json={"definition": "plain"}).json()["id"]
+    child = admin.post("/jobs", json={"definition": "plain", "after": [parent]}).json()["id"]
+    shown = admin.get(f"/jobs/{child}").json()
+    assert shown["job"]["state"] == "blocked"
+    assert [each["job_id"] for each in shown["parents"]] == [parent]
+    [reason, *_] = admin.get(f"/jobs/{child}/explain").json()["items"]
+    assert reason["code"] == "waiting_parents"
+
+
+def test_the_client_has_all_of_it(api: House) -> None:
+    with Client(api.url, api.a.keys["tenant_admin"]) as client:
+        made = client.enqueue_workflow(WorkflowRequest("by client", NODES))
+        detail = client.get_workflow(made.id)
+        assert {node.node: node.job_id for node in detail.nodes} == made.jobs
+        assert client.cancel_workflow(made.id) is WorkflowState.CANCELED
+        assert client.retry_workflow(made.id) == 2
+        [listed] = client.list_workflows(WorkflowFilter(name="by client"))
+        assert listed.id == made.id
+        batch = client.create_batch(BatchRequest(open=True), [JobRequest("plain")])
+        [added] = client.add_to_batch(batch.id, [JobRequest("plain")])
+        assert isinstance(added.job_id, UUID)
+        assert client.close_batch(batch.id) is WorkflowState.RUNNING
+        assert client.get_batch(batch.id).counts == {"queued": 2}
+        assert client.cancel_batch(batch.id) is WorkflowState.CANCELED
+        with pytest.raises(errors.Conflict):
+            client.add_to_batch(batch.id, [JobRequest("plain")])
+        assert batch.id in [each.id for each in client.list_batches()]

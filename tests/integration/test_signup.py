@@ -1,0 +1,63 @@
+"""The sign-up sequence of examples/ in time travel: an event or none, and a day's sleep."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+from psycopg.types.json import Jsonb
+
+from jobforge.definition import Definition
+from jobforge.embedded import Server
+from jobforge.loading import load
+from jobforge.testing import Kit
+from jobforge.testing.cluster import Postgres
+from jobforge.testing.kit import opened
+
+APP = Path(__file__).parent.parent.parent / "examples" / "signup" / "app.py"
+TENANT = uuid4()
+
+
+@pytest.fixture(scope="module")
+def kit(server: Server) -> Iterator[Kit]:
+    with opened(Postgres(server.url(), is_durable=False)) as kit:
+        kit.use(load(str(APP)))
+        yield kit
+
+
+@pytest.fixture
+def sign_up() -> Definition[..., Any]:
+    return load(str(APP)).definitions["sign_up"]
+
+
+def confirm(kit: Kit, address: str, tenant_id: UUID) -> None:
+    """What the dispatch of the event does."""
+    with psycopg.connect(kit.url, user="postgres", options="") as conn:
+        conn.execute(
+            "select jobforge.resume_waits(%s, %s, 'address.confirmed', %s)",
+            [tenant_id, uuid4(), Jsonb({"address": address})],
+        )
+
+
+def test_a_sign_up_settles_in_after_a_day_or_is_given_up(
+    kit: Kit, sign_up: Definition[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    jobs = {
+        address: sign_up.using(tenant=TENANT).enqueue(address=address)
+        for address in ("ada", "bob", "eve")
+    }
+    kit.drain(with_scheduled=False)
+    confirm(kit, "ada", TENANT)
+    kit.drain(with_scheduled=False)
+    kit.travel(days=1)
+    kit.drain(with_scheduled=False)
+    assert jobs["ada"].result() == "settled in"
+    kit.travel(days=2)
+    kit.drain(with_scheduled=False)
+    confirm(kit, "bob", TENANT)
+    kit.drain()
+    assert (jobs["bob"].result(), jobs["eve"].result()) == ("settled in", "given up")
+    mails = capsys.readouterr().out.splitlines()
+    assert len(mails) == len(set(mails)) == 3 + 2 + 2

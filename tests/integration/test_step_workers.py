@@ -1,0 +1,134 @@
+"""Durable steps under real workers: killed, frozen out of their lease, cut off, with one slot."""
+
+import asyncio
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from cluster import Clock, Connection, Database
+from integration.killing import opened_ward
+from integration.seam import TENANT_A
+from integration.workshop import Workshop, cut, eventually, set_open
+from sql.engine import call_for_value
+
+from jobforge import Context, Retry
+from jobforge.job import Outcome, State
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def shop(database: Database, conn: Connection) -> Workshop:
+    return Workshop(database, conn)
+
+
+# Before, within, between and after the steps.
+EVERYWHERE = [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_finished_steps_survive_the_death_of_their_process_anywhere(
+    database: Database, conn: Connection, clock: Clock, folder: Path
+) -> None:
+    effects = folder / "effects"
+    with opened_ward(database, conn, clock, folder) as ward, ward.worker():
+        handle = ward.enqueue("walk_apart", path=str(effects), deaths=EVERYWHERE)
+        assert handle.result(60) == len(EVERYWHERE) + 1
+    # Each ran again once: it had its effect, and was killed before it was stored.
+    assert effects.read_text().split() == ["0", "0", "1", "1", "2", "2"]
+
+
+def test_finished_steps_survive_the_death_of_their_worker(
+    database: Database, conn: Connection, clock: Clock, folder: Path
+) -> None:
+    effects = folder / "effects"
+    deaths = [3, 4, 7]
+    with opened_ward(database, conn, clock, folder) as ward:
+        handle = ward.enqueue("walk_inline", path=str(effects), deaths=deaths)
+        for _ in deaths:
+            with ward.worker() as worker:
+                ward.outlive(worker)
+            clock.travel(seconds=5)
+        with ward.worker():
+            assert handle.result(60) == len(deaths) + 1
+    assert effects.read_text().split() == ["0", "1", "1", "2"]
+
+
+async def test_who_sleeps_or_waits_leaves_the_only_slot_to_others(
+    shop: Workshop, clock: Clock
+) -> None:
+    @shop.app.job(isolation="inline")
+    async def patient(ctx: Context) -> str:
+        await ctx.sleep(3600)
+        event = await ctx.wait_for_event("word", timeout=3600)
+        return str(event.data["said"])
+
+    @shop.app.job(isolation="inline")
+    async def quick() -> None: ...
+
+    shop.register()
+    async with shop.working(queues={"default": 1}):
+        waiting = shop.enqueue("patient")
+        await shop.ended(waiting, State.SCHEDULED)
+        await shop.ended(shop.enqueue("quick"))
+        clock.travel(hours=1)
+        await eventually(lambda: len(shop.attempts(waiting)) == 2)
+        await shop.ended(waiting, State.SCHEDULED)
+        await shop.ended(shop.enqueue("quick"))
+        assert call_for_value(
+            shop.conn,
+            "resume_waits",
+            tenant_id=TENANT_A,
+            event_id=uuid4(),
+            name="word",
+            data={"said": "hello"},
+        )
+        history = await shop.ended(waiting)
+    assert history.job.result == "hello"
+    assert history.job.attempt == 1
+    assert shop.outcomes(waiting) == [Outcome.SNOOZED, Outcome.SNOOZED, Outcome.SUCCEEDED]
+    steps = [event.data["kind"] for event in history.events if event.kind == "step"]
+    assert steps == ["sleep", "event"]
+
+
+async def test_a_worker_that_has_lost_the_lease_stores_no_step(shop: Workshop) -> None:
+    may_go, told = asyncio.Event(), list[type[BaseException]]()
+
+    @shop.app.job(isolation="inline", retry=Retry(base=3600))
+    async def late(ctx: Context) -> None:
+        await may_go.wait()
+        try:
+            await ctx.astep("late", lambda: None)
+        except BaseException as error:
+            told.append(type(error))
+            raise
+
+    shop.register()
+    async with shop.working(heartbeat_s=30, lease_s=60):
+        job_id = shop.enqueue("late")
+        await shop.ended(job_id, State.RUNNING)
+        shop.conn.execute("update jobforge.jobs set lease = lease + 1")  # somebody else's by now
+        may_go.set()
+        await eventually(lambda: bool(told))
+    assert told == [asyncio.CancelledError]  # as whenever a lease is lost
+    assert not shop.conn.execute("select from jobforge.steps").rowcount
+
+
+async def test_a_step_outlasts_an_outage_of_the_database(shop: Workshop) -> None:
+    may_go, runs = asyncio.Event(), list[int]()
+
+    @shop.app.job(isolation="inline", retry=1)
+    async def enduring(ctx: Context) -> None:
+        await may_go.wait()
+        await ctx.astep("count", runs.append, 1)
+
+    shop.register()
+    async with shop.working(lease_s=60, heartbeat_s=10):
+        job_id = shop.enqueue("enduring")
+        await shop.ended(job_id, State.RUNNING)
+        set_open(shop.conn, is_open=False)
+        cut(shop.conn)
+        may_go.set()
+        await eventually(lambda: bool(runs))
+        set_open(shop.conn, is_open=True)
+        await shop.ended(job_id)
+    assert runs == [1]

@@ -1,0 +1,183 @@
+"""Workflows and batches as apps make them, on a database, with handlers that run."""
+
+from collections.abc import Iterator
+from importlib import import_module
+from types import ModuleType
+from uuid import UUID
+
+import pytest
+
+from jobforge import Context, Dead, JobForge
+from jobforge.embedded import Server
+from jobforge.errors import Conflict, Invalid, InvalidPayload, JobFailed, Json, NotFound
+from jobforge.job import State
+from jobforge.testing import Kit
+from jobforge.testing.cluster import Postgres
+from jobforge.testing.drain import Drained
+from jobforge.workflow import WorkflowState
+
+jf = JobForge(database_url="postgresql://nobody@127.0.0.1:1/nowhere")
+ran: list[str] = []
+
+
+@jf.job(retry=1)
+def work(text: str = "") -> str:
+    ran.append(text)
+    if text == "fail":
+        raise Dead("as it was told")
+    return text
+
+
+@jf.job(isolation="inline")
+async def join(ctx: Context) -> list[str]:
+    parents = await ctx.parents
+    return [f"{name}={parent.result}" for name, parent in parents.items()]
+
+
+@jf.job
+def split(ctx: Context, parts: int) -> None:
+    ctx.workflow.add(*(work.using(node=f"part-{n}").args(f"part {n}") for n in range(parts)))
+
+
+@jf.job(isolation="inline")
+async def spread(ctx: Context, left: int) -> None:
+    """Adds one more to its own batch, as long as there are some left."""
+    if left:
+        await (await ctx.workflow).aadd(spread.args(left - 1))
+
+
+@jf.job
+def done(ctx: Context) -> int:
+    return len(ctx.parents)
+
+
+@pytest.fixture(scope="session")
+def jobforge_postgres(server: Server) -> Postgres:
+    """The server of this run instead of one more."""
+    return Postgres(server.url(), is_durable=False)
+
+
+@pytest.fixture
+def kit(jf_test: Kit) -> Iterator[Kit]:
+    ran.clear()
+    jf_test.use(jf)
+    with jf.tenant(jf_test.tenant("acme")):
+        yield jf_test
+
+
+def results(drained: Drained, definition: str) -> list[Json]:
+    return [ran.result for ran in drained.jobs if ran.job.definition == definition]
+
+
+def test_a_node_has_the_results_of_those_it_came_after(kit: Kit) -> None:
+    with jf.workflow("diamond") as wf:
+        first = work.node("a")
+        sides = [work.using(after=first, node=side).node(side) for side in ("left", "right")]
+        last = join.using(after=sides).node()
+    kit.drain()
+    assert last.handle.result() == ["left=left", "right=right"]
+    assert wf.handle.result() == {"join": ["left=left", "right=right"]}
+    assert ran == ["a", "left", "right"]
+
+
+def test_a_job_may_come_after_handles_and_ids(kit: Kit) -> None:
+    first, second = work.enqueue("a"), work.enqueue("b")
+    child = join.using(after=[first, second.id]).enqueue()
+    assert child.job().state is State.BLOCKED
+    kit.drain()
+    assert child.result() == [f"{first.id}=a", f"{second.id}=b"]
+
+
+def test_nothing_is_enqueued_when_the_block_fails(kit: Kit) -> None:
+    with pytest.raises(InvalidPayload), jf.workflow("broken"):
+        work.node(work.node("a"))  # type: ignore[arg-type] # as somebody might
+    kit.refute_enqueued(work)
+
+
+def test_what_a_running_job_adds_is_waited_for(kit: Kit) -> None:
+    with jf.workflow("fan-out") as wf:
+        parts = split.node(3)
+        joined = join.using(after=parts).node()
+    kit.drain()
+    names = ["split=None", *(f"part-{n}=part {n}" for n in range(3))]
+    assert sorted(joined.handle.result()) == sorted(names)
+    assert wf.handle.wait().workflow.counts == {"succeeded": 5}
+
+
+def test_an_inner_workflow_is_canceled_and_retried_with_the_outer_one(kit: Kit) -> None:
+    with jf.workflow("outer") as wf:
+        first = work.node("a")
+        with wf.workflow("inner", after=first) as inner:
+            work.using(node="x").node("fail")
+        join.using(after=inner).node()
+    kit.drain()
+    with pytest.raises(JobFailed, match="inner/x, join"):
+        wf.handle.result()
+    assert wf.handle.retry() == 2
+    assert wf.handle.cancel("enough") is WorkflowState.CANCELED
+    assert wf.handle.retry(from_node="inner") == 2
+    assert wf.handle.detail().workflow.state is WorkflowState.RUNNING
+
+
+def test_a_node_of_another_workflow_is_refused(kit: Kit) -> None:
+    with jf.workflow("one"):
+        stranger = work.node("a")
+    with pytest.raises(Invalid, match="nodes of the same workflow"), jf.workflow("two"):
+        work.using(after=stranger).node("b")
+    with pytest.raises(Conflict, match="within a workflow"):
+        work.node("c")
+    assert work.using(after=stranger).enqueue("d").job().state is State.BLOCKED
+    with pytest.raises(NotFound):
+        work.using(after=UUID(int=7)).enqueue("e")
+    kit.drain()
+
+
+def test_a_batch_grows_while_it_runs_and_calls_back_once(kit: Kit) -> None:
+    with jf.batch(on_success=done.args(), on_failure=work.args("fail")) as batch:
+        batch.add(spread.args(3), spread.args(0))
+    drained = kit.drain()
+    assert batch.handle.progress().counts == {"succeeded": 5}
+    assert results(drained, "done") == [5]
+    kit.refute_enqueued(work)
+    with pytest.raises(Conflict):
+        batch.handle.add(work.args("late"))
+
+
+@pytest.mark.anyio
+async def test_both_are_made_in_async_code_too(kit: Kit) -> None:
+    async with jf.workflow("async") as wf:
+        work.node("a")
+    async with jf.batch(open=True) as batch:
+        await batch.aadd(work.args("b"))
+    kit.drain()
+    assert await wf.handle.aresult() == {"work": "a"}
+    assert (await batch.handle.await_()).state is WorkflowState.SUCCEEDED
+    await jf.aclose()
+
+
+def example(name: str, kit: Kit) -> ModuleType:
+    module = import_module(f"examples.workflows.{name}")
+    kit.use(module.jf)
+    return module
+
+
+def test_the_etl_example_loads_all_sources(kit: Kit) -> None:
+    nightly = example("etl", kit).nightly("2026-11-15")
+    kit.drain()
+    assert nightly.result() == {"report": "2026-11-15: 4 rows"}
+
+
+def test_the_saga_example_undoes_what_was_done(kit: Kit) -> None:
+    saga = example("saga", kit)
+    good, bad = saga.place(7, "Harbour Lane 3"), saga.place(8, "")
+    drained = kit.drain()
+    assert good.result() == {"ship": "order 7 is on its way to Harbour Lane 3"}
+    assert bad.wait().workflow.state is WorkflowState.FAILED
+    undone = ["charge of order 8 is undone", "reserve of order 8 is undone"]
+    assert results(drained, "undo") == [undone]
+
+
+def test_the_map_reduce_example_adds_up(kit: Kit) -> None:
+    words = example("mapreduce", kit)
+    words.count_words(["to be or not", "to be", "that is to"])
+    assert results(kit.drain(), "total") == [{"to": 3, "be": 2, "or": 1}]

@@ -1,0 +1,86 @@
+"""Workflows under the real worker: what its jobs ask of it, in processes and in its loop."""
+
+import os
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from cluster import Connection, Database
+from integration.seam import TENANT_A
+from integration.workshop import Workshop, eventually
+
+from jobforge import Context, calls, db
+from jobforge.errors import LeaseLost
+from jobforge.isolation.isolated import Isolated
+from jobforge.job import Token
+from jobforge.runner import Host
+from jobforge.workflow import WorkflowState
+
+pytestmark = pytest.mark.anyio
+
+ETL = Path(__file__).parents[2] / "examples" / "workflows" / "etl.py"
+
+
+async def test_the_etl_example_runs_in_processes(database: Database, conn: Connection) -> None:
+    etl = import_module("examples.workflows.etl")
+    shop = Workshop(database, conn)
+    shop.app = etl.jf
+    shop.register()
+
+    def isolated(host: Host) -> Isolated:
+        return Isolated(str(ETL), host, environment=os.environ)
+
+    with etl.jf.connected_to(database.url_as("service_login")), etl.jf.tenant(TENANT_A):
+        nightly = etl.nightly("2026-11-15")
+        async with shop.working(runners={"process": isolated}):
+            await eventually(lambda: nightly.detail().workflow.state is WorkflowState.SUCCEEDED)
+        assert nightly.result() == {"report": "2026-11-15: 4 rows"}
+
+
+async def test_a_job_in_the_loop_adds_to_its_workflow_and_hears_its_parents(
+    database: Database, conn: Connection
+) -> None:
+    shop = Workshop(database, conn)
+    app = shop.app
+
+    @app.job(isolation="inline")
+    async def part(number: int) -> int:
+        return number
+
+    @app.job(isolation="inline")
+    async def split(ctx: Context) -> None:
+        workflow = await ctx.workflow
+        await workflow.aadd(*(part.using(node=f"part-{n}").args(n) for n in workflow.input))
+
+    @app.job(isolation="inline")
+    async def add_up(ctx: Context) -> int:
+        return sum(result or 0 for result in (await ctx.parents).results)
+
+    shop.register()
+    async with app.workflow("sum", input=[1, 2, 3], tenant=TENANT_A) as wf:
+        total = add_up.using(after=split.node()).node()
+    async with shop.working():
+        history = await shop.ended(total.id)
+    assert history.job.result == 6
+    assert len(history.parents) == 4
+    assert (await wf.handle.await_()).workflow.state is WorkflowState.SUCCEEDED
+    await app.aclose()
+
+
+async def test_a_job_that_has_ended_is_told_nothing(database: Database, conn: Connection) -> None:
+    shop = Workshop(database, conn)
+
+    @shop.app.job(isolation="inline")
+    async def lone(ctx: Context) -> bool:
+        return bool(await ctx.workflow)
+
+    shop.register()
+    async with shop.working():
+        history = await shop.ended(shop.enqueue("lone"))
+    assert history.job.result is False
+    [attempt] = history.attempts
+    token = Token(TENANT_A, attempt.job_id, attempt.lease)
+    with pytest.raises(LeaseLost):
+        db.run(conn, calls.load_parents(attempt.worker_id, token))
+    with pytest.raises(LeaseLost):
+        db.run(conn, calls.add_workflow_jobs(attempt.worker_id, token, []))

@@ -11,18 +11,18 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test test-15 test-long faults fuzz check format bench bench-sql bench-worker \
-	bench-api bench-schedules lock system-deps clean
+	bench-api bench-schedules bench-ui lock system-deps clean ui ui-types ui-dev ui-shots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-dev: $(INSTALLED) ## run the example: embedded Postgres, a worker that reloads, until Ctrl-C
+dev: $(INSTALLED) ui ## run the example: embedded Postgres, a worker that reloads, until Ctrl-C
 	@$(BIN)/jobforge dev examples/quickstart/app.py
 
-test: $(INSTALLED) system-deps ## run all tests, on as many cores as there are
+test: $(INSTALLED) ui system-deps ## run all tests, on as many cores as there are
 	@$(BIN)/pytest -n auto $(ARGS)
 
-test-15: $(INSTALLED) system-deps ## run all tests on Debian's Postgres 15
+test-15: $(INSTALLED) ui system-deps ## run all tests on Debian's Postgres 15
 	@JOBFORGE_TEST_PG_BIN=/usr/lib/postgresql/15/bin $(BIN)/pytest -n auto $(ARGS)
 
 test-long: $(INSTALLED) ## all orders of three sessions, long storms and state machines: about two hours
@@ -35,18 +35,32 @@ faults: $(INSTALLED) system-deps ## kill, freeze, crash and cut workers and data
 fuzz: $(INSTALLED) ## ask the HTTP API everything that its OpenAPI allows, and much that it does not: hours
 	@JOBFORGE_LONG=1 $(BIN)/pytest tests/api/test_contract.py $(ARGS)
 
-check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules
+check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules, the dashboard's types
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@said=$$($(BIN)/lint-imports --no-cache) || { echo "$$said"; exit 1; }; echo "$$said" | tail -n 1
 	@$(BIN)/python scripts/lint_sql.py
+	@$(BIN)/python hatch_build.py check
 
 format: $(INSTALLED) ## format the Python code and fix what can be fixed
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
+	@$(BIN)/python hatch_build.py format
 
-bench: bench-sql bench-worker bench-api ## all measurements
+ui: $(INSTALLED) ## build the dashboard, when its sources have changed
+	@$(BIN)/python hatch_build.py build
+
+ui-types: $(INSTALLED) ## write the types of the HTTP API for the dashboard
+	@$(BIN)/python hatch_build.py types
+
+ui-dev: $(INSTALLED) ## the dashboard's own server, which reloads, before a `make dev` that runs
+	@$(BIN)/python hatch_build.py serve
+
+ui-shots: $(INSTALLED) ui system-deps ## write the screenshots of docs/assets
+	@JOBFORGE_SHOTS=docs/assets $(BIN)/pytest -n 0 -q tests/ui/test_pages.py
+
+bench: bench-sql bench-worker bench-api bench-ui ## all measurements
 
 bench-sql: $(INSTALLED) ## what the SQL functions cost, against the bare tables
 	@$(BIN)/python bench/sql.py
@@ -60,15 +74,18 @@ bench-schedules: $(INSTALLED) ## 10,000 schedules that are due in one minute, an
 bench-api: $(INSTALLED) ## what the HTTP API costs, beside SQL, and a live stream with 500 clients
 	@$(BIN)/python bench/api.py
 
+bench-ui: $(INSTALLED) ui system-deps ## whether the dashboard stays smooth: 50,000 jobs, 100 changes a second
+	@$(BIN)/python bench/ui.py
+
 lock: $(INSTALLED) ## choose new versions of everything we depend on
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --upgrade pyproject.toml --extra dev --group test -o requirements/dev.txt
 
-system-deps: ## Postgres 15, PgBouncer and libfaketime for the tests that want them, where we may install
+system-deps: ## Postgres 15, PgBouncer, libfaketime, Chromium for the tests that want them, where we may install
 	@scripts/system_deps.sh
 
 clean: ## remove what make made; the data of `make dev` stay
-	rm -rf .venv .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv jobforge/ui ui/node_modules ui/codegen/node_modules .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The venv has no pip of its own: the pip that is there installs uv into it, and uv the rest.

@@ -1,8 +1,10 @@
 #!/bin/sh
-# Installs Debian's Postgres 15, PgBouncer and libfaketime for the tests that want them, where that is possible.
+# Installs Debian's Postgres 15, PgBouncer, libfaketime and Chromium for the tests that want them,
+# where that is possible.
 # Those tests skip when the programs are missing, so nothing here fails the build.
 
 if [ -x /usr/lib/postgresql/15/bin/pg_ctl ] && [ -x /usr/sbin/pgbouncer ] &&
+    [ -x "${JOBFORGE_CHROMIUM:-/usr/bin/chromium}" ] &&
     ls /usr/lib/*/faketime/libfaketimeMT.so.1 > /dev/null 2>&1; then
     exit 0
 fi
@@ -26,11 +28,11 @@ fi
 export DEBIAN_FRONTEND=noninteractive
 install() {
     timeout 300 apt-get install -y -q --no-install-recommends \
-        -o Dpkg::Options::=--force-confold postgresql-15 pgbouncer libfaketime
+        -o Dpkg::Options::=--force-confold postgresql-15 pgbouncer libfaketime chromium
 }
 if (install || { timeout 120 apt-get update -q && install; }) > /dev/null 2>&1; then
-    echo "installed Postgres 15, PgBouncer and libfaketime for the tests"
+    echo "installed Postgres 15, PgBouncer, libfaketime and Chromium for the tests"
 else
-    echo "Postgres 15, PgBouncer and libfaketime could not be installed; the tests that want them are skipped"
+    echo "Postgres 15, PgBouncer, libfaketime and Chromium could not be installed; the tests that want them are skipped"
 fi
 exit 0

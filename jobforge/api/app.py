@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from jobforge.api import openapi
 from jobforge.api.caller import TENANT_HEADER
+from jobforge.api.dashboard import MOUNT, Dashboard
 from jobforge.api.envelope import Envelope
 from jobforge.api.lane import Lane
 from jobforge.api.problems import (
@@ -95,6 +96,7 @@ def make_app(config: Config) -> FastAPI:
     for router in _ROUTERS:
         app.include_router(router)
     app.add_api_route(f"{PREFIX}/openapi.json", app.show_document, include_in_schema=False)
+    app.mount(MOUNT, Dashboard())  # files for everybody; what they show, the routes above decide
     app.add_exception_handler(JobForgeError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_values)
     app.add_exception_handler(HTTPException, _refuse_route)

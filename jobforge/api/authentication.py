@@ -16,6 +16,7 @@ from jobforge import calls, telemetry
 from jobforge.api.keys import KeyText, read_key
 from jobforge.api.principal import Principal
 from jobforge.api.sessions import read_session, write_session
+from jobforge.api.tickets import Tickets
 from jobforge.api.tokens import Tokens
 from jobforge.config import Config
 from jobforge.control import FoundKey
@@ -49,6 +50,7 @@ class Authentication:
         self._config = config
         self._database = database
         self._tokens = Tokens(config)
+        self.tickets = Tickets()
         self._found: OrderedDict[str, tuple[FoundKey | None, float]] = OrderedDict()
         self._touched: dict[UUID, float] = {}
 
@@ -68,8 +70,8 @@ class Authentication:
         return principal
 
     async def begin_session(self, request: Request, text: str) -> Login:
-        """A cookie for the holder of a key; raises Unauthenticated."""
-        key = read_key(text)
+        """A cookie for the holder of a key, or of a ticket for one; raises Unauthenticated."""
+        key = self.tickets.take(text) or read_key(text)
         if key is None:
             raise Unauthenticated
         principal = await self._from_key(key)

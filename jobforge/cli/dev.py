@@ -18,6 +18,7 @@ from jobforge.cli.target import look_for_target
 from jobforge.config import Config, environment, load
 
 if TYPE_CHECKING:
+    from jobforge.api.keys import KeyText
     from jobforge.loading import Target
 
 TENANT = "acme"
@@ -134,13 +135,15 @@ def _served(config: Config, url: str) -> Iterator[None]:
         return
     quiet = replace(config, database_url=url, access_log=False)
     with listening(quiet) as served:
-        typer.echo(f"  API       {served}/api/v1")
-        typer.echo(f"  Key       {_find_key(config.data_dir / 'key', url)}")
-        typer.echo(_REQUEST.format(url=served, tenant=TENANT))
+        key = _find_key(config.data_dir / "key", url)
+        typer.echo(f"  API       {served.url}/api/v1")
+        typer.echo(f"  Key       {key.text}")
+        typer.echo(_REQUEST.format(url=served.url, tenant=TENANT))
+        typer.echo(f"  Dashboard {served.sign_in_link(key, TENANT)}")
         yield
 
 
-def _find_key(path: Path, url: str) -> str:
+def _find_key(path: Path, url: str) -> "KeyText":
     """The super admin's key of this folder: the one that is there, if it still holds."""
     import psycopg
 
@@ -153,13 +156,13 @@ def _find_key(path: Path, url: str) -> str:
         if kept is not None:
             found = db.run(conn, calls.find_api_key(kept.lookup))
             if found is not None and found.is_live and kept.fits(found.hash):
-                return kept.text
+                return kept
         made = make_key()
         call = calls.create_api_key("dev", Role.SUPER_ADMIN, lookup=made.lookup, hash=made.hash)
         db.run(conn, call)
     path.touch(mode=0o600)
     path.write_text(made.text + "\n", encoding="utf-8")
-    return made.text
+    return made
 
 
 def _work(target: "Target", url: str, stopped: threading.Event) -> None:

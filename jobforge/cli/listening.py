@@ -9,16 +9,21 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 
 import uvicorn
 from fastapi import FastAPI
 
 from jobforge import telemetry
 from jobforge.api import create_app
+from jobforge.api.dashboard import MOUNT
+from jobforge.api.keys import KeyText
+from jobforge.api.server import Server
 from jobforge.config import Config
 from jobforge.errors import ConfigError
 
 _DRAIN_S = 10
+_LINK_S = 600.0
 
 
 class Listener(uvicorn.Server):
@@ -82,20 +87,36 @@ def new_loop() -> asyncio.AbstractEventLoop:
     return uvloop.new_event_loop()
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that listens."""
+
+    url: str
+    app: FastAPI
+
+    def sign_in_link(self, key: KeyText, tenant: str) -> str:
+        """Leads to the tenant's dashboard, signed in; once, and for as long as somebody may take
+        to click on it."""
+        server: Server = self.app.state.server
+        ticket = server.authentication.tickets.make(key, _LINK_S)
+        return f"{self.url}{MOUNT}/t/{tenant}/#ticket={ticket}"
+
+
 @contextmanager
-def listening(config: Config) -> Iterator[str]:
+def listening(config: Config) -> Iterator[Served]:
     """A server in a thread, for `dev`; on another port when its own is taken."""
     _quiet_uvicorn()
     try:
         bound = bind(config.server_host, config.server_port)
     except ConfigError:
         bound = bind(config.server_host, 0)
-    listener = Listener(create_app(config), config)
+    app = create_app(config)
+    listener = Listener(app, config)
     thread = threading.Thread(target=listener.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
     listener.is_decided.wait(_DRAIN_S)
     try:
-        yield url_of(bound)
+        yield Served(url_of(bound), app)
     finally:
         listener.stop()
         thread.join(timeout=_DRAIN_S)

@@ -12,7 +12,6 @@ from jobforge.api.bodies import parse
 from jobforge.errors import BadBody, DuplicateMember, TooDeep
 
 DEEP = '{"definition": "plain", "payload": {"a": ' + "[" * 80 + "]" * 80 + "}}"
-HUGE = '{"definition": "plain", "payload": {"a": "' + "x" * 300_000 + '"}}'
 JSON = {"content-type": "application/json"}
 
 
@@ -53,7 +52,6 @@ CASES = [
     Case("80 levels", 400, "too_deep", DEEP),
     Case("100,000 levels", 400, "too_deep", "[" * 100_000 + "]" * 100_000),
     Case("brackets that do not match", 400, "invalid_json", "[" * 50 + "}" * 50),
-    Case("a payload too large", 413, "payload_too_large", HUGE),
     Case("a body too large", 413, "payload_too_large", " " * 1_100_000),
     Case("another type", 415, "unsupported_media_type", "{}", headers={"content-type": "text/x"}),
     Case("no type", 415, "unsupported_media_type", "{}", headers={}),
@@ -116,6 +114,7 @@ def test_every_bad_request_has_its_status_and_its_code(api: House) -> None:
         )
         said = f"{case.about}: {answer.status_code} {answer.text}"
         problem = answer.json()
+        assert "code" in problem, said
         assert (answer.status_code, problem["code"]) == (case.status, case.code), said
         assert answer.headers["content-type"] == "application/problem+json", said
         assert problem["request_id"] == answer.headers["x-request-id"], said

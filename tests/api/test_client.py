@@ -127,6 +127,8 @@ def test_what_is_read_is_what_the_database_answers(
     )
     listener, event = _dispatched_event(api, tenant_id)
     webhook = _told_webhook(api, tenant_id)
+    billing = calls.create_connector_config(uuid4(), {"name": "billing"}, tenant_id=tenant_id)
+    connector = db.run(api.conn, billing)
     schedule = _asked_schedule(api, tenant_id)
     made = WorkflowRequest("w", [{"name": "a", "definition": "plain", "delay_s": 600}])
     workflow = db.run(api.conn, calls.enqueue_workflow(made, tenant_id=tenant_id)).id
@@ -158,6 +160,8 @@ def test_what_is_read_is_what_the_database_answers(
         calls.list_webhooks(tenant_id=tenant_id),
         calls.get_webhook(webhook, tenant_id=tenant_id),
         calls.list_deliveries(webhook, tenant_id=tenant_id),
+        calls.list_connector_configs(tenant_id=tenant_id),
+        calls.get_connector_config(connector, tenant_id=tenant_id),
         calls.list_definitions(prefix="pl"),
         calls.list_definitions(limit=1, after="mail"),
         calls.get_definition("mail", version=1),

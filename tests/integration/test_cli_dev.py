@@ -69,6 +69,7 @@ def test_the_example_does_what_its_readme_says(shell: Terminal, folder: Path) ->
     with shell.started("dev", "app.py") as dev:
         dev.wait_for(STARTED)
         assert "jobforge enqueue send_welcome to=TO name=NAME --tenant acme --wait" in dev.said
+        assert re.search(r"Dashboard http://\S+/ui/t/acme/#ticket=jfticket_\S+", dev.said)
         done = _bash(folder, _commands(QUICKSTART / "README.md"))
         assert done.returncode == 0, done.stderr
         assert "Welcome, Ada!" in done.stdout

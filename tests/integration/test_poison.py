@@ -104,7 +104,7 @@ def test_a_job_over_its_memory_limit_has_crashed_for_that(
 def test_a_payload_beyond_all_measure_has_crashed(beside: Beside) -> None:
     report = beside.run("take_payload", text="x" * (40 * MIB))
     assert outcome(report) is Outcome.CRASHED
-    assert "could not be started" in error(report)["message"]
+    assert error(report)["reason"] == "memory"
 
 
 def test_a_job_within_its_memory_limit_succeeds(rig: Rig) -> None:
@@ -173,21 +173,21 @@ def test_a_crowd_of_processes_ends_with_its_job(beside: Beside) -> None:
 
 
 @pytest.mark.parametrize(
-    ("definition", "payload", "words"),
+    ("definition", "payload", "kind", "words"),
     [
-        ("return_much", {"size": 64}, "64 MiB are more than can be passed"),
-        ("return_no_json", {}, "cannot be written as JSON"),
-        ("return_nan", {}, "the number nan"),
+        ("return_much", {"size": 64}, "ResultTooLarge", "a result has at most"),
+        ("return_no_json", {}, "InvalidResult", "cannot be written as JSON"),
+        ("return_nan", {}, "InvalidResult", "the number nan"),
     ],
 )
 def test_a_result_that_cannot_be_kept_is_final(
-    beside: Beside, definition: str, payload: dict[str, Any], words: str
+    beside: Beside, definition: str, payload: dict[str, Any], kind: str, words: str
 ) -> None:
     report = beside.run(definition, **payload)
     assert report.verdict is not None
     assert report.verdict.outcome is Outcome.FAILED
     assert report.verdict.final
-    assert error(report)["type"] == "InvalidResult"
+    assert error(report)["type"] == kind
     assert words in error(report)["message"]
 
 

@@ -297,6 +297,25 @@ def _keys(engine: Engine) -> None:
     assert len(engine.call("list_api_keys", tenant_id=TENANT_A)) == 2
 
 
+def _connectors(engine: Engine) -> None:
+    config = {"name": "billing", "secrets": {"token": {"from": "env:TOKEN"}}}
+    own = {
+        "id": engine.call("create_connector_config", id=uuid4(), config=config, tenant_id=TENANT_A)
+    }
+    own["tenant_id"] = TENANT_A
+    engine.call("edit_connector_config", config={"name": "invoices"}, **own)
+    assert engine.call("get_connector_config", **own)[0]["name"] == "invoices"
+    assert len(engine.call("list_connector_configs", tenant_id=TENANT_A)) == 1
+    [opened] = engine.call("open_connector_config", name="invoices", tenant_id=TENANT_A)
+    assert opened["secrets"] == {"token": {"from": "env:TOKEN"}}
+    engine.call("delete_connector_config", **own)
+    engine.call("keep_tenant_key", key_id="k1", wrapped=bytes(60), tenant_id=TENANT_A)
+    [key] = engine.call("list_tenant_keys", key_id="k2")
+    assert key["tenant_id"] == TENANT_A
+    rewrapped = {"before": bytes(60), "key_id": "k2", "wrapped": b"n" * 60, "tenant_id": TENANT_A}
+    assert engine.call("rewrap_tenant_key", **rewrapped)
+
+
 def _webhooks(engine: Engine) -> None:
     engine.call("put_definition", key="connector.webhook.deliver", version=1, settings={})
     webhook = engine.call(
@@ -471,6 +490,7 @@ PARTS: list[Callable[[Engine], None]] = [
     _failures,
     _operations,
     _keys,
+    _connectors,
     _webhooks,
     _schedules,
     _events,

@@ -1,11 +1,11 @@
 """Workflows and batches as apps make them, on a database, with handlers that run."""
 
 from collections.abc import Iterator
-from importlib import import_module
 from types import ModuleType
 from uuid import UUID
 
 import pytest
+from integration.shelf import load_example
 
 from jobforge import Context, Dead, JobForge
 from jobforge.embedded import Server
@@ -156,7 +156,7 @@ async def test_both_are_made_in_async_code_too(kit: Kit) -> None:
 
 
 def example(name: str, kit: Kit) -> ModuleType:
-    module = import_module(f"examples.workflows.{name}")
+    module = load_example("workflows", f"{name}.py")
     kit.use(module.jf)
     return module
 

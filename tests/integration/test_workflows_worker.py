@@ -1,12 +1,12 @@
 """Workflows under the real worker: what its jobs ask of it, in processes and in its loop."""
 
 import os
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 from cluster import Connection, Database
 from integration.seam import TENANT_A
+from integration.shelf import load_example
 from integration.workshop import Workshop, eventually
 
 from jobforge import Context, calls, db
@@ -22,7 +22,7 @@ ETL = Path(__file__).parents[2] / "examples" / "workflows" / "etl.py"
 
 
 async def test_the_etl_example_runs_in_processes(database: Database, conn: Connection) -> None:
-    etl = import_module("examples.workflows.etl")
+    etl = load_example("workflows", "etl.py")
     shop = Workshop(database, conn)
     shop.app = etl.jf
     shop.register()

@@ -66,7 +66,15 @@ CONFINED = {
     "release_jobs",
 }
 # Their p_tenant_id is a part of what proves that a job is held: for others' it is as for lost ones.
-OF_TOKENS = {"complete_job", "heartbeat_job"}
+OF_TOKENS = {
+    "add_workflow_jobs",
+    "complete_job",
+    "enqueue_children",
+    "heartbeat_job",
+    "load_parents",
+    "load_steps",
+    "save_steps",
+}
 INSTALLATION_WIDE = {
     "regate_jobs": "re-marks waiting jobs after limits changed",
     "apply_retention": "maintenance of the tables",

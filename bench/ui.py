@@ -1,0 +1,182 @@
+"""Whether the dashboard stays smooth: `make bench-ui`.
+
+A real browser before a real server: fifty thousand jobs are scrolled through, and then a hundred
+of them change each second. The browser's own trace tells how long its main thread was ever busy
+at a stretch; what takes longer than 200 ms is felt. `--quick` runs all of it with few jobs, to show
+that it works.
+"""
+
+import argparse
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from uuid import UUID, uuid4
+
+import door
+import psycopg
+from door import Door
+from playwright.sync_api import Page, sync_playwright
+from side import ours
+from sql import Figure, line
+from stage import Stage
+
+from jobforge.control import Role
+
+TENANT = UUID(int=1)
+LONGEST_MS = 200.0
+_BROWSER = os.environ.get("JOBFORGE_CHROMIUM", "/usr/bin/chromium")
+_MAKE = """
+select jobforge.enqueue_jobs(
+    (select jsonb_agg(jsonb_build_object('definition', 'nothing', 'payload', '{}'::jsonb))
+       from generate_series(1, %s)), %s)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    jobs: int
+    changes_s: float
+
+
+FULL = Size(jobs=50_000, changes_s=10.0)
+QUICK = Size(jobs=500, changes_s=2.0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="tiny counts")
+    size = QUICK if parser.parse_args().quick else FULL
+    figures = []
+    with Stage() as stage:
+        side = ours()
+        door.install(stage, side)
+        with door.opened(stage, side) as opened, psycopg.connect(opened.database) as conn:
+            conn.autocommit = True
+            conn.execute("select jobforge.put_definition('nothing', 1)")
+            _make(conn, size.jobs)
+            with _page(opened) as page:
+                for figure in (_scrolling(page, size), _changing(page, opened, size)):
+                    print(line(figure), flush=True)
+                    figures.append(figure)
+    return 0 if all(figure.is_met for figure in figures) else 1
+
+
+def _make(conn: psycopg.Connection[tuple[object, ...]], jobs: int) -> None:
+    for start in range(0, jobs, 1000):
+        conn.execute(_MAKE, [min(1000, jobs - start), TENANT])
+
+
+@contextmanager
+def _page(opened: Door) -> Iterator[Page]:
+    url = "http://{}:{}".format(*opened.address)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_BROWSER, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 800})
+        page.set_default_timeout(60_000)
+        key = opened.make_key(TENANT, Role.TENANT_ADMIN)
+        page.context.request.post(f"{url}/api/v1/session", data={"key": key})
+        page.goto(f"{url}/ui/jobs")
+        page.wait_for_selector("[data-job]")
+        yield page
+        browser.close()
+
+
+def _scrolling(page: Page, size: Size) -> Figure:
+    """Down to the last job, as fast as pages come."""
+    trace = _Trace(page)
+    page.mouse.move(700, 500)
+    deadline = time.monotonic() + 600
+    while time.monotonic() < deadline:
+        page.mouse.wheel(0, 4000)
+        loaded = page.evaluate(
+            "document.querySelector('[role=table]').getAttribute('aria-rowcount')"
+        )
+        at_end = page.evaluate(
+            "scrollY + innerHeight >= document.documentElement.scrollHeight - 100"
+        )
+        if int(loaded) >= size.jobs and at_end:
+            break
+    longest = trace.longest_ms()
+    return Figure(
+        f"longest stretch while scrolling through {size.jobs:,} jobs, ms",
+        longest,
+        LONGEST_MS,
+        0.0,
+        f"rows in the page: {page.locator('[data-job]').count()}",
+        lower_is_better=True,
+    )
+
+
+def _changing(page: Page, opened: Door, size: Size) -> Figure:
+    """A hundred jobs end each second; the page must go on answering."""
+    page.evaluate("scrollTo(0, 0)")
+    page.wait_for_timeout(500)
+    trace = _Trace(page)
+    ended = threading.Event()
+    worker = threading.Thread(target=_work, args=(opened.database, ended))
+    worker.start()
+    slowest = 0.0
+    deadline = time.monotonic() + size.changes_s
+    while time.monotonic() < deadline:
+        began = time.monotonic()
+        page.keyboard.press("j")
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+        slowest = max(slowest, 1000 * (time.monotonic() - began))
+        page.wait_for_timeout(100)
+    ended.set()
+    worker.join()
+    note = f"the slowest key took {slowest:.0f} ms"
+    return Figure(
+        "longest stretch while 100 jobs change each second, ms",
+        trace.longest_ms(),
+        LONGEST_MS,
+        0.0,
+        note,
+        lower_is_better=True,
+    )
+
+
+def _work(database: str, ended: threading.Event) -> None:
+    """Ten jobs in each tenth of a second, claimed and completed."""
+    worker_id = uuid4()
+    with psycopg.connect(database, autocommit=True) as conn:
+        while not ended.wait(0.1):
+            claimed = conn.execute(
+                "select tenant_id, job_id, lease from jobforge.claim_jobs(%s, '{default}', '{10}')",
+                [worker_id],
+            ).fetchall()
+            for tenant_id, job_id, lease in claimed:
+                conn.execute(
+                    "select jobforge.complete_job(%s, %s, %s, %s, %s)",
+                    [tenant_id, job_id, worker_id, lease, '{"outcome": "succeeded"}'],
+                )
+
+
+class _Trace:
+    """The browser's own trace of one page, from now on."""
+
+    def __init__(self, page: Page) -> None:
+        self._browser = page.context.browser
+        assert self._browser is not None  # noqa: S101 - a page that we opened
+        self._browser.start_tracing(page=page, categories=["toplevel"])
+
+    def longest_ms(self) -> float:
+        """Of the page's main thread, in time of the processor: others may want that, too."""
+        assert self._browser is not None  # noqa: S101 - as above
+        events = json.loads(self._browser.stop_tracing())["traceEvents"]
+        main = {
+            (each["pid"], each["tid"])
+            for each in events
+            if each["name"] == "thread_name" and each["args"]["name"] == "CrRendererMain"
+        }
+        stretches = [each.get("tdur", 0) for each in events if (each["pid"], each["tid"]) in main]
+        return float(max(stretches, default=0)) / 1000
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""The dashboard's files, as they were built into the package.
+
+Whatever is no file is the page itself, which finds out by its address what to show. It is told
+where it is mounted by a block of JSON: no script stands in the page, so none is allowed there.
+"""
+
+import gzip
+import html
+import json
+import mimetypes
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import resources
+from importlib.resources.abc import Traversable
+
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from jobforge import __version__
+from jobforge.api.roles import PREFIX
+
+MOUNT = "/ui"
+_PAGE = "index.html"
+_ASSETS = "assets/"  # their names change with their content
+_FOR_EVER = "public, max-age=31536000, immutable"
+_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+    ),
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "vary": "accept-encoding",
+}
+_TEXTS = (".html", ".js", ".css", ".svg", ".json")
+_UNBUILT = """\
+<!doctype html><html lang="en"><meta charset="utf-8"><title>JobForge</title>
+<h1>The dashboard is not in this build</h1>
+<p>It was built with JOBFORGE_SKIP_UI, or from a checkout without <code>make ui</code>.
+The HTTP API is at <code>{api}</code>.</p></html>
+"""
+
+
+@dataclass(frozen=True)
+class _File:
+    name: str
+    body: bytes
+
+    @property
+    def media_type(self) -> str:
+        return mimetypes.guess_type(self.name)[0] or "application/octet-stream"
+
+    @cached_property
+    def compressed(self) -> bytes | None:
+        """When it is asked for first: most servers of a test are never asked."""
+        if not self.name.endswith(_TEXTS):
+            return None
+        return gzip.compress(self.body, mtime=0)
+
+
+class Dashboard:
+    """An ASGI application; the files are read once, when the server is made."""
+
+    def __init__(self, folder: Traversable | None = None) -> None:
+        self._files = _read(folder or resources.files("jobforge") / "ui")
+        self._pages: dict[str, _File] = {}  # by where it is mounted
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] not in {"GET", "HEAD"}:
+            raise HTTPException(405, headers={"allow": "GET, HEAD"})
+        root = scope.get("root_path", "")
+        scope["jobforge.route"] = MOUNT
+        path = scope["path"].removeprefix(root).lstrip("/")
+        answer = self._answer(path, root, Headers(scope=scope))
+        await answer(scope, receive, send)
+
+    def _answer(self, path: str, root: str, headers: Headers) -> Response:
+        file = self._files.get(path) if path != _PAGE else None
+        if file is None and path.startswith(_ASSETS):
+            raise HTTPException(404)
+        caching = _FOR_EVER if path.startswith(_ASSETS) else "no-cache"
+        file = file or self._page(root)
+        packed = file.compressed if "gzip" in headers.get("accept-encoding", "") else None
+        answer = Response(packed or file.body, media_type=file.media_type, headers=_HEADERS)
+        answer.headers["cache-control"] = caching
+        if packed:
+            answer.headers["content-encoding"] = "gzip"
+        return answer
+
+    def _page(self, root: str) -> _File:
+        """The page for one place where it is mounted. There are few: who calls cannot choose."""
+        if root not in self._pages:
+            self._pages[root] = _File(_PAGE, self._render(root).encode())
+        return self._pages[root]
+
+    def _render(self, root: str) -> str:
+        api = root.removesuffix(MOUNT) + PREFIX
+        if _PAGE not in self._files:
+            return _UNBUILT.format(api=html.escape(api))
+        config = {"base": root, "api": api, "version": __version__}
+        block = json.dumps(config).replace("<", "\\u003c")
+        text = self._files[_PAGE].body.decode()
+        return text.replace('"./', f'"{html.escape(root)}/').replace("{}", block, 1)
+
+
+def _read(folder: Traversable, prefix: str = "") -> dict[str, _File]:
+    found: dict[str, _File] = {}
+    if not folder.is_dir():
+        return found
+    for each in folder.iterdir():
+        name = prefix + each.name
+        if each.is_dir():
+            found |= _read(each, f"{name}/")
+        elif not each.name.startswith("."):
+            found[name] = _File(name, each.read_bytes())
+    return found

@@ -1,0 +1,126 @@
+"""What the dashboard's tests look at: a server, a worker, two tenants and what happened to them."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from api.house import House, Party, house
+from cluster import Database, wait_until
+from integration.terminal import Terminal
+from psycopg.types.json import Jsonb
+
+SHOP = Path(__file__).parent / "shop.py"
+# So that tracebacks name the file and not where it lies: they are seen in pictures.
+APP = 'exec(compile(open("shop.py").read(), "shop.py", "exec"))\n'
+STALE = "0198f3c2-0000-7000-8000-000000000001"
+BIG = 9_007_199_254_740_993  # one more than JavaScript's numbers can tell apart
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """Tenant A is acme, with jobs in every state; B is globex, with one job."""
+
+    house: House
+    folder: Path
+    jobs: dict[str, str] = field(default_factory=dict)  # ids, by what is to be seen of them
+
+    @property
+    def url(self) -> str:
+        return self.house.url
+
+    def enqueue(self, definition: str, payload: dict[str, Any], **options: Any) -> str:
+        body = {"definition": definition, "payload": payload, **options}
+        answer = self.house.client("tenant_admin").post("/jobs", json=body)
+        assert answer.status_code == 201, answer.text
+        return str(answer.json()["id"])
+
+    def state_of(self, job: str) -> str:
+        answer = self.house.client("viewer").get(f"/jobs/{job}")
+        return str(answer.json()["job"]["state"])
+
+    def wait_for(self, job: str, *states: str) -> None:
+        wait_until(lambda: self.state_of(job) in states, why=lambda: self.state_of(job))
+
+    @contextmanager
+    def bank_is_down(self) -> Iterator[None]:
+        note = self.folder / "bank-is-down"
+        note.touch()
+        try:
+            yield
+        finally:
+            note.unlink(missing_ok=True)
+
+
+@contextmanager
+def scene(database: Database, folder: Path) -> Iterator[Scene]:
+    with house(database) as opened:
+        shutil.copy(SHOP, folder)
+        (folder / "app.py").write_text(APP, encoding="utf-8")
+        url = database.url_as("worker_login")
+        terminal = Terminal(folder, JOBFORGE_DATABASE_URL=url, JOBFORGE_BUILD="2026.11.2")
+        with terminal.started("worker", "app.py", "--drain-timeout", "0s") as worker:
+            worker.wait_for("worker.started")
+            made = Scene(opened, folder)
+            _name_tenants(opened)
+            _make_history(made)
+            _make_stale_worker(opened)
+            yield made
+
+
+def _name_tenants(opened: House) -> None:
+    for party, slug, name in ((opened.a, "acme", "Acme"), (opened.b, "globex", "Globex")):
+        opened.conn.execute(
+            "select jobforge.put_tenant(%s, %s)",
+            [party.tenant_id, Jsonb({"slug": slug, "name": name})],
+        )
+
+
+def _make_history(made: Scene) -> None:
+    jobs = made.jobs
+    for number in range(12):
+        jobs["welcome"] = made.enqueue("send_welcome", {"to": f"ada{number}@example.com"})
+    jobs["big"] = made.enqueue("charge_card", {"order": BIG}, tags=["vip"], priority=5)
+    made.wait_for(jobs["big"], "succeeded")
+    with made.bank_is_down():
+        for order in range(4711, 4717):
+            jobs["dead"] = made.enqueue("charge_card", {"order": order})
+        made.wait_for(jobs["dead"], "dead")
+    jobs["refused"] = made.enqueue("charge_card", {"order": 4800, "card": "diners"})
+    made.wait_for(jobs["refused"], "dead")
+    groups = made.house.client("viewer").get("/failures").json()["items"]
+    jobs["fingerprint"] = max(groups, key=lambda group: int(group["jobs"]))["fingerprint"]
+    jobs["later"] = made.enqueue("send_welcome", {"to": "eve@example.com"}, delay_s=7200)
+    # A queue that no worker serves: what waits there can be explained.
+    jobs["waiting"] = made.enqueue("make_report", {"month": "2026-10"}, queue="exports")
+    jobs["running"] = made.enqueue("make_report", {"month": "2026-11", "pages": 2000})
+    made.wait_for(jobs["running"], "running")
+    jobs["foreign"] = _enqueue_for(made.house, made.house.b)
+
+
+def _enqueue_for(opened: House, party: Party) -> str:
+    body = {"definition": "send_welcome", "payload": {"to": "secret@globex.example"}}
+    return str(opened.client("tenant_admin", party).post("/jobs", json=body).json()["id"])
+
+
+def _make_stale_worker(opened: House) -> None:
+    opened.conn.execute(
+        "select jobforge.register_worker(%s, %s, 8, p_host => 'batch-7', p_pid => 4242, "
+        "p_build => '2026.11.1')",
+        [UUID(STALE), ["reports"]],
+    )
+    opened.conn.execute(
+        "update jobforge.workers set heartbeat_at = heartbeat_at - interval '5 minutes', "
+        "started_at = started_at - interval '3 hours' where id = %s",
+        [UUID(STALE)],
+    )
+
+
+def find_browser() -> str | None:
+    """Debian's Chromium, or the one that is named."""
+    path = os.environ.get("JOBFORGE_CHROMIUM", "/usr/bin/chromium")
+    return path if Path(path).exists() else None

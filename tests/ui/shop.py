@@ -1,0 +1,43 @@
+"""The app of the dashboard's tests: a shop's jobs. The worker that runs it is started in a folder
+where a file says that the bank does not answer."""
+
+import asyncio
+from pathlib import Path
+
+from jobforge import Context, JobForge, Retry
+
+jf = JobForge()
+
+_BANK_IS_DOWN = Path("bank-is-down")
+
+
+@jf.job(queue="mail", isolation="inline", retry=Retry(max_attempts=3))
+async def send_welcome(ctx: Context, to: str, name: str = "Ada") -> str:
+    """Greets a new customer."""
+    ctx.log.info("rendering the template", template="welcome")
+    ctx.log.info("sending", to=to)
+    await ctx.progress(1, 1, "sent")
+    return f"Welcome, {name}!"
+
+
+@jf.job(queue="payments", isolation="inline", retry=Retry(max_attempts=1))
+async def charge_card(ctx: Context, order: int, card: str = "visa") -> dict[str, str]:
+    """Charges an order to the card."""
+    ctx.log.info("asking the bank", order=order)
+    if card not in {"visa", "master"}:
+        raise ValueError(f"card type {card} is not accepted")
+    if _BANK_IS_DOWN.exists():  # noqa: ASYNC240 - it takes no time
+        ctx.log.error("the bank does not answer")
+        raise ConnectionError("no answer from bank.example within 5 s")
+    return {"receipt": f"R-{order}"}
+
+
+@jf.job(queue="reports", isolation="inline", timeout=600)
+async def make_report(ctx: Context, month: str, pages: int = 200) -> str:
+    """Goes through the month, page by page."""
+    for page in range(1, pages + 1):
+        ctx.log.info("turning the page", page=page, month=month)
+        await ctx.progress(page, pages, f"page {page}")
+        await asyncio.sleep(0.2)
+        ctx.check()
+    return f"{pages} pages"

@@ -1,0 +1,234 @@
+"""What people come to the dashboard for, from the first click to the last."""
+
+import re
+from uuid import uuid4
+
+from cluster import wait_until
+from playwright.sync_api import Browser, expect
+from ui.looking import NARROW, Look, looking
+from ui.scene import BIG, Scene
+
+from jobforge.api.keys import read_key
+from jobforge.cli.listening import listening
+from jobforge.config import Config
+
+
+def _admin(shop: Scene) -> str:
+    return shop.house.a.keys["tenant_admin"]
+
+
+def _state(look: Look, state: str) -> None:
+    expect(look.page.locator("[data-state]")).to_have_attribute("data-state", state)
+
+
+def test_a_deep_link_asks_for_a_key_and_leads_back(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, None) as look:
+        look.go(f"/jobs/{shop.jobs['big']}")
+        look.page.get_by_label("API key").fill("jf_wrong")
+        look.press("Sign in")
+        expect(look.page.get_by_role("alert")).to_be_visible()
+        look.page.get_by_label("API key").fill(_admin(shop))
+        look.press("Sign in")
+        look.see("charge_card")
+        expect(look.page).to_have_url(re.compile(f"/ui/jobs/{shop.jobs['big']}$"))
+        expect(look.page.get_by_role("region", name="Payload")).to_contain_text(str(BIG))
+        # The browser tells of the key that was refused, and of the session that was not there.
+        assert all("401" in each for each in look.complaints)
+        look.complaints.clear()
+
+
+def test_a_ticket_signs_in_once(shop: Scene, browser: Browser) -> None:
+    key = read_key(shop.house.super_key)
+    assert key is not None
+    database_url = shop.house.database.url_as("server_login")
+    config = Config(database_url=database_url, server_port=0, access_log=False)
+    with listening(config) as served:
+        link = served.sign_in_link(key, "acme")
+        for is_first in (True, False):
+            with looking(browser, shop, None) as look:
+                look.page.goto(link)
+                look.see("You act as" if is_first else "Sign in to JobForge")
+                assert "ticket" not in look.page.url
+                assert all("401" in each for each in look.complaints)
+                look.complaints.clear()
+
+
+def test_a_job_is_watched_while_it_runs_and_canceled(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        job = shop.enqueue("make_report", {"month": "2026-09", "pages": 3000})
+        look.go(f"/jobs/{job}")
+        _state(look, "running")
+        log = look.page.get_by_role("log")
+        expect(log).to_contain_text("page=3")
+        look.press("Cancel")
+        look.page.get_by_label("Reason").fill("the wrong month")
+        look.check_access(part="dialog")
+        look.press("Cancel the job")
+        _state(look, "canceled")
+        look.see("the wrong month")
+
+
+def test_a_dead_job_is_run_again_with_another_payload(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go(f"/jobs/{shop.jobs['refused']}")
+        look.see("card type diners is not accepted")
+        look.press("Edit and retry")
+        payload = look.page.get_by_role("textbox", name="Payload")
+        expect(payload).to_have_value(re.compile("diners"))
+        payload.fill(f'{{"order": {BIG}, "card": "visa"}}')
+        look.press("Make the new job")
+        expect(look.page).not_to_have_url(re.compile(shop.jobs["refused"]))
+        _state(look, "succeeded")
+        look.see(f"R-{BIG}")
+
+
+def test_a_group_of_failures_is_run_again_behind_a_canary(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, _admin(shop)) as look, shop.bank_is_down():
+        look.go("/failures")
+        look.press("ConnectionError in charge_card")
+        look.press("Run again…")
+        look.press("Start")
+        look.see("Stopped by its canary")
+        (shop.folder / "bank-is-down").unlink()
+        look.press("Run again…")
+        look.page.get_by_label("Jobs per second").fill("")
+        look.press("Start")
+        wait_until(lambda: shop.state_of(shop.jobs["dead"]) == "succeeded")
+        expect(
+            look.page.get_by_role("button", name="ConnectionError in charge_card")
+        ).to_have_count(0)
+
+
+def test_all_that_match_are_canceled_in_the_background(shop: Scene, browser: Browser) -> None:
+    jobs = [
+        shop.enqueue("send_welcome", {"to": "x@example.com"}, delay_s=3600, tags=["wrong"])
+        for _ in range(3)
+    ]
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go("/jobs?tag=wrong")
+        expect(look.page.locator("[data-job]")).to_have_count(3)
+        look.page.keyboard.press("j")
+        look.page.keyboard.press("x")
+        look.see("1 chosen")
+        look.press("Choose all that match")
+        look.press("Cancel…")
+        look.press("Cancel 3 jobs")
+        look.see("3 of 3")
+        wait_until(lambda: all(shop.state_of(job) == "canceled" for job in jobs))
+        look.go("/operations")
+        look.see("Canceled")
+
+
+def test_the_filter_box_writes_the_address(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go("/jobs")
+        look.see("make_report")
+        look.page.keyboard.press("/")
+        look.page.keyboard.type("state:de")
+        look.page.keyboard.press("ArrowDown")
+        look.page.keyboard.press("Enter")
+        expect(look.page).to_have_url(re.compile(r"/jobs\?state=dead$"))
+        look.press("Running")
+        expect(look.page).to_have_url(re.compile(r"state=running"))
+        look.page.keyboard.press("?")
+        look.see("next, previous row")
+        look.check_access(part="dialog")
+        look.page.keyboard.press("Escape")
+        look.page.keyboard.press("Control+k")
+        look.page.get_by_placeholder("Go to a page").fill("fail")
+        look.check_access(part="dialog")
+        look.page.keyboard.press("Enter")
+        expect(look.page).to_have_url(re.compile("/failures$"))
+
+
+def test_tabs_share_one_stream_and_rows_stay_under_the_pointer(
+    shop: Scene, browser: Browser
+) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go("/jobs?queue=mail")
+        look.press("Live")
+        look.see("Paused")
+        look.press("Paused")
+        streams: list[str] = []
+        second = look.page.context.new_page()
+        second.on("request", lambda asked: streams.append(asked.url))
+        second.goto(f"{look.base}/jobs?queue=mail")
+        expect(second.get_by_role("button", name="Live")).to_be_visible()
+        first = look.page.locator("[data-job]").first
+        first.hover()
+        held = first.get_attribute("data-job")
+        made = shop.enqueue("send_welcome", {"to": "late@example.com"})
+        expect(second.locator(f"[data-job='{made}']")).to_be_visible()
+        assert not [url for url in streams if url.endswith("/stream")]
+        look.page.bring_to_front()
+        expect(look.page.get_by_role("button", name="1 new")).to_be_visible()
+        assert first.get_attribute("data-job") == held
+        look.press("1 new")
+        expect(look.page.locator(f"[data-job='{made}']")).to_be_visible()
+
+
+def test_a_definition_is_run_from_its_form(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go("/definitions/send_welcome")
+        look.page.get_by_role("textbox", name="to").fill("new@example.com")
+        look.press("Run", exact=True)
+        _state(look, "succeeded")
+        look.see("Welcome, Ada!")
+
+
+def test_a_queue_is_paused_and_resumed_by_an_operator(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, shop.house.super_key) as look:
+        look.go("/admin/queues")
+        look.press("Pause mail")
+        look.press("Resume mail")
+        expect(look.page.get_by_role("button", name="Pause mail")).to_be_visible()
+
+
+def test_an_operator_sees_who_has_fallen_silent(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, shop.house.super_key) as look:
+        look.go("/admin/workers")
+        expect(look.page.get_by_role("alert")).to_contain_text("not heard of for a minute")
+        row = look.page.get_by_role("row", name=re.compile("batch-7"))
+        expect(row).to_contain_text("Stale")
+
+
+def test_viewing_as_a_tenant_changes_nothing_unless_asked(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, shop.house.super_key) as look:
+        look.go("/admin/tenants")
+        look.press("View as globex")
+        look.see("You look at")
+        look.go(f"/t/globex/jobs/{shop.jobs['foreign']}")
+        look.see("secret@globex.example")
+        expect(look.page.get_by_role("button", name="Retry", exact=True)).to_have_count(0)
+        look.press("Allow actions")
+        expect(look.page.get_by_role("button", name="Retry", exact=True)).to_be_visible()
+
+
+def test_a_tenant_opens_no_job_of_another(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        for path in (f"/jobs/{shop.jobs['foreign']}", f"/jobs/{uuid4()}"):
+            look.go(path)
+            look.see("Not found")
+            expect(look.page.get_by_text("globex")).to_have_count(0)
+        look.complaints[:] = [each for each in look.complaints if "404" not in each]
+
+
+def test_a_tenant_has_no_admin_area(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go("/admin/tenants")
+        look.see("Not allowed")
+        expect(look.page.get_by_text("Globex")).to_have_count(0)
+        look.complaints[:] = [each for each in look.complaints if "403" not in each]
+
+
+def test_a_viewer_is_offered_nothing_that_would_be_refused(shop: Scene, browser: Browser) -> None:
+    viewer = shop.house.a.keys["viewer"]
+    with looking(browser, shop, viewer, size=NARROW) as look:
+        look.go(f"/jobs/{shop.jobs['waiting']}")
+        look.see("queue_not_served")
+        for name in ("Cancel", "Retry", "Edit and retry"):
+            expect(look.page.get_by_role("button", name=name, exact=True)).to_have_count(0)
+        look.go("/definitions/send_welcome")
+        look.see("makes no jobs")
+        look.press("Menu")
+        expect(look.page.get_by_role("dialog", name="Menu")).to_contain_text("Failures")

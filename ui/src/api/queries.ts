@@ -1,0 +1,226 @@
+/** What pages ask the server for, by name: the key says what it is, so that news can refresh it. */
+
+import { type Query, QueryCache, QueryClient, queryOptions } from "@tanstack/react-query";
+import { call, Problem } from "@/api/client";
+import type { WorkflowState } from "@/api/schema";
+import { routerBase } from "@/config";
+import type { JobFilter } from "@/jobs/filter";
+import { asQuery } from "@/jobs/filter";
+
+export const client = new QueryClient({
+  queryCache: new QueryCache({ onError: askForKey }),
+  defaultOptions: {
+    queries: {
+      // News comes by the stream, and paused means paused.
+      refetchOnWindowFocus: false,
+      refetchOnReconnect: false,
+      staleTime: 5_000,
+      retry: (count, error) =>
+        count < 2 && error instanceof Problem && (error.status === 0 || error.status >= 500),
+    },
+  },
+});
+
+/** The session has ended while somebody was looking: they sign in, and are back where they were. */
+function askForKey(error: Error, query: Query<unknown, unknown>): void {
+  if (!(error instanceof Problem) || error.status !== 401 || query.queryKey[0] === "session")
+    return;
+  const back = location.pathname.slice(routerBase.length) + location.search;
+  location.assign(`${routerBase}/sign-in?${new URLSearchParams({ back })}`);
+}
+
+export const session = () =>
+  queryOptions({
+    queryKey: ["session"],
+    queryFn: () => call("get", "/api/v1/session"),
+    staleTime: Number.POSITIVE_INFINITY,
+    retry: false,
+  });
+
+export const summary = (windowS: number) =>
+  queryOptions({
+    queryKey: ["summary", windowS],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/summary", { query: { window_s: windowS }, signal }),
+  });
+
+export const jobs = (filter: JobFilter, limit = 50) =>
+  queryOptions({
+    queryKey: ["jobs", filter, limit],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/jobs", { query: { ...asQuery(filter), limit }, signal }),
+  });
+
+export const job = (id: string) =>
+  queryOptions({
+    queryKey: ["job", id],
+    queryFn: ({ signal }) => call("get", "/api/v1/jobs/{job_id}", { path: { job_id: id }, signal }),
+  });
+
+export const explanation = (id: string) =>
+  queryOptions({
+    queryKey: ["explain", id],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/jobs/{job_id}/explain", { path: { job_id: id }, signal }),
+  });
+
+export const failures = () =>
+  queryOptions({
+    queryKey: ["failures"],
+    queryFn: ({ signal }) => call("get", "/api/v1/failures", { query: { limit: 200 }, signal }),
+  });
+
+export const definitions = () =>
+  queryOptions({
+    queryKey: ["definitions"],
+    queryFn: async ({ signal }) => {
+      const page = await call("get", "/api/v1/definitions", { query: { limit: 200 }, signal });
+      return { ...page, items: page.items.filter((each) => !each.key.endsWith(":hooks")) };
+    },
+  });
+
+export const definition = (key: string, version?: number) =>
+  queryOptions({
+    queryKey: ["definition", key, version ?? null],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/definitions/{key}", { path: { key }, query: { version }, signal }),
+  });
+
+export const queues = () =>
+  queryOptions({
+    queryKey: ["queues"],
+    queryFn: ({ signal }) => call("get", "/api/v1/queues", { signal }),
+  });
+
+export const operations = (limit = 50) =>
+  queryOptions({
+    queryKey: ["operations", limit],
+    queryFn: ({ signal }) => call("get", "/api/v1/operations", { query: { limit }, signal }),
+  });
+
+export const operation = (id: string) =>
+  queryOptions({
+    queryKey: ["operation", id],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/operations/{operation_id}", { path: { operation_id: id }, signal }),
+    refetchInterval: (query) => (isOver(query.state.data?.state) ? false : 500),
+  });
+
+export function isOver(state: string | undefined): boolean {
+  return state === "done" || state === "failed" || state === "canceled";
+}
+
+export const keys = () =>
+  queryOptions({
+    queryKey: ["keys"],
+    queryFn: ({ signal }) => call("get", "/api/v1/keys", { query: { limit: 200 }, signal }),
+  });
+
+export const audit = (filter: { actor?: string; action?: string; target?: string }) =>
+  queryOptions({
+    queryKey: ["audit", filter],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/audit", { query: { ...filter, limit: 100 }, signal }),
+  });
+
+export const tenants = () =>
+  queryOptions({
+    queryKey: ["tenants"],
+    queryFn: ({ signal }) => call("get", "/api/v1/tenants", { signal }),
+  });
+
+export const workers = () =>
+  queryOptions({
+    queryKey: ["workers"],
+    queryFn: ({ signal }) => call("get", "/api/v1/workers", { signal }),
+    refetchInterval: 5_000,
+  });
+
+export const workflows = (filter: { name?: string; state?: Exclude<WorkflowState, "canceling"> }) =>
+  queryOptions({
+    queryKey: ["workflows", filter],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/workflows", { query: { ...filter, limit: 100 }, signal }),
+  });
+
+export const workflow = (id: string) =>
+  queryOptions({
+    queryKey: ["workflow", id],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/workflows/{workflow_id}", { path: { workflow_id: id }, signal }),
+  });
+
+export const steps = (id: string) =>
+  queryOptions({
+    queryKey: ["job", id, "steps"],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/jobs/{job_id}/steps", { path: { job_id: id }, signal }),
+  });
+
+export const triggers = () =>
+  queryOptions({
+    queryKey: ["triggers"],
+    queryFn: ({ signal }) => call("get", "/api/v1/triggers", { query: { limit: 200 }, signal }),
+  });
+
+export const trigger = (id: string) =>
+  queryOptions({
+    queryKey: ["trigger", id],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/triggers/{trigger_id}", { path: { trigger_id: id }, signal }),
+  });
+
+export const firings = (id: string) =>
+  queryOptions({
+    queryKey: ["trigger", id, "firings"],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/triggers/{trigger_id}/firings", { path: { trigger_id: id }, signal }),
+    refetchInterval: 3_000,
+  });
+
+export const reactions = (id: string) =>
+  queryOptions({
+    queryKey: ["trigger", id, "deliveries"],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/triggers/{trigger_id}/deliveries", { path: { trigger_id: id }, signal }),
+    refetchInterval: 3_000,
+  });
+
+export const events = (filter: { name?: string }, limit = 100) =>
+  queryOptions({
+    queryKey: ["events", filter, limit],
+    queryFn: ({ signal }) => call("get", "/api/v1/events", { query: { ...filter, limit }, signal }),
+    refetchInterval: 3_000,
+  });
+
+export const event = (id: string) =>
+  queryOptions({
+    queryKey: ["event", id],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/events/{event_id}", { path: { event_id: id }, signal }),
+    refetchInterval: 3_000,
+  });
+
+export const webhooks = () =>
+  queryOptions({
+    queryKey: ["webhooks"],
+    queryFn: ({ signal }) => call("get", "/api/v1/webhooks", { query: { limit: 200 }, signal }),
+  });
+
+export const webhook = (id: string) =>
+  queryOptions({
+    queryKey: ["webhook", id],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/webhooks/{endpoint_id}", { path: { endpoint_id: id }, signal }),
+  });
+
+export const deliveries = (id: string) =>
+  queryOptions({
+    queryKey: ["webhook", id, "deliveries"],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/webhooks/{endpoint_id}/deliveries", {
+        path: { endpoint_id: id },
+        signal,
+      }),
+    refetchInterval: 3_000,
+  });

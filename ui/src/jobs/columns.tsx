@@ -1,0 +1,148 @@
+/** What the job list can show of a job, and what of that is chosen. */
+
+import type { JobListing } from "@/api/schema";
+import { Id } from "@/parts/copy";
+import { State } from "@/parts/state";
+import { Ago, Span } from "@/parts/time";
+import { createStore } from "@/store";
+
+export interface JobColumn {
+  name: string;
+  title: string;
+  width: string;
+  /** Only where there is much room, unless it was chosen. */
+  isRoomy?: boolean;
+  cell: (job: JobListing) => React.ReactNode;
+}
+
+export const COLUMNS: JobColumn[] = [
+  { name: "state", title: "State", width: "104px", cell: (job) => <State name={job.state} /> },
+  { name: "job", title: "Job", width: "minmax(160px, 1fr)", cell: (job) => <Title job={job} /> },
+  { name: "id", title: "Id", width: "104px", cell: (job) => <Id id={job.id} /> },
+  { name: "queue", title: "Queue", width: "84px", cell: (job) => <Cut text={job.queue} /> },
+  {
+    name: "source",
+    title: "Source",
+    width: "72px",
+    isRoomy: true,
+    cell: (job) => <Cut text={job.source} />,
+  },
+  {
+    name: "attempt",
+    title: "Try",
+    width: "44px",
+    cell: (job) => (
+      <span className="num" title={`attempt ${job.attempt} of ${job.max_attempts}`}>
+        {job.attempt}/{job.max_attempts}
+      </span>
+    ),
+  },
+  {
+    name: "priority",
+    title: "Priority",
+    width: "60px",
+    isRoomy: true,
+    cell: (job) => <span className="num">{job.priority}</span>,
+  },
+  {
+    name: "queued",
+    title: "Queued",
+    width: "80px",
+    cell: (job) => <Ago at={job.queued_at ?? job.run_at} />,
+  },
+  {
+    name: "started",
+    title: "Started",
+    width: "80px",
+    isRoomy: true,
+    cell: (job) => <Ago at={job.started_at} />,
+  },
+  {
+    name: "waited",
+    title: "Waited",
+    width: "84px",
+    isRoomy: true,
+    cell: (job) =>
+      job.started_at || job.state === "queued" ? (
+        <Span from={job.queued_at} to={job.started_at} />
+      ) : (
+        <span className="text-faint">–</span>
+      ),
+  },
+  {
+    name: "ran",
+    title: "Ran",
+    width: "84px",
+    cell: (job) =>
+      job.finished_at || job.state === "running" || job.state === "canceling" ? (
+        <Span from={job.started_at} to={job.finished_at} />
+      ) : (
+        <span className="text-faint">–</span>
+      ),
+  },
+  {
+    name: "finished",
+    title: "Finished",
+    width: "84px",
+    cell: (job) => <Ago at={job.finished_at} />,
+  },
+  {
+    name: "worker",
+    title: "Worker",
+    width: "104px",
+    isRoomy: true,
+    cell: (job) =>
+      job.worker_id ? <Id id={job.worker_id} /> : <span className="text-faint">–</span>,
+  },
+];
+
+function Title({ job }: { job: JobListing }) {
+  const error = job.error && job.state !== "succeeded" ? errorLine(job.error) : null;
+  return (
+    <span className="flex min-w-0 items-baseline gap-2">
+      <span className="shrink-0 font-medium">
+        {job.definition}
+        <span className="text-faint">@{job.version}</span>
+      </span>
+      {error ? (
+        <span className="truncate text-bad text-xs" title={error}>
+          {error}
+        </span>
+      ) : (
+        job.tags?.map((tag) => (
+          <span key={tag} className="truncate rounded bg-raised px-1 text-faint text-xs">
+            {tag}
+          </span>
+        ))
+      )}
+    </span>
+  );
+}
+
+function Cut({ text }: { text: string }) {
+  return (
+    <span className="block truncate" title={text}>
+      {text}
+    </span>
+  );
+}
+
+export function errorLine(error: unknown): string {
+  const found = (error ?? {}) as { type?: unknown; message?: unknown; reason?: unknown };
+  const parts = [found.type, found.message ?? found.reason].filter(
+    (each) => typeof each === "string" && each !== "",
+  );
+  return parts.join(": ");
+}
+
+const KEY = "jobforge.columns";
+
+const kept = localStorage.getItem(KEY);
+
+/** By name; until somebody chooses, what there is room for. */
+export const chosenColumns = createStore(kept === null ? null : new Set(kept.split(",")));
+
+export function chooseColumns(chosen: Set<string>): void {
+  localStorage.setItem(KEY, [...chosen].join(","));
+  chosenColumns.set(chosen);
+}

@@ -1,0 +1,29 @@
+/** Limits in words. */
+
+interface Limits {
+  max_running?: number | null;
+  max_running_per_key?: number | null;
+  rate_limit?: number | null;
+  rate_period_s?: number | null;
+  rate_limit_per_key?: number | null;
+  rate_period_per_key_s?: number | null;
+  max_pending?: number | null;
+}
+
+export function limitsOf(row: Limits): string {
+  const parts: string[] = [];
+  if (row.max_running != null) parts.push(`${row.max_running} at once`);
+  if (row.max_running_per_key != null) parts.push(`${row.max_running_per_key} at once per key`);
+  if (row.rate_limit != null) parts.push(`${row.rate_limit} ${period(row.rate_period_s)}`);
+  if (row.rate_limit_per_key != null)
+    parts.push(`${row.rate_limit_per_key} ${period(row.rate_period_per_key_s)} per key`);
+  if (row.max_pending != null) parts.push(`${row.max_pending} waiting`);
+  return parts.join(", ") || "none";
+}
+
+function period(seconds: number | null | undefined): string {
+  if (seconds == null || seconds === 1) return "per second";
+  if (seconds === 60) return "per minute";
+  if (seconds === 3600) return "per hour";
+  return `in ${seconds} s`;
+}

@@ -1,0 +1,152 @@
+/** The rows of the job list: pages as one scrolls down, kept up to date where one looks.
+ *
+ * Rows that are looked at are asked for again when something happened. While the pointer is over the
+ * list, or one has scrolled down, nothing moves: rows change in place, new ones are counted. */
+
+import { type InfiniteData, useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
+import { useMemo, useRef, useState } from "react";
+import { call } from "@/api/client";
+import type { JobListing, PageJobListing } from "@/api/schema";
+import { asQuery, type JobFilter } from "@/jobs/filter";
+import { useLive } from "@/live/live";
+
+const PAGE = 100;
+const PACE_MS = 1_000;
+
+type Pages = InfiniteData<PageJobListing, string | undefined>;
+
+export function useJobList(filter: JobFilter) {
+  const client = useQueryClient();
+  const queryKey = ["job-list", filter];
+  const query = useInfiniteQuery({
+    queryKey,
+    queryFn: ({ pageParam, signal }) => fetchPage(filter, pageParam, signal),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    staleTime: Number.POSITIVE_INFINITY,
+    gcTime: 60_000,
+    structuralSharing: false, // with fifty thousand rows, comparing them takes longer than drawing
+  });
+  const pages = query.data?.pages;
+  const rows = useMemo(() => pages?.flatMap((page) => page.items) ?? [], [pages]);
+  const seen = useRef({ first: 0, last: 0, isHeld: false });
+  const [newer, setNewer] = useState(0);
+  const [gone, setGone] = useState<Set<string>>(new Set());
+  const running = useRef({ busy: false, again: false, at: 0 });
+
+  async function refresh() {
+    const turn = running.current;
+    if (turn.busy) {
+      turn.again = true;
+      return;
+    }
+    turn.busy = true;
+    try {
+      await refreshSeen();
+    } catch {
+      // The next news tries again; the pill tells when the server is away.
+    }
+    turn.busy = false;
+    turn.at = Date.now();
+    if (turn.again) {
+      turn.again = false;
+      setTimeout(refresh, PACE_MS);
+    }
+  }
+
+  async function refreshSeen() {
+    const pages = client.getQueryData<Pages>(queryKey);
+    if (!pages) return;
+    for (const index of pagesSeen(pages, seen.current.first, seen.current.last)) {
+      const fresh = await fetchPage(filter, pages.pageParams[index]);
+      const current = client.getQueryData<Pages>(queryKey);
+      const old = current?.pages[index];
+      if (!current || !old) return;
+      const isHeld = seen.current.isHeld || (index === 0 && seen.current.first > 0);
+      if (!isHeld && index === 0 && isApart(old, fresh)) {
+        client.setQueryData<Pages>(queryKey, { pages: [fresh], pageParams: [undefined] });
+        setNewer(0);
+        return;
+      }
+      const known = new Set(old.items.map((each) => each.id));
+      if (index === 0)
+        setNewer(isHeld ? fresh.items.filter((each) => !known.has(each.id)).length : 0);
+      const merged = isHeld ? patched(old, fresh) : replaced(old, fresh);
+      setGone(isHeld ? missing(old, fresh) : new Set());
+      client.setQueryData<Pages>(queryKey, {
+        ...current,
+        pages: current.pages.map((page, at) => (at === index ? merged : page)),
+      });
+    }
+  }
+
+  useLive(() => {
+    const wait = PACE_MS - (Date.now() - running.current.at);
+    if (wait > 0 && !running.current.busy) setTimeout(refresh, wait);
+    else void refresh();
+  });
+
+  return {
+    ...query,
+    rows,
+    newer,
+    gone,
+    /** Where one looks, and whether rows must stay where they are. */
+    look: (first: number, last: number) => {
+      seen.current.first = first;
+      seen.current.last = last;
+    },
+    hold: (isHeld: boolean) => {
+      seen.current.isHeld = isHeld;
+    },
+    showNewer: () => {
+      seen.current = { first: 0, last: 0, isHeld: false };
+      void refresh();
+    },
+    refresh,
+  };
+}
+
+function fetchPage(filter: JobFilter, cursor: string | undefined, signal?: AbortSignal) {
+  return call("get", "/api/v1/jobs", {
+    query: { ...asQuery(filter), limit: PAGE, cursor },
+    signal,
+  });
+}
+
+function pagesSeen(pages: Pages, first: number, last: number): number[] {
+  const found: number[] = [];
+  let start = 0;
+  pages.pages.forEach((page, index) => {
+    const end = start + page.items.length;
+    if ((start <= last && end >= first) || (index === 0 && first === 0)) found.push(index);
+    start = end;
+  });
+  return found.includes(0) ? found : [0, ...found];
+}
+
+/** So many new ones that nothing of the old page is left among them. */
+function isApart(old: PageJobListing, fresh: PageJobListing): boolean {
+  const first = old.items[0]?.id;
+  return (
+    fresh.next !== null && first !== undefined && !fresh.items.some((each) => each.id === first)
+  );
+}
+
+function replaced(old: PageJobListing, fresh: PageJobListing): PageJobListing {
+  const last = fresh.items.at(-1)?.id;
+  if (fresh.next === null || last === undefined) return fresh;
+  const older = old.items.filter((each) => each.id < last);
+  return older.length === 0 ? fresh : { items: [...fresh.items, ...older], next: old.next };
+}
+
+function patched(old: PageJobListing, fresh: PageJobListing): PageJobListing {
+  const byId = new Map(fresh.items.map((each) => [each.id, each]));
+  return { items: old.items.map((each): JobListing => byId.get(each.id) ?? each), next: old.next };
+}
+
+function missing(old: PageJobListing, fresh: PageJobListing): Set<string> {
+  const last = fresh.next === null ? "" : (fresh.items.at(-1)?.id ?? "");
+  const known = new Set(fresh.items.map((each) => each.id));
+  return new Set(old.items.map((each) => each.id).filter((id) => id >= last && !known.has(id)));
+}

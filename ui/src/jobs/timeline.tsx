@@ -1,0 +1,116 @@
+/** A job's life as one strip: what it waited for, and every attempt, to scale. */
+
+import type { JobHistory } from "@/api/schema";
+import { LOOKS } from "@/jobs/states";
+import { Bar } from "@/parts/bar";
+import { Panel } from "@/parts/page";
+import { duration, exact, useNow } from "@/parts/time";
+
+interface Piece {
+  label: string;
+  from: number;
+  to: number;
+  colour: string;
+  text: string;
+}
+
+const WAIT = "bg-[repeating-linear-gradient(135deg,var(--line)_0_3px,transparent_3px_6px)]";
+const OUTCOMES: Record<string, string> = {
+  succeeded: "bg-ok",
+  failed: "bg-bad",
+  timed_out: "bg-bad",
+  crashed: "bg-bad",
+  lease_lost: "bg-bad",
+  canceled: "bg-faint",
+  released: "bg-faint",
+  snoozed: "bg-plan",
+};
+
+export function Timeline({ history }: { history: JobHistory }) {
+  const now = useNow();
+  const pieces = piecesOf(history, now);
+  const start = pieces[0]?.from ?? 0;
+  const whole = Math.max(1, (pieces.at(-1)?.to ?? 0) - start);
+  const progress = progressOf(history);
+  return (
+    <Panel className="px-4 py-3">
+      <div
+        className="flex h-3 w-full gap-px overflow-hidden rounded"
+        role="img"
+        aria-label={pieces.map((each) => each.text).join("; ")}
+      >
+        {pieces.map((piece) => (
+          <div
+            key={`${piece.label}${piece.from}`}
+            title={piece.text}
+            style={{ flexGrow: Math.max(0.015, (piece.to - piece.from) / whole) }}
+            className={`min-w-0.5 basis-0 ${piece.colour}`}
+          />
+        ))}
+      </div>
+      <ol className="mt-2 flex flex-wrap gap-x-5 gap-y-1 text-xs">
+        {pieces.map((piece) => (
+          <li key={`${piece.label}${piece.from}`} className="flex items-center gap-1.5">
+            <span className={`size-2.5 rounded-sm ${piece.colour}`} aria-hidden />
+            <span className="text-muted">{piece.label}</span>
+            <span className="num">{duration(piece.to - piece.from)}</span>
+          </li>
+        ))}
+      </ol>
+      {progress && (
+        <div className="mt-3 flex items-center gap-3">
+          <div className="flex-1">
+            <Bar share={progress.share} />
+          </div>
+          <span className="num text-muted text-xs">{progress.words}</span>
+        </div>
+      )}
+    </Panel>
+  );
+}
+
+/** What it said last, while it runs. */
+function progressOf({ job, events }: JobHistory): { share: number; words: string } | null {
+  if (job.state !== "running" && job.state !== "canceling") return null;
+  const said = events.findLast((each) => each.kind === "progress")?.data as
+    | { done?: number; total?: number; message?: string }
+    | undefined;
+  if (!said?.total) return null;
+  const done = said.done ?? 0;
+  return { share: Math.min(1, done / said.total), words: `${done} of ${said.total}` };
+}
+
+function piecesOf({ job, attempts }: JobHistory, now: number): Piece[] {
+  const pieces: Piece[] = [];
+  let at = time(job.created_at);
+  const add = (label: string, to: number, colour: string) => {
+    if (to <= at && colour === WAIT) return;
+    const text = `${label}: ${duration(Math.max(0, to - at))}, until ${exact(new Date(to).toISOString()).split("\n")[0]}`;
+    pieces.push({ label, from: at, to: Math.max(to, at), colour, text });
+    at = Math.max(to, at);
+  };
+  attempts.forEach((attempt, index) => {
+    if (attempt.queued_at && time(attempt.queued_at) > at) {
+      add(index === 0 ? "scheduled" : "backing off", time(attempt.queued_at), WAIT);
+    }
+    add("waited", time(attempt.started_at), WAIT);
+    const outcome = attempt.outcome;
+    const label = outcome
+      ? `try ${attempt.attempt} ${LOOKS[outcome]?.label.toLowerCase() ?? outcome}`
+      : `try ${attempt.attempt} running`;
+    add(
+      label,
+      attempt.ended_at ? time(attempt.ended_at) : now,
+      outcome ? (OUTCOMES[outcome] ?? "bg-faint") : "bg-run",
+    );
+  });
+  const isOver = job.finished_at !== null;
+  if (!isOver && attempts.at(-1)?.ended_at !== null)
+    add(job.state === "scheduled" ? "scheduled" : job.state, now, WAIT);
+  if (isOver && attempts.length === 0) add("waited", time(job.finished_at ?? job.created_at), WAIT);
+  return pieces;
+}
+
+function time(at: string): number {
+  return new Date(at).getTime();
+}

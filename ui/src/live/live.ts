@@ -1,0 +1,177 @@
+/** The live stream: one for all tabs of a browser, handed out at most twice a second.
+ *
+ * The tab that holds the lock reads the stream and tells the others. Where there are no locks (plain
+ * http from elsewhere), each tab reads for itself. */
+
+import { useEffect, useEffectEvent } from "react";
+import { open, Problem } from "@/api/client";
+import { parse } from "@/api/json";
+import { routerBase } from "@/config";
+import { read } from "@/live/events";
+import { createStore } from "@/store";
+
+export interface Happening {
+  kind: "attempt" | "event";
+  tenant_id: string;
+  job_id: string;
+  definition: string;
+  queue: string;
+  at: string;
+  outcome?: string;
+  state?: string;
+  attempt?: number;
+  name?: string;
+  data?: unknown;
+}
+
+export interface Batch {
+  happenings: Happening[];
+  jobs: Set<string>;
+  /** The counts have changed, or nothing is known: ask again. */
+  counted: boolean;
+}
+
+export type Status = "connecting" | "live" | "paused" | "stale";
+
+type Told =
+  | { kind: "beat" }
+  | { kind: "reset" }
+  | { kind: "counts" }
+  | { kind: "said"; said: Happening };
+
+const PACE_MS = 500;
+const POLL_MS = 5_000;
+const SILENCE_MS = 40_000;
+const NAME = `jobforge.stream:${routerBase}`;
+
+let isPaused = false;
+let pending = emptyBatch();
+let isPending = false;
+let flushed = 0;
+let timer: ReturnType<typeof setTimeout> | null = null;
+let heardAt: number | null = null;
+const startedAt = Date.now();
+let isBroken = false;
+export const status = createStore<Status>("connecting");
+const readers = new Set<(batch: Batch) => void>();
+const channel = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel(NAME);
+
+function emptyBatch(): Batch {
+  return { happenings: [], jobs: new Set(), counted: false };
+}
+
+export function startLive(): void {
+  channel?.addEventListener("message", (message) => hear(message.data as Told));
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) schedule();
+  });
+  setInterval(watchSilence, POLL_MS);
+  const lead = () => readStream();
+  if (navigator.locks) void navigator.locks.request(NAME, lead);
+  else void lead();
+}
+
+export function setPaused(paused: boolean): void {
+  isPaused = paused;
+  settle();
+  if (!paused) {
+    isPending = true;
+    pending.counted = true;
+    schedule();
+  }
+}
+
+export function togglePaused(): void {
+  setPaused(!isPaused);
+}
+
+/** Calls with what happened, as long as the component is there and nothing is paused. */
+export function useLive(act: (batch: Batch) => void): void {
+  const latest = useEffectEvent(act);
+  useEffect(() => {
+    const tell = (batch: Batch) => latest(batch);
+    readers.add(tell);
+    return () => {
+      readers.delete(tell);
+    };
+  }, []);
+}
+
+export function onBatch(act: (batch: Batch) => void): void {
+  readers.add(act);
+}
+
+/** Never ends: the lock is held for as long as the page is there. */
+async function readStream(): Promise<void> {
+  let lastId: string | null = null;
+  for (let failures = 0; ; failures += 1) {
+    try {
+      const answer = await open("/stream", lastId, new AbortController().signal);
+      for await (const event of read(answer)) {
+        failures = 0;
+        lastId = event.id ?? lastId;
+        const told = toldBy(event.name, event.data);
+        channel?.postMessage(told);
+        hear(told);
+      }
+    } catch (error) {
+      if (error instanceof Problem && (error.status === 401 || error.status === 403)) lastId = null;
+    }
+    if (failures >= 2) {
+      isBroken = true;
+      settle();
+    }
+    await new Promise((wake) => setTimeout(wake, Math.min(500 * 2 ** failures, 10_000)));
+  }
+}
+
+function toldBy(name: string, data: string): Told {
+  if (name === "snapshot") return { kind: "counts" };
+  if (name === "reset") return { kind: "reset" };
+  if (name !== "attempt" && name !== "event") return { kind: "beat" };
+  return { kind: "said", said: { ...(parse(data) as Happening), kind: name } };
+}
+
+function hear(told: Told): void {
+  heardAt = Date.now();
+  isBroken = false;
+  settle();
+  if (told.kind === "beat") return;
+  if (told.kind === "said") {
+    pending.happenings.push(told.said);
+    pending.jobs.add(told.said.job_id);
+  }
+  pending.counted = true;
+  isPending = true;
+  schedule();
+}
+
+/** Without news for long, or without a stream, pages ask by themselves. */
+function watchSilence(): void {
+  settle();
+  if (status.get() === "stale") {
+    pending.counted = true;
+    isPending = true;
+    schedule();
+  }
+}
+
+function schedule(): void {
+  if (timer !== null || isPaused || !isPending || document.hidden) return;
+  timer = setTimeout(flush, Math.max(0, PACE_MS - (Date.now() - flushed)));
+}
+
+function flush(): void {
+  timer = null;
+  if (isPaused) return;
+  flushed = Date.now();
+  const batch = pending;
+  pending = emptyBatch();
+  isPending = false;
+  for (const tell of readers) tell(batch);
+}
+
+function settle(): void {
+  const silent = isBroken || Date.now() - (heardAt ?? startedAt) > SILENCE_MS;
+  status.set(isPaused ? "paused" : silent ? "stale" : heardAt === null ? "connecting" : "live");
+}

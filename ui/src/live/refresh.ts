@@ -1,0 +1,44 @@
+/** Which answers grow old by news: asked again at most once in two seconds while somebody looks. */
+
+import { client } from "@/api/queries";
+import { onBatch } from "@/live/live";
+
+const PACE_MS = 2_000;
+const BY_COUNTS = new Set([
+  "summary",
+  "queues",
+  "failures",
+  "coming",
+  "operations",
+  "explain",
+  "workflows",
+  "workflow",
+]);
+
+let refreshedAt = 0;
+let timer: ReturnType<typeof setTimeout> | null = null;
+
+export function startRefreshing(): void {
+  onBatch((batch) => {
+    refreshJobs();
+    if (!batch.counted || timer !== null) return;
+    timer = setTimeout(refreshCounts, Math.max(0, PACE_MS - (Date.now() - refreshedAt)));
+  });
+}
+
+/** Of the job that is looked at: also when it only began to run, which is no event. */
+function refreshJobs(): void {
+  void client.invalidateQueries(
+    { predicate: ({ queryKey: [name] }) => name === "job" },
+    { cancelRefetch: false },
+  );
+}
+
+function refreshCounts(): void {
+  timer = null;
+  refreshedAt = Date.now();
+  void client.invalidateQueries(
+    { predicate: ({ queryKey: [name] }) => BY_COUNTS.has(String(name)) },
+    { cancelRefetch: false },
+  );
+}

@@ -1,0 +1,106 @@
+/** Who did what. */
+
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useRouterState, useSearch } from "@tanstack/react-router";
+import { printShort } from "@/api/json";
+import { audit } from "@/api/queries";
+import type { AuditEntry } from "@/api/schema";
+import { Button } from "@/parts/button";
+import { Empty, Failure, Skeleton } from "@/parts/feedback";
+import { Page as Frame, Panel } from "@/parts/page";
+import { type Column, Table } from "@/parts/table";
+import { Ago } from "@/parts/time";
+
+export function Page() {
+  return (
+    <Frame
+      title="Audit"
+      lead="What operators and tenant admins did, newest first. Click on a value to see only that."
+    >
+      <AuditList />
+    </Frame>
+  );
+}
+
+type Filter = { actor?: string; action?: string; target?: string };
+
+export function AuditList() {
+  const { actor, action, target } = useSearch({ strict: false }) as Filter;
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  const navigate = useNavigate();
+  const filter: Filter = {
+    ...(actor && { actor }),
+    ...(action && { action }),
+    ...(target && { target }),
+  };
+  const query = useQuery(audit(filter));
+  const narrow = (name: string, value: string | undefined) =>
+    void navigate({ to: path, search: (old: Filter) => ({ ...old, [name]: value }) });
+  const cell = (name: keyof Filter, value: string | null) =>
+    value === null ? (
+      "–"
+    ) : (
+      <button
+        type="button"
+        onClick={() => narrow(name, value)}
+        className="block max-w-60 truncate text-left hover:text-accent"
+        title={value}
+      >
+        {value}
+      </button>
+    );
+  const columns: Column<AuditEntry>[] = [
+    { title: "When", cell: (row) => <Ago at={row.at} /> },
+    {
+      title: "Who",
+      cell: (row) => <span className="font-mono text-xs">{cell("actor", row.actor)}</span>,
+    },
+    {
+      title: "What",
+      cell: (row) => <span className="font-medium">{cell("action", row.action)}</span>,
+    },
+    { title: "To what", isWide: true, cell: (row) => cell("target", row.target) },
+    {
+      title: "Detail",
+      isMain: true,
+      isWide: true,
+      cell: (row) => (
+        <code
+          className="block truncate font-mono text-faint text-xs"
+          title={printShort(row.detail)}
+        >
+          {row.detail === null ? "" : printShort(row.detail)}
+        </code>
+      ),
+    },
+  ];
+  return (
+    <Panel>
+      {Object.keys(filter).length > 0 && (
+        <div className="flex flex-wrap items-center gap-2 border-line border-b px-4 py-2">
+          Only
+          {Object.entries(filter).map(([name, value]) => (
+            <Button
+              key={name}
+              onClick={() => narrow(name, undefined)}
+              label={`No longer only ${value}`}
+            >
+              {name}: {value} ×
+            </Button>
+          ))}
+        </div>
+      )}
+      {query.isPending ? (
+        <Skeleton />
+      ) : query.isError ? (
+        <Failure error={query.error} onRetry={() => void query.refetch()} />
+      ) : query.data.items.length === 0 ? (
+        <Empty title="Nothing was done">
+          Cancels, retries, pauses, keys and limits are written down here.
+        </Empty>
+      ) : (
+        <Table label="Audit log" columns={columns} rows={query.data.items} idOf={(row) => row.id} />
+      )}
+    </Panel>
+  );
+}

@@ -1,0 +1,184 @@
+/** Who shares this installation, and how much each may. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Eye, Pause, Play, Plus, SlidersHorizontal } from "lucide-react";
+import { useState } from "react";
+import { call } from "@/api/client";
+import { client, tenants } from "@/api/queries";
+import type { TenantInfo } from "@/api/schema";
+import { tenantHref } from "@/config";
+import { limitsOf } from "@/jobs/limits";
+import { Button } from "@/parts/button";
+import { Confirm } from "@/parts/confirm";
+import { Empty, Failure, Skeleton } from "@/parts/feedback";
+import { Field, Input } from "@/parts/form";
+import { Page as Frame, Panel } from "@/parts/page";
+import { type Column, Table } from "@/parts/table";
+import { Ago } from "@/parts/time";
+import { toastError } from "@/parts/toasts";
+
+export function Page() {
+  const query = useQuery(tenants());
+  const [open, setOpen] = useState<TenantInfo | "new" | null>(null);
+  const columns: Column<TenantInfo>[] = [
+    {
+      title: "Tenant",
+      isMain: true,
+      cell: (row) => (
+        <span className="flex min-w-0 flex-col">
+          <span className="flex items-center gap-2">
+            <a
+              href={tenantHref(row.slug ?? row.id)}
+              className="truncate font-medium hover:text-accent"
+            >
+              {row.name ?? row.slug ?? row.id}
+            </a>
+            {row.paused_at && (
+              <span className="inline-flex items-center gap-1 rounded bg-warn-soft px-1.5 font-medium text-warn text-xs">
+                <Pause size={11} aria-hidden /> Paused
+              </span>
+            )}
+          </span>
+          <span className="truncate font-mono text-faint text-xs">{row.id}</span>
+        </span>
+      ),
+    },
+    { title: "Slug", isWide: true, cell: (row) => row.slug ?? "–" },
+    { title: "Weight", align: "right", cell: (row) => row.weight },
+    { title: "Limits", isWide: true, cell: (row) => limitsOf({ ...row, rate_period_s: 1 }) },
+    { title: "Zone", isWide: true, cell: (row) => row.timezone },
+    { title: "Since", isWide: true, cell: (row) => <Ago at={row.created_at} /> },
+    {
+      title: "Actions",
+      cell: (row) => (
+        <span className="flex justify-end gap-1">
+          <Button
+            look="quiet"
+            icon={Eye}
+            label={`View as ${row.slug ?? row.id}`}
+            onClick={() => location.assign(tenantHref(row.slug ?? row.id))}
+          />
+          <Button
+            look="quiet"
+            icon={SlidersHorizontal}
+            label={`Change ${row.slug ?? row.id}`}
+            onClick={() => setOpen(row)}
+          />
+          <Button
+            look="quiet"
+            icon={row.paused_at ? Play : Pause}
+            label={`${row.paused_at ? "Resume" : "Pause"} ${row.slug ?? row.id}`}
+            onClick={() => void toggle(row)}
+          />
+        </span>
+      ),
+    },
+  ];
+  return (
+    <Frame
+      title="Tenants"
+      lead="Fair by default: each gets its turn, by weight, whatever the others do."
+      actions={
+        <Button icon={Plus} onClick={() => setOpen("new")}>
+          New tenant
+        </Button>
+      }
+    >
+      {query.isPending ? (
+        <Skeleton />
+      ) : query.isError ? (
+        <Failure error={query.error} onRetry={() => void query.refetch()} />
+      ) : query.data.items.length === 0 ? (
+        <Empty title="No tenants yet" code="jobforge tenants create acme" />
+      ) : (
+        <Panel>
+          <Table label="Tenants" columns={columns} rows={query.data.items} idOf={(row) => row.id} />
+        </Panel>
+      )}
+      {open && <Edit tenant={open === "new" ? null : open} onClose={() => setOpen(null)} />}
+    </Frame>
+  );
+}
+
+async function toggle(row: TenantInfo): Promise<void> {
+  const path = { tenant_id: row.id };
+  try {
+    if (row.paused_at) await call("post", "/api/v1/tenants/{tenant_id}/resume", { path });
+    else await call("post", "/api/v1/tenants/{tenant_id}/pause", { path });
+    await client.invalidateQueries({ queryKey: ["tenants"] });
+  } catch (error) {
+    toastError(error);
+  }
+}
+
+function Edit({ tenant, onClose }: { tenant: TenantInfo | null; onClose: () => void }) {
+  const [values, setValues] = useState({
+    slug: tenant?.slug ?? "",
+    name: tenant?.name ?? "",
+    timezone: tenant?.timezone ?? "",
+    weight: String(tenant?.weight ?? 1),
+    max_running: text(tenant?.max_running),
+    max_pending: text(tenant?.max_pending),
+    rate_limit: text(tenant?.rate_limit),
+  });
+  const field = (name: keyof typeof values, label: string, hint?: string) => (
+    <Field label={label} hint={hint}>
+      {(id) => (
+        <Input
+          id={id}
+          value={values[name]}
+          inputMode={/^(weight|max_|rate)/.test(name) ? "numeric" : "text"}
+          onChange={(event) => setValues({ ...values, [name]: event.target.value })}
+        />
+      )}
+    </Field>
+  );
+  return (
+    <Confirm
+      title={tenant ? `Change ${tenant.slug ?? tenant.id}` : "New tenant"}
+      verb={tenant ? "Change it" : "Make it"}
+      isReady={values.slug !== ""}
+      onClose={onClose}
+      act={async () => {
+        const body = {
+          slug: values.slug,
+          name: values.name || null,
+          ...(values.timezone ? { timezone: values.timezone } : {}),
+          weight: Number(values.weight) || 1,
+          max_running: number(values.max_running),
+          max_pending: number(values.max_pending),
+          rate_limit: number(values.rate_limit),
+        };
+        if (tenant)
+          await call("patch", "/api/v1/tenants/{tenant_id}", {
+            path: { tenant_id: tenant.id },
+            body,
+          });
+        else await call("post", "/api/v1/tenants", { body });
+        await client.invalidateQueries({ queryKey: ["tenants"] });
+      }}
+    >
+      <div className="grid gap-4 sm:grid-cols-2">
+        {field("slug", "Slug", "Its name in addresses and commands.")}
+        {field("name", "Name")}
+        {field("timezone", "Time zone", "Such as Europe/Berlin.")}
+        {field("weight", "Weight", "Its share when all want more.")}
+        {field("max_running", "Jobs at once", now(tenant?.max_running))}
+        {field("max_pending", "Jobs waiting", now(tenant?.max_pending))}
+        {field("rate_limit", "Starts per second", now(tenant?.rate_limit))}
+      </div>
+    </Confirm>
+  );
+}
+
+function text(value: number | null | undefined): string {
+  return value == null ? "" : String(value);
+}
+
+function number(value: string): number | null {
+  return value.trim() === "" ? null : Number(value);
+}
+
+function now(value: number | null | undefined): string {
+  return value == null ? "Now: no limit." : `Now: ${value}.`;
+}

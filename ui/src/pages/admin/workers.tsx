@@ -1,0 +1,198 @@
+/** Who runs jobs, and who has fallen silent. */
+
+import { useQuery } from "@tanstack/react-query";
+import { CircleCheck, CircleStop, LogOut, OctagonX, TriangleAlert, Waves } from "lucide-react";
+import { useState } from "react";
+import { call } from "@/api/client";
+import { client, workers } from "@/api/queries";
+import type { WorkerInfo } from "@/api/schema";
+import { Button } from "@/parts/button";
+import { Confirm } from "@/parts/confirm";
+import { Id } from "@/parts/copy";
+import { Empty, Failure, Skeleton } from "@/parts/feedback";
+import { Page as Frame, Panel } from "@/parts/page";
+import { type Column, Table } from "@/parts/table";
+import { Ago } from "@/parts/time";
+import { toast } from "@/parts/toasts";
+
+const LOOKS: Record<string, { label: string; colour: string; icon: typeof CircleCheck }> = {
+  live: { label: "Live", colour: "text-ok", icon: CircleCheck },
+  draining: { label: "Draining", colour: "text-plan", icon: Waves },
+  stopping: { label: "Stopping", colour: "text-warn", icon: LogOut },
+  stale: { label: "Stale", colour: "text-bad", icon: TriangleAlert },
+  stopped: { label: "Stopped", colour: "text-faint", icon: CircleStop },
+};
+
+export function Page() {
+  const query = useQuery(workers());
+  const [open, setOpen] = useState<{ verb: "drain" | "stop"; worker: WorkerInfo } | null>(null);
+  const rows = query.data?.items ?? [];
+  const stale = rows.filter((row) => row.state === "stale");
+  const builds = buildsOf(rows);
+  const columns: Column<WorkerInfo>[] = [
+    { title: "State", cell: (row) => <Standing state={row.state} /> },
+    {
+      title: "Worker",
+      isMain: true,
+      cell: (row) => (
+        <span className="flex min-w-0 flex-col">
+          <span className="truncate font-medium">
+            {row.host ?? "unknown host"}
+            {row.pid !== null && <span className="text-faint"> · pid {row.pid}</span>}
+          </span>
+          <span className="text-faint">
+            <Id id={row.id} />
+          </span>
+        </span>
+      ),
+    },
+    { title: "Slots", cell: (row) => <Slots row={row} /> },
+    {
+      title: "Queues",
+      isWide: true,
+      cell: (row) => (
+        <span className="block max-w-44 truncate" title={row.queues.join(", ")}>
+          {row.queues.join(", ")}
+        </span>
+      ),
+    },
+    {
+      title: "Build",
+      isWide: true,
+      cell: (row) => <span className="font-mono text-xs">{row.build ?? "–"}</span>,
+    },
+    { title: "Heard of", cell: (row) => <Ago at={row.heartbeat_at} /> },
+    { title: "Started", isWide: true, cell: (row) => <Ago at={row.started_at} /> },
+    {
+      title: "Actions",
+      cell: (row) =>
+        (row.state === "live" || row.state === "draining") && (
+          <span className="flex justify-end gap-1">
+            {row.state === "live" && (
+              <Button
+                look="quiet"
+                icon={Waves}
+                label="Drain: finish and end"
+                onClick={() => setOpen({ verb: "drain", worker: row })}
+              />
+            )}
+            <Button
+              look="quiet"
+              icon={OctagonX}
+              label="Stop: hand back and end"
+              onClick={() => setOpen({ verb: "stop", worker: row })}
+            />
+          </span>
+        ),
+    },
+  ];
+  return (
+    <Frame title="Workers" lead={builds && `Builds: ${builds}`}>
+      {stale.length > 0 && <StaleWarning rows={stale} />}
+      {query.isPending ? (
+        <Skeleton />
+      ) : query.isError ? (
+        <Failure error={query.error} onRetry={() => void query.refetch()} />
+      ) : rows.length === 0 ? (
+        <Empty
+          title="No worker was there in the last day"
+          code="jobforge worker app.py --queues mail:10,default"
+        >
+          Jobs wait until one is. On any machine that reaches the database or this server:
+        </Empty>
+      ) : (
+        <Panel>
+          <Table
+            label="Workers"
+            columns={columns}
+            rows={rows}
+            idOf={(row) => row.id}
+            isDim={(row) => row.state === "stopped"}
+          />
+        </Panel>
+      )}
+      {open && (
+        <Confirm
+          title={open.verb === "drain" ? "Drain this worker?" : "Stop this worker?"}
+          verb={open.verb === "drain" ? "Drain it" : "Stop it"}
+          isDangerous={open.verb === "stop"}
+          onClose={() => setOpen(null)}
+          act={async () => {
+            const path = { worker_id: open.worker.id };
+            if (open.verb === "drain")
+              await call("post", "/api/v1/workers/{worker_id}/drain", { path });
+            else await call("post", "/api/v1/workers/{worker_id}/stop", { path });
+            toast("It is told at its next heartbeat.");
+            await client.invalidateQueries({ queryKey: ["workers"] });
+          }}
+        >
+          <p className="text-muted">
+            {open.verb === "drain"
+              ? "It takes no more jobs and ends when those that run have ended."
+              : "It hands its jobs back, which costs them no attempt, and ends."}
+          </p>
+        </Confirm>
+      )}
+    </Frame>
+  );
+}
+
+function StaleWarning({ rows }: { rows: WorkerInfo[] }) {
+  const held = rows.reduce((sum, row) => sum + row.running, 0);
+  return (
+    <div
+      role="alert"
+      className="flex items-start gap-2 rounded-lg bg-bad-soft px-4 py-2.5 text-bad"
+    >
+      <TriangleAlert size={15} className="mt-0.5 shrink-0" aria-hidden />
+      <p>
+        {rows.length === 1 ? "A worker was" : `${rows.length} workers were`} not heard of for a
+        minute
+        {held > 0
+          ? `; jobs still held: ${held}. Any other worker hands them on as soon as their leases expire.`
+          : rows.length === 1
+            ? "; it holds no jobs."
+            : "; they hold no jobs."}
+      </p>
+    </div>
+  );
+}
+
+function Standing({ state }: { state: string }) {
+  const look = LOOKS[state];
+  if (!look) return <>{state}</>;
+  const Icon = look.icon;
+  return (
+    <span className={`flex items-center gap-1.5 font-medium ${look.colour}`}>
+      <Icon size={14} aria-hidden />
+      {look.label}
+    </span>
+  );
+}
+
+function Slots({ row }: { row: WorkerInfo }) {
+  return (
+    <span className="flex items-center gap-2">
+      <span className="num">
+        {row.running} / {row.slots}
+      </span>
+      <span className="hidden h-1.5 w-14 overflow-hidden rounded-full bg-raised sm:block">
+        <span
+          className="block h-full bg-run"
+          style={{ width: `${row.slots ? Math.min(100, (100 * row.running) / row.slots) : 0}%` }}
+        />
+      </span>
+    </span>
+  );
+}
+
+function buildsOf(rows: WorkerInfo[]): string | null {
+  const counts = new Map<string, number>();
+  for (const row of rows) {
+    if (row.build && row.state !== "stopped")
+      counts.set(row.build, (counts.get(row.build) ?? 0) + 1);
+  }
+  return counts.size > 0
+    ? [...counts].map(([build, count]) => `${build} on ${count}`).join(", ")
+    : null;
+}

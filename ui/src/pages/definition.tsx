@@ -1,0 +1,167 @@
+/** One definition: run it, pause it, see what holds for it. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { ChevronLeft, Pause, Play, SlidersHorizontal } from "lucide-react";
+import { useState } from "react";
+import { call } from "@/api/client";
+import { client, definition as definitionQuery } from "@/api/queries";
+import type { DefinitionInfo } from "@/api/schema";
+import { LimitDialog } from "@/jobs/limit-dialog";
+import { limitsOf } from "@/jobs/limits";
+import { RunForm } from "@/jobs/run-form";
+import { Standing } from "@/pages/definitions";
+import { Button } from "@/parts/button";
+import { Failure, Skeleton } from "@/parts/feedback";
+import { JsonView } from "@/parts/json";
+import { Panel, useTitle } from "@/parts/page";
+import { Ago } from "@/parts/time";
+import { toastError } from "@/parts/toasts";
+import { useSession } from "@/session";
+
+export function Page() {
+  const { key } = useParams({ strict: false }) as { key: string };
+  const { version } = useSearch({ strict: false }) as { version?: string };
+  const query = useQuery(definitionQuery(key, version ? Number(version) : undefined));
+  useTitle(key);
+  if (query.isPending) return <Skeleton rows={10} />;
+  if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
+  return <View info={query.data} />;
+}
+
+function View({ info }: { info: DefinitionInfo }) {
+  const { may } = useSession();
+  const navigate = useNavigate();
+  const [isLimiting, setLimiting] = useState(false);
+  const canOperate = may("definitions", "write");
+
+  function changed() {
+    void client.invalidateQueries({ queryKey: ["definition", info.key] });
+    void client.invalidateQueries({ queryKey: ["definitions"] });
+  }
+  async function toggle() {
+    const path = { key: info.key };
+    try {
+      if (info.paused_at) await call("post", "/api/v1/definitions/{key}/resume", { path });
+      else await call("post", "/api/v1/definitions/{key}/pause", { path });
+      changed();
+    } catch (error) {
+      toastError(error);
+    }
+  }
+
+  return (
+    <div className="mx-auto flex w-full max-w-[1400px] flex-col gap-4 p-4 lg:px-6 lg:py-5">
+      <header className="flex flex-wrap items-start justify-between gap-3">
+        <div className="min-w-0">
+          <Link
+            to="/definitions"
+            className="mb-1 inline-flex items-center gap-0.5 text-faint text-xs hover:text-text"
+          >
+            <ChevronLeft size={12} aria-hidden />
+            Definitions
+          </Link>
+          <div className="flex flex-wrap items-center gap-3">
+            <h1 className="break-all font-semibold text-lg leading-7 tracking-tight">
+              {info.key}
+              <span className="text-faint">@{info.version}</span>
+            </h1>
+            <Standing row={info} />
+          </div>
+          {info.description && <p className="whitespace-pre-line text-muted">{info.description}</p>}
+        </div>
+        <div className="flex flex-wrap gap-2">
+          <Button onClick={() => void navigate({ to: "/jobs", search: { definition: info.key } })}>
+            Its jobs
+          </Button>
+          {canOperate && (
+            <>
+              <Button icon={SlidersHorizontal} onClick={() => setLimiting(true)}>
+                Limits
+              </Button>
+              <Button icon={info.paused_at ? Play : Pause} onClick={() => void toggle()}>
+                {info.paused_at ? "Resume" : "Pause"}
+              </Button>
+            </>
+          )}
+        </div>
+      </header>
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-4 lg:grid-cols-2">
+        {may("jobs", "write") ? (
+          <RunForm info={info} />
+        ) : (
+          <Panel title="Run it">
+            <p className="px-4 py-3 text-muted">Your key may look, and makes no jobs.</p>
+          </Panel>
+        )}
+        <div className="flex min-w-0 flex-col gap-4">
+          <Panel title="What holds">
+            <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-6 gap-y-1.5 px-4 py-3">
+              {factsOf(info).map(([name, value]) => (
+                <div key={name} className="contents">
+                  <dt className="text-faint">{name}</dt>
+                  <dd className="min-w-0 break-words">{value}</dd>
+                </div>
+              ))}
+              <dt className="text-faint">Versions</dt>
+              <dd className="flex flex-wrap gap-2">
+                {info.versions.map((version) => (
+                  <Link
+                    key={version}
+                    to="/definitions/$key"
+                    params={{ key: info.key }}
+                    search={{ version: String(version) }}
+                    className={
+                      version === info.version ? "font-semibold" : "text-accent hover:underline"
+                    }
+                  >
+                    {version}
+                  </Link>
+                ))}
+              </dd>
+              <dt className="text-faint">Registered</dt>
+              <dd>
+                <Ago at={info.updated_at} />
+              </dd>
+            </dl>
+          </Panel>
+          {Object.keys(info.overrides).length > 0 && (
+            <Panel title="Set over the code by operators">
+              <JsonView label="Overrides" value={info.overrides} />
+            </Panel>
+          )}
+          {info.parameters && (
+            <Panel title="Parameters">
+              <JsonView label="Parameters" value={info.parameters} />
+            </Panel>
+          )}
+        </div>
+      </div>
+      {isLimiting && (
+        <LimitDialog
+          title={`Limits of ${info.key}`}
+          limits={info}
+          onClose={() => setLimiting(false)}
+          save={async (limits) => {
+            await call("patch", "/api/v1/definitions/{key}", {
+              path: { key: info.key },
+              body: limits,
+            });
+            changed();
+          }}
+        />
+      )}
+    </div>
+  );
+}
+
+function factsOf(info: DefinitionInfo): [string, string][] {
+  return [
+    ["Queue", info.queue],
+    ["Attempts", String(info.max_attempts)],
+    ["Backoff", `${info.backoff_base_s} s, doubling to ${info.backoff_cap_s} s`],
+    ["Timeout", `${info.timeout_s} s`],
+    ["Limits", limitsOf(info)],
+    ["Hooks", info.hooks ? "yes" : "none"],
+  ];
+}

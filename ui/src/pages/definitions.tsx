@@ -1,0 +1,84 @@
+/** What jobs can be made of. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate } from "@tanstack/react-router";
+import { Pause } from "lucide-react";
+import { definitions } from "@/api/queries";
+import type { DefinitionListing } from "@/api/schema";
+import { limitsOf } from "@/jobs/limits";
+import { Empty, Failure, Skeleton } from "@/parts/feedback";
+import { Page as Frame, Panel } from "@/parts/page";
+import { type Column, Table } from "@/parts/table";
+
+const COLUMNS: Column<DefinitionListing>[] = [
+  {
+    title: "Definition",
+    isMain: true,
+    cell: (row) => (
+      <span className="flex min-w-0 flex-col">
+        <Link
+          to="/definitions/$key"
+          params={{ key: row.key }}
+          className="truncate font-medium hover:text-accent"
+        >
+          {row.key}
+          <span className="text-faint">@{row.version}</span>
+        </Link>
+        {row.description && <span className="truncate text-muted text-xs">{row.description}</span>}
+      </span>
+    ),
+  },
+  { title: "Standing", cell: (row) => <Standing row={row} /> },
+  { title: "Queue", cell: (row) => row.queue },
+  { title: "Attempts", isWide: true, align: "right", cell: (row) => row.max_attempts },
+  { title: "Timeout", isWide: true, align: "right", cell: (row) => `${row.timeout_s} s` },
+  { title: "Limits", isWide: true, cell: (row) => limitsOf(row) },
+];
+
+export function Page() {
+  const query = useQuery(definitions());
+  const navigate = useNavigate();
+  return (
+    <Frame title="Definitions" lead="What your workers registered. Each can be run from here.">
+      {query.isPending ? (
+        <Skeleton />
+      ) : query.isError ? (
+        <Failure error={query.error} onRetry={() => void query.refetch()} />
+      ) : query.data.items.length === 0 ? (
+        <Empty
+          title="No definitions yet"
+          code={
+            '@jf.job(queue="mail")\ndef send_welcome(to: str, name: str) -> None: ...\n\n$ jobforge worker app.py'
+          }
+        >
+          A worker registers the jobs of its app when it starts:
+        </Empty>
+      ) : (
+        <Panel>
+          <Table
+            label="Definitions"
+            columns={COLUMNS}
+            rows={query.data.items}
+            idOf={(row) => row.key}
+            onOpen={(row) => void navigate({ to: "/definitions/$key", params: { key: row.key } })}
+          />
+        </Panel>
+      )}
+    </Frame>
+  );
+}
+
+export function Standing({ row }: { row: { paused_at: string | null; is_active: boolean } }) {
+  if (row.paused_at) {
+    return (
+      <span className="inline-flex items-center gap-1.5 font-medium text-warn">
+        <Pause size={13} aria-hidden /> Paused
+      </span>
+    );
+  }
+  return row.is_active ? (
+    <span className="text-ok">Active</span>
+  ) : (
+    <span className="text-faint">Inactive</span>
+  );
+}

@@ -1,0 +1,191 @@
+/** The pages, in the order of the navigation. One line makes a page: its file exports `Page`.
+ *
+ * `area` is what one must be allowed to read; without it, everybody who is signed in may look. */
+
+import {
+  Activity,
+  Boxes,
+  Building2,
+  CalendarClock,
+  CircleX,
+  Cpu,
+  Gauge,
+  Inbox,
+  Layers,
+  LayoutDashboard,
+  ListChecks,
+  type LucideIcon,
+  ScrollText,
+  Settings,
+  Webhook,
+  Workflow,
+  Zap,
+} from "lucide-react";
+import type { FunctionComponent } from "react";
+
+export interface PageEntry {
+  path: string;
+  label: string;
+  icon: LucideIcon;
+  group: "" | "Build" | "Operate" | "Installation";
+  load: () => Promise<{ Page: FunctionComponent }>;
+  area?:
+    | "workflows"
+    | "triggers"
+    | "events"
+    | "webhooks"
+    | "jobs"
+    | "queues"
+    | "definitions"
+    | "failures"
+    | "operations"
+    | "keys"
+    | "audit";
+  /** Two keys, one after the other. */
+  keys?: string;
+}
+
+export const tenantPages: PageEntry[] = [
+  {
+    path: "/",
+    label: "Overview",
+    icon: LayoutDashboard,
+    group: "",
+    load: () => import("@/pages/overview"),
+    keys: "g o",
+  },
+  {
+    path: "/jobs",
+    label: "Jobs",
+    icon: Inbox,
+    group: "",
+    load: () => import("@/pages/jobs"),
+    keys: "g j",
+  },
+  {
+    path: "/failures",
+    label: "Failures",
+    icon: CircleX,
+    group: "",
+    load: () => import("@/pages/failures"),
+    area: "failures",
+    keys: "g f",
+  },
+  {
+    path: "/workflows",
+    label: "Workflows",
+    icon: Workflow,
+    group: "",
+    load: () => import("@/pages/workflows"),
+    area: "workflows",
+    keys: "g w",
+  },
+  {
+    path: "/definitions",
+    label: "Definitions",
+    icon: Boxes,
+    group: "Build",
+    load: () => import("@/pages/definitions"),
+    area: "definitions",
+    keys: "g d",
+  },
+  {
+    path: "/triggers",
+    label: "Triggers",
+    icon: CalendarClock,
+    group: "Build",
+    load: () => import("@/pages/triggers"),
+    area: "triggers",
+    keys: "g t",
+  },
+  {
+    path: "/events",
+    label: "Events",
+    icon: Zap,
+    group: "Build",
+    load: () => import("@/pages/events"),
+    area: "events",
+    keys: "g e",
+  },
+  {
+    path: "/webhooks",
+    label: "Webhooks",
+    icon: Webhook,
+    group: "Build",
+    load: () => import("@/pages/webhooks"),
+    area: "webhooks",
+  },
+  {
+    path: "/queues",
+    label: "Queues",
+    icon: Layers,
+    group: "Operate",
+    load: () => import("@/pages/queues"),
+    area: "queues",
+    keys: "g q",
+  },
+  {
+    path: "/operations",
+    label: "Operations",
+    icon: ListChecks,
+    group: "Operate",
+    load: () => import("@/pages/operations"),
+    area: "operations",
+  },
+  {
+    path: "/settings",
+    label: "Settings",
+    icon: Settings,
+    group: "Operate",
+    load: () => import("@/pages/settings"),
+    keys: "g s",
+  },
+];
+
+export const adminPages: PageEntry[] = [
+  {
+    path: "/admin/fleet",
+    label: "Fleet",
+    icon: Activity,
+    group: "Installation",
+    load: () => import("@/pages/admin/fleet"),
+  },
+  {
+    path: "/admin/tenants",
+    label: "Tenants",
+    icon: Building2,
+    group: "Installation",
+    load: () => import("@/pages/admin/tenants"),
+  },
+  {
+    path: "/admin/workers",
+    label: "Workers",
+    icon: Cpu,
+    group: "Installation",
+    load: () => import("@/pages/admin/workers"),
+  },
+  {
+    path: "/admin/queues",
+    label: "Queues & limits",
+    icon: Gauge,
+    group: "Installation",
+    load: () => import("@/pages/queues"),
+  },
+  {
+    path: "/admin/audit",
+    label: "Audit",
+    icon: ScrollText,
+    group: "Installation",
+    load: () => import("@/pages/admin/audit"),
+  },
+];
+
+/** Reached from another page. */
+export const innerPages: { path: string; load: PageEntry["load"] }[] = [
+  { path: "/jobs/$id", load: () => import("@/pages/job") },
+  { path: "/workflows/$id", load: () => import("@/pages/workflow") },
+  { path: "/triggers/$id", load: () => import("@/pages/trigger") },
+  { path: "/events/$id", load: () => import("@/pages/event") },
+  { path: "/webhooks/$id", load: () => import("@/pages/webhook") },
+  { path: "/definitions/$key", load: () => import("@/pages/definition") },
+];

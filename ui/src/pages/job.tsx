@@ -1,0 +1,306 @@
+/** One job: why it is where it is, what became of it, what it said, and what can be done. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { Ban, ChevronLeft, Clipboard, Pencil, RotateCcw } from "lucide-react";
+import type { ReactNode } from "react";
+import { explanation, job as jobQuery } from "@/api/queries";
+import type { Job, JobHistory } from "@/api/schema";
+import { config } from "@/config";
+import { useJobActions } from "@/jobs/actions";
+import { Attempts } from "@/jobs/attempts";
+import { Events } from "@/jobs/events";
+import { Log } from "@/jobs/log";
+import { Relatives, Steps } from "@/jobs/relatives";
+import { snippets } from "@/jobs/snippets";
+import { ENDED } from "@/jobs/states";
+import { Timeline } from "@/jobs/timeline";
+import { Button } from "@/parts/button";
+import { CopyButton, copy, Id } from "@/parts/copy";
+import { Failure, Skeleton } from "@/parts/feedback";
+import { JsonView } from "@/parts/json";
+import { Menu } from "@/parts/menu";
+import { Panel, useTitle } from "@/parts/page";
+import { State } from "@/parts/state";
+import { Ago, exact, Span } from "@/parts/time";
+import { toast } from "@/parts/toasts";
+
+export function Page() {
+  const { id } = useParams({ strict: false }) as { id: string };
+  const query = useQuery(jobQuery(id));
+  useTitle(query.data ? `${query.data.job.definition} ${query.data.job.state}` : "Job");
+  if (query.isPending) return <Skeleton rows={12} />;
+  if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
+  return <JobView history={query.data} />;
+}
+
+function JobView({ history }: { history: JobHistory }) {
+  const { job } = history;
+  return (
+    <div className="mx-auto flex w-full max-w-[1400px] flex-col gap-4 p-4 lg:px-6 lg:py-5">
+      <Head job={job} />
+      {!ENDED.has(job.state) && <Why id={job.id} state={job.state} />}
+      <Timeline history={history} />
+      <div className="grid grid-cols-[minmax(0,1fr)] gap-4 xl:grid-cols-[minmax(0,1fr)_380px]">
+        <div className="flex min-w-0 flex-col gap-4">
+          <Attempts history={history} />
+          <Steps id={job.id} />
+          <Log job={job} />
+          <Events events={history.events} />
+        </div>
+        <div className="flex min-w-0 flex-col gap-4">
+          <Panel title="Payload">
+            <JsonView label="Payload" value={job.payload} />
+          </Panel>
+          {job.state === "succeeded" && (
+            <Panel title="Result">
+              <JsonView label="Result" value={job.result} />
+            </Panel>
+          )}
+          <Relatives history={history} />
+          <Facts job={job} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Head({ job }: { job: Job }) {
+  const actions = useJobActions(job, () => undefined);
+  const copies = snippets(job).map(({ label, text }) => ({
+    label: `Copy as ${label}`,
+    act: () => void copy(text).then(() => toast(`Copied as ${label}.`)),
+  }));
+  return (
+    <header className="flex flex-wrap items-start justify-between gap-x-4 gap-y-3">
+      <div className="min-w-0">
+        <Link
+          to="/jobs"
+          className="mb-1 inline-flex items-center gap-0.5 text-faint text-xs hover:text-text"
+        >
+          <ChevronLeft size={12} aria-hidden />
+          Jobs
+        </Link>
+        <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+          <h1 className="break-all font-semibold text-lg leading-7 tracking-tight">
+            {job.definition}
+            <span className="text-faint">@{job.version}</span>
+          </h1>
+          <span aria-live="polite" data-state={job.state}>
+            <State name={job.state} />
+          </span>
+        </div>
+        <div className="flex min-w-0 items-center gap-1 text-faint">
+          <code className="truncate font-mono text-xs">{job.id}</code>
+          <CopyButton text={job.id} label="Copy the id" />
+        </div>
+      </div>
+      <div className="flex flex-wrap items-center gap-2">
+        <Menu
+          label="Copy as"
+          trigger={(props) => (
+            <Button icon={Clipboard} {...props}>
+              Copy as
+            </Button>
+          )}
+          items={copies}
+        />
+        {actions.canRetry && (
+          <>
+            <Button icon={Pencil} onClick={actions.edit}>
+              Edit and retry
+            </Button>
+            <Button
+              look={job.state === "dead" ? "primary" : "plain"}
+              icon={RotateCcw}
+              onClick={() => void actions.retry()}
+            >
+              Retry
+            </Button>
+          </>
+        )}
+        {actions.canCancel && (
+          <Button look="danger" icon={Ban} onClick={actions.cancel}>
+            {job.state === "dead" ? "Discard" : "Cancel"}
+          </Button>
+        )}
+        {actions.dialog}
+      </div>
+    </header>
+  );
+}
+
+/** Why it does not run, the decisive reason first. */
+function Why({ id, state }: { id: string; state: string }) {
+  const { data } = useQuery({ ...explanation(id), refetchInterval: 3_000 });
+  const reasons = data?.items.filter((each) => each.code !== state || state !== "running") ?? [];
+  if (reasons.length === 0) return null;
+  return (
+    <section
+      aria-label="Why it is not running"
+      className="overflow-hidden rounded-lg border border-line bg-surface"
+    >
+      <ol>
+        {reasons.map((reason, index) => (
+          <li
+            key={reason.code}
+            className={`flex flex-col gap-0.5 border-line border-b border-l-2 px-4 py-2.5 last:border-b-0 ${index === 0 ? "border-l-warn" : "border-l-transparent"}`}
+          >
+            <span className="flex flex-wrap items-baseline gap-x-2">
+              <strong className={index === 0 ? "font-semibold" : "font-normal"}>
+                <Timed text={reason.message} />
+              </strong>
+              <code className="font-mono text-faint text-xs">{reason.code}</code>
+            </span>
+            {reason.remedy && <span className="text-muted">{reason.remedy}</span>}
+            <Holders detail={reason.detail} />
+          </li>
+        ))}
+      </ol>
+    </section>
+  );
+}
+
+const MOMENT = /(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?\+00)/;
+
+/** A text of the database, with its times as the clock here shows them. */
+function Timed({ text }: { text: string }) {
+  return text.split(MOMENT).map((part) => {
+    if (!MOMENT.test(part)) return part;
+    const at = `${part.replace(" ", "T")}:00`;
+    return (
+      <time key={part} dateTime={at} title={exact(at)}>
+        {here(at)}
+      </time>
+    );
+  });
+}
+
+function here(at: string): string {
+  const moment = new Date(at);
+  const isToday = moment.toDateString() === new Date().toDateString();
+  return isToday ? moment.toLocaleTimeString() : moment.toLocaleString();
+}
+
+function Holders({ detail }: { detail: Record<string, unknown> }) {
+  const held = detail.held_by;
+  if (!Array.isArray(held) || held.length === 0) return null;
+  return (
+    <span className="flex flex-wrap items-center gap-2 text-muted">
+      Held by
+      {held.map((each) => {
+        const id =
+          typeof each === "string" ? each : String((each as { job_id?: string }).job_id ?? "");
+        return (
+          <Link key={id} to="/jobs/$id" params={{ id }} className="text-accent hover:underline">
+            <Id id={id} />
+          </Link>
+        );
+      })}
+    </span>
+  );
+}
+
+function Facts({ job }: { job: Job }) {
+  const facts: [string, ReactNode][] = [
+    ["Queue", <Filtered key="queue" name="queue" value={job.queue} />],
+    [
+      "Priority",
+      <span key="priority" className="num">
+        {job.priority}
+      </span>,
+    ],
+    ["Attempts", `${job.attempt} of ${job.max_attempts}`],
+    ["Created", <Ago key="created" at={job.created_at} />],
+    ["By", job.created_by ?? "–"],
+    ["Source", <Filtered key="source" name="source" value={job.source} />],
+    ["Due", <Ago key="due" at={job.run_at} />],
+    ["Waited", <Span key="waited" from={job.queued_at} to={job.started_at} />],
+    ["Timeout", job.timeout_s ? `${job.timeout_s} s` : "as the definition has it"],
+  ];
+  if (job.idempotency_key)
+    facts.push(["Key", <Filtered key="key" name="key" value={job.idempotency_key} />]);
+  if (job.correlation_id) {
+    facts.push([
+      "Correlation",
+      <Filtered key="corr" name="correlation_id" value={job.correlation_id} />,
+    ]);
+  }
+  if (job.traceparent)
+    facts.push([
+      "Trace",
+      <code key="trace" className="break-all font-mono text-xs">
+        {job.traceparent}
+      </code>,
+    ]);
+  if (job.worker_id) facts.push(["Worker", <Id key="worker" id={job.worker_id} />]);
+  if (job.lease_expires_at && job.state === "running")
+    facts.push(["Lease ends", <Ago key="lease" at={job.lease_expires_at} />]);
+  if (job.expires_at) facts.push(["Expires", <Ago key="expires" at={job.expires_at} />]);
+  if (job.limit_key) facts.push(["Limit key", job.limit_key]);
+  if (job.cancel_reason) facts.push(["Cancel reason", job.cancel_reason]);
+  if (job.tags?.length) {
+    facts.push([
+      "Tags",
+      <span key="tags" className="flex flex-wrap gap-1">
+        {job.tags.map((tag) => (
+          <Filtered key={tag} name="tag" value={tag} />
+        ))}
+      </span>,
+    ]);
+  }
+  if (job.artifact_ref) {
+    facts.push([
+      "Artifact",
+      <a
+        key="artifact"
+        href={`${config.api}/jobs/${job.id}/artifact`}
+        className="text-accent hover:underline"
+        download
+      >
+        download
+      </a>,
+    ]);
+  }
+  if (job.retry_of) {
+    facts.push([
+      "Retry of",
+      <Link
+        key="of"
+        to="/jobs/$id"
+        params={{ id: job.retry_of }}
+        className="text-accent hover:underline"
+      >
+        <Id id={job.retry_of} />
+      </Link>,
+    ]);
+  }
+  return (
+    <Panel title="Facts">
+      <dl
+        className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-6 gap-y-1.5 px-4 py-3"
+        title={`created ${exact(job.created_at)}`}
+      >
+        {facts.map(([name, value]) => (
+          <div key={name} className="contents">
+            <dt className="text-faint">{name}</dt>
+            <dd className="min-w-0 break-words">{value}</dd>
+          </div>
+        ))}
+      </dl>
+    </Panel>
+  );
+}
+
+/** Leads to all jobs that have the same. */
+function Filtered({ name, value }: { name: string; value: string }) {
+  return (
+    <Link
+      to="/jobs"
+      search={{ [name]: value }}
+      className="break-all hover:text-accent hover:underline"
+    >
+      {value}
+    </Link>
+  );
+}

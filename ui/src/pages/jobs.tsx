@@ -1,0 +1,270 @@
+/** All jobs: the address is the view. */
+
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { Columns3, Download, Link2 } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
+import { print } from "@/api/json";
+import { summary } from "@/api/queries";
+import { BulkBar } from "@/jobs/bulk";
+import { COLUMNS, chooseColumns, chosenColumns } from "@/jobs/columns";
+import { short } from "@/jobs/counts";
+import { asText, type JobFilter, readFilter } from "@/jobs/filter";
+import { FilterBox } from "@/jobs/filter-box";
+import { useJobList } from "@/jobs/list";
+import { LOOKS, STATES } from "@/jobs/states";
+import { JobTable } from "@/jobs/table";
+import { Button } from "@/parts/button";
+import { copy } from "@/parts/copy";
+import { Dialog } from "@/parts/dialog";
+import { Empty, Failure, Skeleton } from "@/parts/feedback";
+import { Check } from "@/parts/form";
+import { Menu } from "@/parts/menu";
+import { Page as Frame } from "@/parts/page";
+import { toast } from "@/parts/toasts";
+import { useSession } from "@/session";
+
+const DAY_S = 86_400;
+
+export function Page() {
+  const filter = readFilter(useSearch({ strict: false }));
+  return <Jobs key={asText(filter)} filter={filter} />;
+}
+
+function Jobs({ filter }: { filter: JobFilter }) {
+  const navigate = useNavigate();
+  const { may } = useSession();
+  const list = useJobList(filter);
+  const [selected, setSelected] = useState<Set<string>>(new Set());
+  const [isAll, setAll] = useState(false);
+  const [isChoosing, setChoosing] = useState(false);
+  const canAct = may("jobs", "write");
+
+  function setFilter(next: JobFilter) {
+    void navigate({ to: "/jobs", search: { ...next } });
+  }
+  function clear() {
+    setSelected(new Set());
+    setAll(false);
+  }
+
+  return (
+    <Frame
+      title="Jobs"
+      actions={
+        <>
+          <Button
+            look="quiet"
+            icon={Link2}
+            label="Copy a link to this view"
+            onClick={() =>
+              void copy(location.href).then(() => toast("The link leads to just this view."))
+            }
+          />
+          <Button look="quiet" icon={Columns3} label="Columns" onClick={() => setChoosing(true)} />
+          <Menu
+            label="Export"
+            trigger={(props) => (
+              <Button look="quiet" icon={Download} label="Export what is loaded" {...props} />
+            )}
+            items={[
+              { label: "As CSV", act: () => save("jobs.csv", csvOf(list.rows)) },
+              { label: "As JSON", act: () => save("jobs.json", print(list.rows)) },
+            ]}
+          />
+        </>
+      }
+    >
+      <div className="flex">
+        <FilterBox
+          filter={filter}
+          onFilter={setFilter}
+          onJob={(id) => void navigate({ to: "/jobs/$id", params: { id } })}
+        />
+      </div>
+      <StateTabs filter={filter} onFilter={setFilter} />
+      {list.isPending ? (
+        <Skeleton rows={12} />
+      ) : list.isError ? (
+        <Failure error={list.error} onRetry={() => void list.refetch()} />
+      ) : list.rows.length === 0 ? (
+        <NoJobs filter={filter} />
+      ) : (
+        <JobTable
+          list={list}
+          selected={selected}
+          canSelect={canAct}
+          onSelect={(next) => {
+            setSelected(next);
+            setAll(false);
+          }}
+        />
+      )}
+      {canAct && selected.size > 0 && (
+        <BulkBar
+          selected={selected}
+          filter={filter}
+          isAll={isAll}
+          onAll={setAll}
+          onClear={clear}
+          onDone={() => {
+            clear();
+            void list.refresh();
+          }}
+        />
+      )}
+      {isChoosing && <ColumnDialog onClose={() => setChoosing(false)} />}
+    </Frame>
+  );
+}
+
+/** Counts are known by queue and state; with any other filter they would not be true. */
+function StateTabs({
+  filter,
+  onFilter,
+}: {
+  filter: JobFilter;
+  onFilter: (filter: JobFilter) => void;
+}) {
+  const { data } = useQuery(summary(DAY_S));
+  const { state, queue, ...others } = filter;
+  const isCounted = Object.keys(others).length === 0;
+  const counts = new Map<string, number>();
+  for (const line of data?.items ?? []) {
+    if (queue === undefined || line.queue === queue) {
+      counts.set(line.state, (counts.get(line.state) ?? 0) + line.jobs);
+    }
+  }
+  const shown = STATES.filter(
+    (each) => each !== "canceling" || (counts.get(each) ?? 0) > 0 || state === each,
+  );
+  return (
+    <nav aria-label="States" className="-mx-4 overflow-x-auto px-4 lg:mx-0 lg:px-0">
+      <ul className="flex min-w-max gap-1 border-line border-b">
+        <Tab label="All" isActive={state === undefined} onClick={() => onFilter(without(filter))} />
+        {shown.map((each) => (
+          <Tab
+            key={each}
+            label={LOOKS[each]?.label ?? each}
+            isActive={state === each}
+            count={isCounted && each !== "failed" ? (counts.get(each) ?? 0) : undefined}
+            isEnded={each === "succeeded" || each === "canceled"}
+            onClick={() => onFilter({ ...filter, state: each })}
+          />
+        ))}
+      </ul>
+    </nav>
+  );
+}
+
+function Tab({
+  label,
+  count,
+  isActive,
+  isEnded = false,
+  onClick,
+}: {
+  label: string;
+  count?: number | undefined;
+  isActive: boolean;
+  isEnded?: boolean;
+  onClick: () => void;
+}) {
+  const element = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (isActive) element.current?.scrollIntoView({ inline: "center", block: "nearest" });
+  }, [isActive]);
+  return (
+    <li>
+      <button
+        ref={element}
+        type="button"
+        aria-current={isActive ? "page" : undefined}
+        onClick={onClick}
+        title={isEnded ? "of the last 24 hours" : undefined}
+        className={`-mb-px flex h-9 items-center gap-1.5 whitespace-nowrap border-b-2 px-2.5 ${isActive ? "border-accent font-medium text-text" : "border-transparent text-muted hover:text-text"}`}
+      >
+        {label}
+        {count !== undefined && <span className="num text-faint text-xs">{short(count)}</span>}
+      </button>
+    </li>
+  );
+}
+
+function NoJobs({ filter }: { filter: JobFilter }) {
+  if (Object.keys(filter).length > 0) {
+    return (
+      <Empty title="No job matches">
+        Take a word out of the filter, or look at <em>All</em>.
+      </Empty>
+    );
+  }
+  return (
+    <Empty
+      title="No jobs yet"
+      code={"jobforge enqueue send_welcome to=ada@example.com name=Ada --wait"}
+    >
+      Jobs are made by your app, over HTTP, from SQL, or on the command line:
+    </Empty>
+  );
+}
+
+function ColumnDialog({ onClose }: { onClose: () => void }) {
+  const chosen = chosenColumns.use();
+  const current =
+    chosen ?? new Set(COLUMNS.filter((each) => !each.isRoomy).map((each) => each.name));
+  return (
+    <Dialog title="Columns" onClose={onClose} width="max-w-xs">
+      <div className="flex flex-col gap-2">
+        {COLUMNS.map((column) => (
+          <Check
+            key={column.name}
+            label={column.title}
+            checked={current.has(column.name)}
+            disabled={column.name === "job"}
+            onChange={(event) => {
+              const next = new Set(current);
+              if (event.target.checked) next.add(column.name);
+              else next.delete(column.name);
+              chooseColumns(next);
+            }}
+          />
+        ))}
+        <Button className="mt-2 justify-center" onClick={onClose}>
+          Done
+        </Button>
+      </div>
+    </Dialog>
+  );
+}
+
+function without({ state: _, ...rest }: JobFilter): JobFilter {
+  return rest;
+}
+
+function csvOf(rows: { [name: string]: unknown }[]): string {
+  const names = Object.keys(rows[0] ?? {});
+  const cell = (value: unknown) => {
+    const text =
+      value === null || value === undefined
+        ? ""
+        : typeof value === "object"
+          ? print(value)
+          : String(value);
+    // A formula in a cell would be run by a spreadsheet.
+    const safe = /^[=+\-@]/.test(text) ? `'${text}` : text;
+    return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  };
+  return [
+    names.join(","),
+    ...rows.map((row) => names.map((name) => cell(row[name])).join(",")),
+  ].join("\n");
+}
+
+function save(name: string, text: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([text]));
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}

@@ -1,0 +1,160 @@
+/** Queues: how full, how old, who holds the slots, and their limits. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { Pause, Play, SlidersHorizontal } from "lucide-react";
+import { useState } from "react";
+import { call } from "@/api/client";
+import { client, queues } from "@/api/queries";
+import type { QueueInfo } from "@/api/schema";
+import { tenant } from "@/config";
+import { short } from "@/jobs/counts";
+import { LimitDialog } from "@/jobs/limit-dialog";
+import { limitsOf } from "@/jobs/limits";
+import { Button } from "@/parts/button";
+import { Empty, Failure, Skeleton } from "@/parts/feedback";
+import { Page as Frame, Panel } from "@/parts/page";
+import { type Column, Table } from "@/parts/table";
+import { Span } from "@/parts/time";
+import { toastError } from "@/parts/toasts";
+import { useSession } from "@/session";
+
+export function Page() {
+  const { may, isSuper } = useSession();
+  const query = useQuery(queues());
+  const [limited, setLimited] = useState<QueueInfo | null>(null);
+  const canOperate = may("queues", "write");
+  const isWhole = isSuper && tenant === null;
+  const columns: Column<QueueInfo>[] = [
+    { title: "Queue", isMain: true, cell: (row) => <Name row={row} isWhole={isWhole} /> },
+    { title: "Running", cell: (row) => <Gauge row={row} /> },
+    { title: "Queued", align: "right", cell: (row) => short(row.queued) },
+    { title: "Oldest wait", align: "right", cell: (row) => <Span from={row.oldest_queued_at} /> },
+    { title: "Scheduled", isWide: true, align: "right", cell: (row) => short(row.scheduled) },
+    { title: "Limits", isWide: true, cell: (row) => limitsOf(row) },
+  ];
+  if (canOperate) {
+    columns.push({
+      title: "Actions",
+      cell: (row) => (
+        <span className="flex justify-end gap-1">
+          <Button
+            look="quiet"
+            icon={SlidersHorizontal}
+            label={`Limits of ${row.name}`}
+            onClick={() => setLimited(row)}
+          />
+          <Button
+            look="quiet"
+            icon={row.paused_at ? Play : Pause}
+            label={`${row.paused_at ? "Resume" : "Pause"} ${row.name}`}
+            onClick={() => void toggle(row)}
+          />
+        </span>
+      ),
+    });
+  }
+  return (
+    <Frame
+      title={isWhole ? "Queues & limits" : "Queues"}
+      lead={
+        isWhole
+          ? "Of all tenants together."
+          : "With the jobs of this tenant. Limits and pauses are the installation's."
+      }
+    >
+      {query.isPending ? (
+        <Skeleton />
+      ) : query.isError ? (
+        <Failure error={query.error} onRetry={() => void query.refetch()} />
+      ) : query.data.items.length === 0 ? (
+        <Empty title="No queues yet" code={'@jf.job(queue="mail")'}>
+          A queue is there as soon as a definition or a job names it:
+        </Empty>
+      ) : (
+        <Panel>
+          <Table
+            label="Queues"
+            columns={columns}
+            rows={query.data.items}
+            idOf={(row) => row.name}
+          />
+        </Panel>
+      )}
+      {limited && (
+        <LimitDialog
+          title={`Limits of ${limited.name}`}
+          limits={limited}
+          onClose={() => setLimited(null)}
+          save={async (limits) => {
+            await call("patch", "/api/v1/queues/{queue}", {
+              path: { queue: limited.name },
+              body: limits,
+            });
+            await client.invalidateQueries({ queryKey: ["queues"] });
+          }}
+        />
+      )}
+    </Frame>
+  );
+}
+
+async function toggle(row: QueueInfo): Promise<void> {
+  const path = { queue: row.name };
+  try {
+    if (row.paused_at) await call("post", "/api/v1/queues/{queue}/resume", { path });
+    else await call("post", "/api/v1/queues/{queue}/pause", { path });
+    await client.invalidateQueries({ queryKey: ["queues"] });
+  } catch (error) {
+    toastError(error);
+  }
+}
+
+function Name({ row, isWhole }: { row: QueueInfo; isWhole: boolean }) {
+  return (
+    <span className="flex items-center gap-2">
+      {isWhole ? (
+        <span className="truncate font-medium">{row.name}</span>
+      ) : (
+        <Link
+          to="/jobs"
+          search={{ queue: row.name }}
+          className="truncate font-medium hover:text-accent"
+        >
+          {row.name}
+        </Link>
+      )}
+      {row.paused_at && (
+        <span className="inline-flex items-center gap-1 rounded bg-warn-soft px-1.5 font-medium text-warn text-xs">
+          <Pause size={11} aria-hidden /> Paused
+        </span>
+      )}
+    </span>
+  );
+}
+
+/** Of the cap, if there is one; the jobs that hold its slots are a click away. */
+function Gauge({ row }: { row: QueueInfo }) {
+  const share = row.max_running ? Math.min(1, row.running / row.max_running) : null;
+  return (
+    <span className="flex items-center gap-2">
+      <Link
+        to="/jobs"
+        search={{ queue: row.name, state: "running" }}
+        className="num hover:text-accent"
+        title="who holds the slots"
+      >
+        {row.running}
+        {row.max_running !== null && <span className="text-faint"> / {row.max_running}</span>}
+      </Link>
+      {share !== null && (
+        <span className="h-1.5 w-16 overflow-hidden rounded-full bg-raised">
+          <span
+            className={`block h-full ${share >= 1 ? "bg-warn" : "bg-run"}`}
+            style={{ width: `${share * 100}%` }}
+          />
+        </span>
+      )}
+    </span>
+  );
+}

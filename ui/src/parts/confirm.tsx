@@ -1,0 +1,81 @@
+/** Asks before something is done, and shows why it could not be. */
+
+import { type ReactNode, useState } from "react";
+import { Button } from "@/parts/button";
+import { Dialog } from "@/parts/dialog";
+import { FormError } from "@/parts/feedback";
+import { Field, Input } from "@/parts/form";
+
+interface Props {
+  title: string;
+  children: ReactNode;
+  verb: string;
+  isDangerous?: boolean;
+  isReady?: boolean;
+  /** Has to be typed before it is done: for what touches many. */
+  typed?: string | undefined;
+  act: () => Promise<unknown>;
+  onClose: () => void;
+}
+
+export function Confirm({
+  title,
+  children,
+  verb,
+  isDangerous = false,
+  isReady = true,
+  typed,
+  act,
+  onClose,
+}: Props) {
+  const [error, setError] = useState<unknown>(null);
+  const [isBusy, setBusy] = useState(false);
+  const [text, setText] = useState("");
+  const isAllowed =
+    isReady && !isBusy && (typed === undefined || text.replace(/\D/g, "") === typed);
+
+  async function submit() {
+    setBusy(true);
+    setError(null);
+    try {
+      await act();
+      onClose();
+    } catch (caught) {
+      setError(caught);
+      setBusy(false);
+    }
+  }
+
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form
+        className="flex flex-col gap-4"
+        onSubmit={(event) => {
+          event.preventDefault();
+          if (isAllowed) void submit();
+        }}
+      >
+        {children}
+        {typed !== undefined && (
+          <Field label={`Type ${typed} to go on`}>
+            {(id) => (
+              <Input
+                id={id}
+                inputMode="numeric"
+                value={text}
+                onChange={(event) => setText(event.target.value)}
+              />
+            )}
+          </Field>
+        )}
+        <FormError error={error} />
+        <div className="flex justify-end gap-2">
+          <Button onClick={onClose}>Not now</Button>
+          <Button type="submit" look={isDangerous ? "danger" : "primary"} disabled={!isAllowed}>
+            {verb}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

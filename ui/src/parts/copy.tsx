@@ -1,0 +1,51 @@
+import { Check, Copy } from "lucide-react";
+import { useState } from "react";
+import { Button } from "@/parts/button";
+
+export function CopyButton({ text, label = "Copy" }: { text: string; label?: string }) {
+  const [isDone, setDone] = useState(false);
+  return (
+    <Button
+      look="quiet"
+      icon={isDone ? Check : Copy}
+      label={isDone ? "Copied" : label}
+      onClick={() => {
+        void copy(text).then(() => {
+          setDone(true);
+          setTimeout(() => setDone(false), 1500);
+        });
+      }}
+    />
+  );
+}
+
+/** Also over plain http, where browsers offer no clipboard. */
+export async function copy(text: string): Promise<void> {
+  if (navigator.clipboard) {
+    await navigator.clipboard.writeText(text).catch(() => copyOldWay(text));
+    return;
+  }
+  copyOldWay(text);
+}
+
+function copyOldWay(text: string): void {
+  const area = document.createElement("textarea");
+  area.value = text;
+  (document.querySelector("dialog[open]") ?? document.body).append(area);
+  area.select();
+  document.execCommand("copy");
+  area.remove();
+}
+
+/** The part of an id that differs, the rest on hover. */
+export function Id({ id }: { id: string }) {
+  return (
+    <span className="font-mono text-xs" title={id}>
+      {shortId(id)}
+    </span>
+  );
+}
+
+export function shortId(id: string): string {
+  return `${id.slice(0, 8)}…${id.slice(-4)}`;
+}

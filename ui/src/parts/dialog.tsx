@@ -1,0 +1,72 @@
+/** The browser's own dialog: it keeps the focus, closes on Escape, and needs no style of its own. */
+
+import { X } from "lucide-react";
+import { type ReactNode, useEffect, useId, useRef } from "react";
+import { Button } from "@/parts/button";
+
+interface Props {
+  title: string;
+  onClose: () => void;
+  children: ReactNode;
+  footer?: ReactNode;
+  width?: string;
+}
+
+export function Dialog({ title, onClose, children, footer, width = "max-w-lg" }: Props) {
+  const titleId = useId();
+  return (
+    <Modal
+      onClose={onClose}
+      labelledBy={titleId}
+      className={`w-[calc(100%-2rem)] rounded-xl border border-line bg-surface p-0 shadow-float ${width}`}
+    >
+      <header className="flex items-center justify-between gap-4 border-line border-b py-2.5 pr-2.5 pl-4">
+        <h2 id={titleId} className="font-semibold text-base">
+          {title}
+        </h2>
+        <Button look="quiet" icon={X} label="Close" onClick={onClose} />
+      </header>
+      <div className="max-h-[70dvh] overflow-y-auto p-4">{children}</div>
+      {footer && (
+        <footer className="flex flex-wrap items-center justify-end gap-2 border-line border-t px-4 py-3">
+          {footer}
+        </footer>
+      )}
+    </Modal>
+  );
+}
+
+interface ModalProps {
+  onClose: () => void;
+  children: ReactNode;
+  className: string;
+  labelledBy?: string;
+  label?: string;
+}
+
+export function Modal({ onClose, children, className, labelledBy, label }: ModalProps) {
+  const element = useRef<HTMLDialogElement>(null);
+  useEffect(() => {
+    const dialog = element.current;
+    dialog?.showModal();
+    return () => dialog?.close();
+  }, []);
+  return (
+    // biome-ignore lint/a11y/useKeyWithClickEvents: Escape closes a dialog already
+    <dialog
+      ref={element}
+      aria-labelledby={labelledBy}
+      aria-label={label}
+      className={className}
+      onCancel={(event) => {
+        event.preventDefault();
+        onClose();
+      }}
+      onClick={(event) => {
+        if (event.target === event.currentTarget) onClose();
+      }}
+    >
+      {children}
+    </dialog>
+  );
+}

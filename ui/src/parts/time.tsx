@@ -1,0 +1,71 @@
+/** Times as people say them, exact when one asks; one clock ticks for all of them. */
+
+import { createStore } from "@/store";
+
+const clock = createStore(Date.now());
+
+export const useNow = clock.use;
+setInterval(() => clock.set(Date.now()), 1000);
+
+export function Ago({ at }: { at: string | null | undefined }) {
+  const current = clock.use();
+  if (!at) return <span className="text-faint">–</span>;
+  return (
+    <time dateTime={at} title={exact(at)} className="num whitespace-nowrap">
+      {relative(new Date(at).getTime() - current)}
+    </time>
+  );
+}
+
+/** From one time to another, or to now. */
+export function Span({
+  from,
+  to,
+}: {
+  from: string | null | undefined;
+  to?: string | null | undefined;
+}) {
+  const current = clock.use();
+  if (!from) return <span className="text-faint">–</span>;
+  const end = to ? new Date(to).getTime() : current;
+  return (
+    <span
+      className="num whitespace-nowrap"
+      title={`from ${exact(from)}${to ? ` to ${exact(to)}` : ""}`}
+    >
+      {duration(end - new Date(from).getTime())}
+    </span>
+  );
+}
+
+export function exact(at: string): string {
+  const moment = new Date(at);
+  const utc = moment.toISOString().replace("T", " ").replace("Z", " UTC");
+  const here = moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  return `${utc}\n${here} here`;
+}
+
+export function relative(ms: number): string {
+  const size = Math.abs(ms);
+  if (size < 1_500) return "now";
+  return ms < 0 ? `${coarse(size)} ago` : `in ${coarse(size)}`;
+}
+
+function coarse(ms: number): string {
+  const s = Math.round(ms / 1000);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.round(s / 60)} min`;
+  if (s < 86_400) return `${Math.round(s / 3600)} h`;
+  return `${Math.round(s / 86_400)} d`;
+}
+
+export function duration(ms: number): string {
+  if (ms < 0) return "0 ms";
+  if (ms < 1000) return `${Math.round(ms)} ms`;
+  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
+  const s = Math.round(ms / 1000);
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
+}

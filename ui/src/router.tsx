@@ -1,0 +1,98 @@
+/** Addresses and their pages. The address is the view: filters, tabs and choices stand in it. */
+
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  redirect,
+} from "@tanstack/react-router";
+import { Problem } from "@/api/client";
+import { client, session } from "@/api/queries";
+import { config, routerBase, tenant } from "@/config";
+import { adminPages, innerPages, tenantPages } from "@/pages";
+import { Failure, Skeleton } from "@/parts/feedback";
+import { setActing, signIn } from "@/session";
+import { Shell } from "@/shell/shell";
+import { SignIn } from "@/shell/sign-in";
+
+type Search = Record<string, string | undefined>;
+
+const root = createRootRoute({
+  component: Outlet,
+  validateSearch: (search: Record<string, unknown>): Search => search as Search,
+});
+
+const signInRoute = createRoute({
+  getParentRoute: () => root,
+  path: "/sign-in",
+  component: SignIn,
+});
+
+const shell = createRoute({
+  getParentRoute: () => root,
+  id: "shell",
+  beforeLoad: async ({ location }) => {
+    await takeTicket();
+    const found = await client.ensureQueryData(session()).catch((error: unknown) => {
+      if (error instanceof Problem && error.status === 401) return null;
+      throw error;
+    });
+    if (found === null) {
+      const back = location.href === "/" ? undefined : location.href;
+      throw redirect({ to: "/sign-in", search: { back } });
+    }
+    // A link of a super admin's, followed by somebody else: the same page of their own tenant.
+    if (tenant !== null && found.role !== "super_admin") {
+      window.location.replace(config.base + location.href);
+    }
+    const isHome = tenant === null && found.role === "super_admin" && found.tenant_id === null;
+    if (isHome && !location.pathname.startsWith("/admin/")) throw redirect({ to: "/admin/fleet" });
+  },
+  component: Shell,
+});
+
+const pages = [...tenantPages, ...adminPages, ...innerPages].map(({ path, load }) =>
+  createRoute({
+    getParentRoute: () => shell,
+    path,
+    component: lazyRouteComponent(load, "Page"),
+  }),
+);
+
+export const router = createRouter({
+  routeTree: root.addChildren([signInRoute, shell.addChildren(pages)]),
+  basepath: routerBase,
+  defaultPreload: "intent",
+  defaultPendingComponent: () => <Skeleton rows={10} />,
+  defaultErrorComponent: ({ error, reset }) => <Failure error={error} onRetry={reset} />,
+  defaultNotFoundComponent: () => (
+    <Failure error={new Problem(404, { detail: "There is no such page." }, null)} />
+  ),
+  scrollRestoration: true,
+  parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),
+  stringifySearch: (search) => {
+    const given = Object.entries(search).filter(([, value]) => value !== undefined && value !== "");
+    const text = new URLSearchParams(
+      given.map(([name, value]) => [name, String(value)]),
+    ).toString();
+    return text ? `?${text.replaceAll("%2C", ",").replaceAll("%3A", ":")}` : "";
+  },
+});
+
+/** A link of `jobforge dev` signs in by itself: behind the # it reaches no server's log. Pages wait
+ * for it, however many are being loaded at once. */
+let ticketing: Promise<void> | null = null;
+
+function takeTicket(): Promise<void> {
+  const ticket = /^#ticket=([\w-]+)$/.exec(window.location.hash)?.[1];
+  if (ticket !== undefined) {
+    history.replaceState(null, "", window.location.pathname + window.location.search);
+    ticketing = signIn(ticket).then(
+      () => setActing(true),
+      () => undefined,
+    );
+  }
+  return ticketing ?? Promise.resolve();
+}

@@ -1,0 +1,65 @@
+/** Who is signed in, and what they may do: what would be refused is not offered. */
+
+import { useSuspenseQuery } from "@tanstack/react-query";
+import { call } from "@/api/client";
+import { client, session } from "@/api/queries";
+import { config, tenant } from "@/config";
+import { createStore } from "@/store";
+
+type Area =
+  | "jobs"
+  | "failures"
+  | "operations"
+  | "keys"
+  | "audit"
+  | "queues"
+  | "definitions"
+  | "tenants"
+  | "workers"
+  | "triggers"
+  | "events"
+  | "webhooks"
+  | "connectors"
+  | "workflows";
+
+const OPERATED = new Set<string>(["queues", "definitions", "tenants", "workers"]);
+const ACTED = new Set<string>(["keys", "audit"]);
+
+export function useSession() {
+  const { data } = useSuspenseQuery(session());
+  const acts = acting.use();
+  const isSuper = data.role === "super_admin";
+
+  /** As the table of roles has it, narrowed down by scopes, and by a super admin's own care. */
+  function may(area: Area, verb: "read" | "write"): boolean {
+    if (data.scopes.length > 0 && !data.scopes.includes(`${area}:${verb}`)) return false;
+    if (isSuper) return verb === "read" || tenant === null || acts || OPERATED.has(area);
+    if (data.role === "worker") return false;
+    if (area === "tenants" || area === "workers") return false;
+    if (verb === "write") return data.role === "tenant_admin" && !OPERATED.has(area);
+    return data.role === "tenant_admin" || !ACTED.has(area);
+  }
+
+  return { ...data, isSuper, may };
+}
+
+export async function signIn(key: string): Promise<void> {
+  const found = await call("post", "/api/v1/session", { body: { key } });
+  client.setQueryData(session().queryKey, found);
+}
+
+export async function signOut(): Promise<void> {
+  await call("delete", "/api/v1/session");
+  location.assign(`${config.base}/sign-in`);
+}
+
+// A super admin looks at a tenant first, and acts for it when that is meant.
+const KEY = "jobforge.acts";
+
+export const acting = createStore(localStorage.getItem(KEY) !== null);
+
+export function setActing(acts: boolean): void {
+  if (acts) localStorage.setItem(KEY, "1");
+  else localStorage.removeItem(KEY);
+  acting.set(acts);
+}

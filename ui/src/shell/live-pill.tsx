@@ -1,0 +1,47 @@
+import { Pause, Play, Radio, Unplug } from "lucide-react";
+import { status as live, togglePaused } from "@/live/live";
+
+const LOOKS = {
+  connecting: {
+    label: "Connecting",
+    icon: Radio,
+    colour: "text-faint",
+    hint: "The stream is being opened.",
+  },
+  live: {
+    label: "Live",
+    icon: Radio,
+    colour: "text-ok",
+    hint: "What happens is shown as it happens. Click to pause.",
+  },
+  paused: {
+    label: "Paused",
+    icon: Pause,
+    colour: "text-warn",
+    hint: "Nothing changes until you go on. Click to go on.",
+  },
+  stale: {
+    label: "Stale",
+    icon: Unplug,
+    colour: "text-bad",
+    hint: "The stream is cut: asking every few seconds instead.",
+  },
+};
+
+export function LivePill() {
+  const status = live.use();
+  const { label, icon, colour, hint } = LOOKS[status];
+  const Icon = status === "paused" ? Play : icon;
+  return (
+    <button
+      type="button"
+      title={`${hint} (.)`}
+      aria-pressed={status === "paused"}
+      onClick={togglePaused}
+      className={`inline-flex h-6 items-center gap-1.5 rounded-full border border-line px-2.5 font-medium text-xs hover:bg-hover ${colour}`}
+    >
+      <Icon size={12} aria-hidden />
+      {label}
+    </button>
+  );
+}

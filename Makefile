@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+DOCS_INSTALLED := .venv/.docs-installed
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header --quiet
 
@@ -11,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test test-15 test-long faults fuzz check format bench bench-sql bench-worker \
-	bench-api bench-schedules bench-ui lock system-deps clean ui ui-types ui-dev ui-shots
+	bench-api bench-schedules bench-ui docs pages lock system-deps clean ui ui-types ui-dev ui-shots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,15 +78,23 @@ bench-api: $(INSTALLED) ## what the HTTP API costs, beside SQL, and a live strea
 bench-ui: $(INSTALLED) ui system-deps ## whether the dashboard stays smooth: 50,000 jobs, 100 changes a second
 	@$(BIN)/python bench/ui.py
 
+docs: $(DOCS_INSTALLED) ## build the documentation's site into site/; a warning is an error
+	@$(BIN)/zensical build --strict --clean
+
+pages: $(INSTALLED) ## write the pages of docs/ that are made from the code: api, errors, tables
+	@for page in api errors tables; do $(BIN)/python scripts/$${page}_page.py || exit 1; done
+
 lock: $(INSTALLED) ## choose new versions of everything we depend on
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --upgrade pyproject.toml --extra dev --group test -o requirements/dev.txt
+	$(COMPILE) --upgrade --group docs -c requirements/dev.txt -o requirements/docs.txt
 
 system-deps: ## Postgres 15, PgBouncer, libfaketime, Chromium for the tests that want them, where we may install
 	@scripts/system_deps.sh
 
 clean: ## remove what make made; the data of `make dev` stay
-	rm -rf .venv jobforge/ui ui/node_modules ui/codegen/node_modules .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf .venv jobforge/ui ui/node_modules ui/codegen/node_modules .hypothesis .import_linter_cache \
+		.mypy_cache .pytest_cache .ruff_cache build dist site .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The venv has no pip of its own: the pip that is there installs uv into it, and uv the rest.
@@ -97,4 +106,8 @@ $(INSTALLED): pyproject.toml requirements/uv.txt requirements/dev.txt
 	@$(PYTHON) -m pip --python $(BIN)/python install --quiet --require-hashes -r requirements/uv.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/dev.txt
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(DOCS_INSTALLED): $(INSTALLED) requirements/docs.txt
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes -r requirements/docs.txt
 	@touch $@

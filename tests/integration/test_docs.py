@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import tables_page
 from cluster import Connection, Database
 from sql.test_lifecycle import HELD, WAITING_AND_ENDED
 
@@ -12,7 +13,6 @@ from jobforge import errors
 from jobforge.errors import JobForgeError
 
 ROOT = Path(__file__).parent.parent.parent
-DOCS = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 
 
 def _read(name: str) -> str:
@@ -45,6 +45,10 @@ def test_the_reference_has_every_function_with_its_arguments(conn: Connection) -
     assert dict(_signatures()) == functions
 
 
+def test_the_page_of_tables_is_current(conn: Connection) -> None:
+    assert tables_page.PAGE.read_text(encoding="utf-8") == tables_page.page(conn), "run: make pages"
+
+
 def _signatures() -> Iterator[tuple[str, list[str]]]:
     text = "\n".join(_blocks("docs/sql.md", "text"))
     for name, arguments in re.findall(r"^(\w+)\((.*?)\)(?= →|\n)", text, re.MULTILINE | re.DOTALL):
@@ -74,9 +78,3 @@ def _is_refusal(value: object) -> bool:
 @pytest.mark.parametrize("table", [WAITING_AND_ENDED, HELD])
 def test_the_table_of_states_is_the_one_that_is_tested(table: str) -> None:
     assert table.strip("\n") in _read("docs/lifecycle.md")
-
-
-@pytest.mark.parametrize("page", DOCS, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
-        assert (page.parent / target).exists(), target

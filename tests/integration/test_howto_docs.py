@@ -1,0 +1,56 @@
+"""The Python of the how-to pages runs, on connections of each library."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from cluster import Connection, Database
+from integration.seam import TENANT_A
+
+HOWTO = Path(__file__).parents[2] / "docs" / "howto"
+# The first one's app is the one that is worked for; the others only enqueue.
+PAGES = ("transactional-enqueue", "multi-tenant", "migrate-from-celery", "migrate-from-rq")
+
+
+def test_the_python_of_the_pages_runs_and_enqueues_with_each_library(
+    database: Database, conn: Connection, tmp_path: Path
+) -> None:
+    conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
+    conn.execute("create table users (email text)")
+    together = tmp_path / "howto.md"
+    together.write_text("\n".join(map(_read, PAGES)), encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(Path(__file__).parent / "examples.py"), str(together)],
+        env={**os.environ, "JOBFORGE_DATABASE_URL": database.url},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout == "no tenant, no job\n"
+    users = {row["email"] for row in conn.execute("select email from users")}
+    assert users <= _welcomed(conn)
+    assert len(users) == _read(PAGES[0]).count('conn.execute("insert') + 2
+
+
+def _read(page: str) -> str:
+    return (HOWTO / f"{page}.md").read_text(encoding="utf-8")
+
+
+def _welcomed(conn: Connection) -> set[str]:
+    rows = conn.execute(
+        "select payload ->> 'to' as to from jobforge.all_jobs where definition = 'send_welcome'"
+    )
+    return {row["to"] for row in rows}
+
+
+def test_the_pages_show_every_library_that_the_guide_names() -> None:
+    guide = (HOWTO.parent / "python.md").read_text(encoding="utf-8")
+    table = guide.split("| library |")[1].split("\n\n")[0]
+    libraries = re.findall(r"^\| ([A-Za-z]\w+)", table, re.MULTILINE)
+    assert len(libraries) == 4
+    for library in libraries:
+        assert re.search(rf"^## {library}", _read(PAGES[0]), re.MULTILINE), library

@@ -1,0 +1,89 @@
+"""The Python of pages that show a piece of something larger runs, given what stands around it."""
+
+import ast
+import asyncio
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Connection, Database
+from integration.seam import TENANT_A
+
+ROOT = Path(__file__).parents[2]
+
+APP = """
+from jobforge import Context, JobForge
+jf = JobForge(tenant="acme")
+"""
+
+# What the reader is taken to have when the page begins.
+SURROUNDINGS = {
+    "README.md": "",
+    "docs/logs.md": "",
+    "docs/pgbouncer.md": "",
+    "docs/sql.md": "",
+    "docs/commands.md": APP,
+    "docs/isolation.md": APP,
+    "docs/connectors.md": f"""{APP}
+lent = jf.transaction()
+tx = lent.__enter__()
+""",
+    "docs/workflows.md": f"""{APP}
+@jf.job
+def extract(table: str) -> list[str]: return []
+@jf.job
+def resize(photo: str) -> None: ...
+@jf.job
+def publish(photo: str) -> None: ...
+@jf.job
+def archive(photo: str) -> None: ...
+@jf.job
+def scan(page: int) -> None: ...
+@jf.job
+def count(page: str) -> None: ...
+@jf.job
+def total() -> None: ...
+@jf.job
+def alarm() -> None: ...
+
+jf.register()
+photo, pages = "sea.jpg", ["one", "two"]
+other = resize.enqueue("hills.jpg")
+""",
+}
+
+
+@pytest.mark.parametrize("page", SURROUNDINGS)
+def test_the_python_of_a_page_runs(
+    page: str, database: Database, conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOBFORGE_DATABASE_URL", database.url)
+    conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
+    for definition in ("report", "connector.http.request"):
+        conn.execute("select jobforge.put_definition(%s, 1)", [definition])
+    names: dict[str, Any] = {"__name__": "page"}
+    with asyncio.Runner() as runner:
+        for block in (SURROUNDINGS[page], *_blocks(page)):
+            _run(block.replace("postgresql://app@db.example.com/app", database.url), names, runner)
+    if "jf" in names:
+        names["jf"].close()
+
+
+def _blocks(page: str) -> list[str]:
+    """Definitions first: a page may begin with what is made of them."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    # Nobody works here, so nobody waits.
+    blocks = [re.sub(r"handle\.result\(.*?\)", "handle.detail()", block) for block in blocks]
+    return sorted(blocks, key=lambda block: not block.startswith("@"))
+
+
+def _run(block: str, names: dict[str, Any], runner: asyncio.Runner) -> None:
+    code = compile(block, "page", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    answer = eval(code, names)  # noqa: S307 - our own page
+    if inspect.iscoroutine(answer):
+        runner.run(answer)
+    if "jf" in names:
+        names["jf"].register()

@@ -1,0 +1,163 @@
+"""Whoever follows docs/tutorial.md sees what it says: its files and commands run in order."""
+
+import io
+import re
+import runpy
+import shlex
+import socket
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+
+import pytest
+from cluster import Connection, Database, wait_until
+from integration.seam import TENANT_A
+from integration.terminal import Program, QuickTerminal, Terminal, environment
+
+from jobforge.vault import make_secret_key
+
+PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
+PORT = "8900"
+
+
+class Reader:
+    """Somebody in a folder with the page's files, who types what follows a `$`."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self._folder = folder
+        self._settings = settings
+        self._shell = QuickTerminal(folder, **settings)
+
+    def types(self, line: str) -> str:
+        for inner in re.findall(r"\$\((.*?)\)", line):
+            line = line.replace(f"$({inner})", self.types(inner), 1)
+        program, *words = shlex.split(line)
+        if program == "jobforge":
+            return self._shell.read(*words)
+        return self._runs(words)
+
+    def _runs(self, words: list[str]) -> str:
+        """Within this process, as QuickTerminal does, for the same reason."""
+        with pytest.MonkeyPatch.context() as patch, redirect_stdout(io.StringIO()) as out:
+            patch.chdir(self._folder)
+            patch.syspath_prepend(self._folder)
+            patch.setattr(sys, "argv", words)
+            for name, value in self._settings.items():
+                patch.setenv(name, value)
+            runpy.run_path(words[0], run_name="__main__")
+            sys.modules.pop("app").jf.close()
+        return out.getvalue().strip()
+
+    @contextmanager
+    def starts(self, script: str, **variables: str) -> Iterator[Program]:
+        process = subprocess.Popen(
+            [sys.executable, script],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            cwd=self._folder,
+            env=environment(**self._settings, **variables),
+        )
+        program = Program(process)
+        try:
+            yield program
+        finally:
+            process.terminate()
+            process.wait()
+            program.close()
+
+
+def test_the_tutorial_does_what_it_says(database: Database, conn: Connection, folder: Path) -> None:
+    conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
+    port = _free_port()
+    _write_files(folder, port)
+    settings = {
+        "JOBFORGE_DATABASE_URL": database.url,
+        "JOBFORGE_TENANT": "acme",
+        "JOBFORGE_SECRET_KEY": make_secret_key(),
+        "JOBFORGE_EGRESS_ALLOW": f"127.0.0.1:{port}",
+        "JOBFORGE_EGRESS_HTTP": "true",
+    }
+    reader = Reader(folder, **settings)
+    with Terminal(folder, **settings).started("worker", "app.py") as worker:
+        worker.wait_for("worker.started")
+        said = _follow(reader, port)
+        wait_until(lambda: _results(conn) >= _EXPECTED)
+    assert "Welcome, to ada@example.com" in said["jobforge enqueue send_mail"]
+    assert said["python signup.py grace@example.com"] == ""
+    assert "manual" in said["jobforge triggers firings"]
+    assert said["python fulfil.py 9 30"] == "succeeded"
+    assert said["python fulfil.py 10 0"] == "failed"
+    assert "make_invoice" in said["jobforge dlq groups"]
+    assert "dead" in said["jobforge jobs explain"]
+
+
+_EXPECTED = {
+    "Welcome, to ada@example.com",
+    "Welcome, to grace@example.com",
+    "invoice for order 7: 120.00",
+    "invoice for order 8: 45.00",
+    "order 9 is on its way with goods for order 9 and invoice for order 9: 30.00",
+    "sorry about order 10: make_invoice",
+}
+
+
+def _results(conn: Connection) -> set[str]:
+    rows = conn.execute("select result from jobforge.finished_jobs where state = 'succeeded'")
+    return {row["result"] for row in rows if isinstance(row["result"], str)}
+
+
+def _follow(reader: Reader, port: str) -> "Said":
+    """What each command said. The receiver is started where the page says so."""
+    said = Said()
+    before, after = PAGE.split("$ WEBHOOK_SECRET=whsec_… python receiver.py\n")
+    for line in _lines(before, port):
+        said.note(line, reader.types(line))
+    secret = said["jobforge webhooks create"]
+    with reader.starts("receiver.py", WEBHOOK_SECRET=secret) as receiver:
+        for line in _lines(after, port):
+            said.note(line, reader.types(line))
+        receiver.wait_for("job.succeeded invoice for order 8: 45.00")
+    return said
+
+
+class Said:
+    """Answers by the beginning of the command."""
+
+    def __init__(self) -> None:
+        self._answers: list[tuple[str, str]] = []
+
+    def note(self, line: str, answer: str) -> None:
+        self._answers.append((line, answer))
+
+    def __getitem__(self, beginning: str) -> str:
+        return next(answer for line, answer in self._answers if line.startswith(beginning))
+
+
+def _lines(text: str, port: str) -> Iterator[str]:
+    """The commands, but for those that make the surroundings, which the test does by itself."""
+    ours = ("mkdir", "pip", "export", "jobforge dev")
+    for line in re.findall(r"^\$ (.*)$", text, re.MULTILINE):
+        if not line.startswith(ours):
+            yield line.replace(PORT, port)
+
+
+def _write_files(folder: Path, port: str) -> None:
+    """The blocks of the page, each in the file that its first line names."""
+    parts: dict[str, list[str]] = defaultdict(list)
+    for name, block in re.findall(
+        r"^```python\n# (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL
+    ):
+        parts[name].append(block.replace(PORT, port))
+    assert len(parts) == 5
+    for name, blocks in parts.items():
+        (folder / name).write_text("\n\n".join(blocks), encoding="utf-8")
+
+
+def _free_port() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return str(probe.getsockname()[1])

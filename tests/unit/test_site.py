@@ -1,0 +1,96 @@
+"""The documentation holds together: every page can be found, every link leads to a place, every
+block of Python can be read, every command exists. What the blocks do is looked at by the tests of
+their pages.
+"""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import errors_page
+import pytest
+from typer.main import get_command
+
+from jobforge.cli import app
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+READ_ELSEWHERE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")]
+EXAMPLES = sorted((ROOT / "examples").rglob("*.md"))
+COMMANDS = get_command(app)
+
+
+def _name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def _text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+def _prose(page: Path) -> str:
+    """The page without its blocks of code, whose `#` begin no headings."""
+    return re.sub(r"^```.*?^```", "", _text(page), flags=re.MULTILINE | re.DOTALL)
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    listed = re.findall(r": (\S+\.md)$", _text(ROOT / "mkdocs.yml"), re.MULTILINE)
+    decisions = re.findall(r"\]\((\d{4}-\S+\.md)\)", _text(DOCS / "decisions" / "README.md"))
+    listed += [f"decisions/{name}" for name in decisions]
+    assert sorted(listed) == [str(page.relative_to(DOCS)) for page in PAGES]
+
+
+@pytest.mark.parametrize("page", [*PAGES, *READ_ELSEWHERE, *EXAMPLES], ids=_name)
+def test_links_lead_to_a_page_and_a_heading_that_are_there(page: Path) -> None:
+    for path, anchor in re.findall(r"\]\(([^)\s#:]*)(?:#([^)\s]*))?\)", _prose(page)):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), path
+        if DOCS in page.parents:
+            assert DOCS in target.parents, f"{path} is not part of the site"
+        if anchor:
+            assert anchor in _anchors(target), f"{path}#{anchor}"
+
+
+@cache
+def _anchors(page: Path) -> set[str]:
+    """Of the headings, as the site and as repositories on the web make them; only if they agree."""
+    headings = re.findall(r"^#+ (.+)$", _prose(page), re.MULTILINE)
+    words = [re.sub(r"[^\w\s-]", "", heading).strip().lower() for heading in headings]
+    return {re.sub(r"\s", "-", text) for text in words if not re.search(r"[-\s]{2,}", text)}
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=_name)
+def test_every_block_of_python_can_be_read(page: Path) -> None:
+    blocks = re.findall(r"^```py(?:thon)?\n(.*?)^```", _text(page), re.MULTILINE | re.DOTALL)
+    for number, block in enumerate(blocks, 1):
+        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        compile(block, f"{page.name}, example {number}", "exec", flags=flags)
+
+
+def test_the_page_of_error_codes_is_current() -> None:
+    assert _text(errors_page.PAGE) == errors_page.page(), "run: make pages"
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md", *EXAMPLES], ids=_name)
+def test_commands_that_a_page_shows_exist_with_their_options(page: Path) -> None:
+    shown = re.sub(r"'[^']*'", "TEXT", _text(page).replace("\\\n", " "))
+    for line in re.findall(r"^\$ (.*)$", shown, re.MULTILINE):
+        inner = re.findall(r"\$\((.*?)\)", line)
+        for command in [*inner, re.sub(r"\$\(.*?\)", "ID", line)]:
+            for words in re.findall(r"\bjobforge ([^|>#]*)", command):
+                _check_command(words.split())
+
+
+def _check_command(words: list[str]) -> None:
+    command: Any = COMMANDS
+    known = {"--help"}
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+        known |= {option for each in command.params for option in each.opts + each.secondary_opts}
+    assert not hasattr(command, "commands"), f"jobforge … {words}"
+    for word in words:
+        name = word.split("=")[0]
+        assert not name.startswith("--") or name in known, f"{command.name}: {name}"

@@ -64,9 +64,10 @@ with done as materialized (
       from ended
 ), logged as (
     insert into floor.attempts (tenant_id, job_id, worker_id, lease, queued_at, started_at,
-                                ended_at, version, attempt, outcome, definition, queue)
+                                ended_at, version, attempt, outcome, state, definition,
+                                queue)
     select tenant_id, id, worker_id, lease, queued_at, started_at, clock_timestamp(), version,
-           attempt, 'succeeded', definition, queue
+           attempt, 'succeeded', 'succeeded', definition, queue
       from ended
 )
 select count(*) from ended

@@ -40,6 +40,10 @@ class Config:
     heartbeat_s: float = 10
     poll_s: float = 1
     drain_s: float = 30
+    metrics_host: str = "127.0.0.1"
+    metrics_port: int | None = None
+    metrics_token: str | None = field(default=None, repr=False)
+    metrics_public: bool = False
     log_level: Literal["debug", "info", "warning", "error", "critical"] = "info"
     log_format: Literal["json", "text"] | None = None
     secrets_dir: Path | None = None
@@ -52,6 +56,8 @@ class Config:
     allowed_commands: tuple[str, ...] = ()
     commands: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
     scheduler: bool = True
+    history_days: int = 14
+    dead_days: int = 90
     connectors: bool = True
     egress_allow: tuple[str, ...] = ()
     egress_http: bool = False
@@ -267,6 +273,10 @@ _PARSERS: Mapping[str, values.Parser] = {
     "heartbeat_s": values.seconds(0.1, _DAY),
     "poll_s": values.seconds(0.01, 3600),
     "drain_s": values.seconds(0, _DAY),
+    "metrics_host": values.text,
+    "metrics_port": values.whole(0, 65_535),
+    "metrics_token": values.secret,
+    "metrics_public": values.boolean,
     "log_level": values.one_of("debug", "info", "warning", "error", "critical"),
     "log_format": values.one_of("json", "text"),
     "secrets_dir": values.path,
@@ -279,6 +289,8 @@ _PARSERS: Mapping[str, values.Parser] = {
     "allowed_commands": values.names(values.COMMAND_NAME),
     "commands": values.tables,
     "scheduler": values.boolean,
+    "history_days": values.whole(1, 3650),
+    "dead_days": values.whole(1, 3650),
     "connectors": values.boolean,
     "egress_allow": values.names(values.ADDRESS),
     "egress_http": values.boolean,
@@ -312,7 +324,7 @@ _SECRET_FILES = {
     f"{name}_file": name
     for name in (
         *("database_url", "listen_url", "key", "session_secret", "jwt_secret"),
-        *("secret_key", "secret_key_previous", "artifacts_secret_key"),
+        *("secret_key", "secret_key_previous", "artifacts_secret_key", "metrics_token"),
     )
 }
 # Either leads to the engine: whoever names the one does not mean the other.

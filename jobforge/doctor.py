@@ -1,6 +1,6 @@
 """What is wrong with an installation, and the command that mends it.
 
-Each check is a pure function from facts (inspection.py, examination.py) to findings. A check that
+Each check is a pure function from facts (checkup.py) to findings. A check that
 finds nothing wrong says so in one line, so that what was looked at is seen.
 """
 
@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from jobforge.examination import Connections, History, Horizon, Surroundings, Table, Unserved
+from jobforge.condition import Trouble
+from jobforge.examination import Connections, History, Horizon, Surroundings, Table
 from jobforge.inspection import Inspection
 from jobforge.job import WorkerInfo
 
@@ -57,7 +58,7 @@ class Facts:
     tables: Sequence[Table] = ()
     history: Sequence[History] = ()
     workers: Sequence[WorkerInfo] | None = None
-    unserved: Sequence[Unserved] | None = None
+    troubles: Sequence[Trouble] | None = None
 
 
 def diagnose(facts: Facts) -> list[Finding]:
@@ -66,7 +67,9 @@ def diagnose(facts: Facts) -> list[Finding]:
     if facts.inspection.has_schema:
         for check in (_access, _wakeups, _clock, _durability, _room, _snapshots, _bloat):
             findings += check(facts)
-        findings += [*_partitions(facts), *_workers(facts), *_served(facts)]
+        findings += [*_partitions(facts), *_workers(facts)]
+        if facts.troubles is not None:
+            findings += _stuck(facts.troubles)
     return findings
 
 
@@ -195,7 +198,7 @@ def _snapshots(facts: Facts) -> Iterator[Finding]:
         )
     held = [each for each in facts.horizon if _is_held(each)]
     for each in held:
-        yield Finding("snapshots", Grade.FAILED, _holds(each), _release(each))
+        yield Finding("snapshots", Grade.FAILED, _holds(each), release(each))
     if not held:
         yield Finding("snapshots", Grade.OK, "nobody keeps dead rows from being removed")
 
@@ -216,7 +219,8 @@ def _holds(horizon: Horizon) -> str:
     return f"{who} ({about}) holds a snapshot{since}: dead rows pile up, and claims slow down"
 
 
-def _release(horizon: Horizon) -> str:
+def release(horizon: Horizon) -> str:
+    """What ends it."""
     match horizon.kind:
         case "prepared":
             return f"rollback prepared '{horizon.name}';  -- or commit it"
@@ -297,17 +301,57 @@ def _workers(facts: Facts) -> Iterator[Finding]:
         yield Finding("workers", Grade.WARNING, "no worker is live", "jobforge worker app.py")
 
 
-def _served(facts: Facts) -> Iterator[Finding]:
-    for each in facts.unserved or ():
-        yield Finding(
-            "definitions",
-            Grade.FAILED,
-            f"jobs of {each.definition} wait in queue {each.queue} since "
-            f"{each.since.astimezone(UTC):%Y-%m-%d %H:%M}Z, and no live worker serves them",
-            f"start a worker that has {each.definition}, with --queues {each.queue}",
-        )
-    if facts.unserved == []:
-        yield Finding("definitions", Grade.OK, "every job that waits has a worker that serves it")
+_ON_ITS_WAY = {
+    "definitions": "every job that waits has a worker that serves it",
+    "schedules": "schedules fire on time",
+    "webhooks": "no endpoint was disabled",
+    "events": "events are dispatched",
+    "operations": "bulk operations go on",
+}
+
+
+def _stuck(troubles: Sequence[Trouble]) -> Iterator[Finding]:
+    found = [_judged(each) for each in troubles]
+    for check, words in _ON_ITS_WAY.items():
+        own = [each for each in found if each.check == check]
+        yield from own or [Finding(check, Grade.OK, words)]
+
+
+def _judged(trouble: Trouble) -> Finding:
+    """What find_troubles has found, in words."""
+    since = f"{trouble.since.astimezone(UTC):%Y-%m-%d %H:%M}Z"
+    subject, detail, tenant = trouble.subject, trouble.detail, trouble.tenant_id
+    schedulers = "jobforge scheduler  -- or a worker without --no-scheduler"
+    match trouble.kind:
+        case "overdue":
+            message = f"the schedule {subject} of tenant {tenant} is due since {since}"
+            return Finding("schedules", Grade.FAILED, message, schedulers)
+        case "faulty":
+            message = f"the trigger {subject} of tenant {tenant} was disabled: {detail}"
+            listed = f"jobforge triggers list --disabled --tenant {tenant}"
+            fix = f"{listed}; then triggers edit and triggers enable"
+            return Finding("schedules", Grade.WARNING, message, fix)
+        case "webhook":
+            message = (
+                f"the endpoint {subject} of tenant {tenant} is disabled since {since}: {detail}"
+            )
+            fix = f"jobforge webhooks edit {subject} --enable --tenant {tenant}"
+            return Finding("webhooks", Grade.WARNING, message, fix)
+        case "event":
+            number = "1,000 or more" if detail == "1000" else detail
+            message = f"events wait, {number} of them, the oldest since {since}"
+            return Finding("events", Grade.FAILED, message, schedulers)
+        case "operation":
+            message = f"the operation {subject} ({detail}) of tenant {tenant} stands since {since}"
+            fix = "keep a server running, or a worker with a database: they carry it on"
+            return Finding("operations", Grade.FAILED, message, fix)
+        case _:
+            message = (
+                f"jobs of {subject} wait in queue {detail} since {since}, "
+                "and no live worker serves them"
+            )
+            fix = f"start a worker that has {subject}, with --queues {detail}"
+            return Finding("definitions", Grade.FAILED, message, fix)
 
 
 def _counted(things: Sequence[object], one: str, many: str) -> str:

@@ -1,6 +1,7 @@
-"""What a look at an installation finds: sessions, tables, partitions, access, work that waits.
+"""What a look at an installation finds: sessions, tables, partitions, access.
 
-Facts only; doctor.py judges them. Everything is read with the login's own rights, and bounded.
+Facts only; checkup.py gathers them and doctor.py judges. Everything is read with the login's own
+rights, and bounded.
 """
 
 from collections.abc import Callable
@@ -49,15 +50,6 @@ class History:
     table: str
     days_ahead: int
     has_strays: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Unserved:
-    """Jobs that wait in a queue, of a definition that no live worker there serves."""
-
-    queue: str
-    definition: str
-    since: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,31 +198,6 @@ def connections() -> Call[Connections]:
         """,
         (),
         lambda rows: Connections(*rows[0]),
-    )
-
-
-def unserved() -> Call[list[Unserved]]:
-    """Among the first 1,000 jobs that are ready. Needs a login that may read all jobs."""
-    return Call(
-        """
-        select r.queue, r.definition, min(r.queued_at)
-          from (select j.queue, j.definition || '@' || j.version as definition, j.queued_at
-                  from jobforge.jobs as j
-                 where j.state = 'queued' and j.gate is null
-                 order by j.queue, j.tenant_id
-                 limit 1000) as r
-         where not exists (
-               select from jobforge.workers as w
-                where w.stopped_at is null and w.command is null
-                  and w.heartbeat_at >= clock_timestamp() - interval '60 seconds'
-                  and r.queue = any (w.queues)
-                  and (w.definitions is null or r.definition = any (w.definitions)))
-         group by r.queue, r.definition
-         order by 3
-         limit 20
-        """,
-        (),
-        _many(Unserved),
     )
 
 

@@ -123,6 +123,7 @@ class ClaimedJob(NamedTuple):
     tags: list[str] | None
     payload_json: str
     steps_json: str | None = None  # what it has done in earlier attempts
+    waited_s: float = 0.0  # in its queue, until it was claimed
 
     @property
     def token(self) -> Token:
@@ -342,7 +343,9 @@ class Job(JobListing):
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One lease of a job. The one in progress has neither outcome nor end."""
+    """One lease of a job, and where it left the job. The one in progress has neither outcome nor
+    end.
+    """
 
     job_id: UUID
     attempt: int
@@ -355,6 +358,7 @@ class Attempt:
     started_at: datetime
     ended_at: datetime | None
     outcome: Outcome | None
+    state: State | None
     fingerprint: str | None
     error: dict[str, Json] | None
     exit_code: int | None

@@ -4,7 +4,7 @@ Owns the record of what was applied (`jobforge.migrations`, one row per file wit
 the decision what is due, and applying it in one transaction. The files are schema.py's.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +16,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 
+from jobforge.condition import AppliedFile
 from jobforge.errors import JobForgeError, MigrationError, Unavailable
 from jobforge.schema import ADVISORY_LOCK, SEARCH_PATH, SQL, Script, scripts
 
@@ -56,7 +57,17 @@ class FileStatus:
 
 def status(conn: Connection, root: Path = SQL) -> list[FileStatus]:
     """Every file in order of application, then what is recorded and has no file."""
-    files, recorded = scripts(root), _recorded(conn)
+    return _compared(_recorded(conn), root)
+
+
+def outdated(applied: Iterable[AppliedFile], root: Path = SQL) -> list[str]:
+    """The files that a database, which has applied these, does not have as this release does."""
+    recorded = {each.name: _Record(each.checksum, each.applied_at) for each in applied}
+    return [each.name for each in _compared(recorded, root) if each.state is not State.APPLIED]
+
+
+def _compared(recorded: "dict[str, _Record]", root: Path) -> list[FileStatus]:
+    files = scripts(root)
     known = [_status_of(script, recorded.pop(script.name, None)) for script in files]
     gone = [
         FileStatus(name, State.UNKNOWN, record.applied_at)

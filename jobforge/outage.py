@@ -16,6 +16,11 @@ class Outage:
 
     def __init__(self) -> None:
         self._since: float | None = None
+        self.ended = 0  # how many there were
+
+    @property
+    def is_on(self) -> bool:
+        return self._since is not None
 
     def begin(self, error: Unavailable) -> None:
         if self._since is None:
@@ -26,6 +31,7 @@ class Outage:
         if self._since is not None:
             duration_ms = round((time.monotonic() - self._since) * 1000)
             self._since = None
+            self.ended += 1
             telemetry.emit("database.back", duration_ms=duration_ms)
 
 

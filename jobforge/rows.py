@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any, TypeVar, get_args, get_type_hints
 from uuid import UUID
 
+from jobforge.condition import AppliedFile, Gauge, Trouble
 from jobforge.control import (
     Allowance,
     ApiKey,
@@ -66,6 +67,7 @@ from jobforge.job import (
     WorkerCommand,
     WorkerInfo,
 )
+from jobforge.statistics import Statistic, Usage
 from jobforge.stream import Happening, QueueCount, StreamPage
 from jobforge.trigger import (
     CatchUp,
@@ -239,6 +241,14 @@ def audit(rows: Rows) -> list[AuditEntry]:
     return [AuditEntry(*row) for row in rows]
 
 
+def statistics(rows: Rows) -> list[Statistic]:
+    return [Statistic(*row) for row in rows]
+
+
+def usages(rows: Rows) -> list[Usage]:
+    return [Usage(*row) for row in rows]
+
+
 def failures(rows: Rows) -> list[FailureGroup]:
     return [FailureGroup(*row) for row in rows]
 
@@ -372,6 +382,18 @@ def stream_page(rows: Rows) -> StreamPage:
 
 def queue_counts(rows: Rows) -> list[QueueCount]:
     return list(map(QueueCount._make, rows))
+
+
+def gauges(rows: Rows) -> list[Gauge]:
+    return list(map(Gauge._make, rows))
+
+
+def troubles(rows: Rows) -> list[Trouble]:
+    return list(map(Trouble._make, rows))
+
+
+def applied_files(rows: Rows) -> list[AppliedFile]:
+    return list(map(AppliedFile._make, rows))
 
 
 def history(rows: Rows) -> JobHistory:

@@ -27,15 +27,18 @@ from jobforge.api.roles import PREFIX
 from jobforge.api.routes import (
     audit,
     connectors,
+    database,
     definitions,
     events,
     failures,
     health,
     jobs,
     keys,
+    metrics,
     operations,
     queues,
     session,
+    statistics,
     stream,
     tenants,
     triggers,
@@ -45,6 +48,7 @@ from jobforge.api.routes import (
     workflows,
 )
 from jobforge.api.server import Server
+from jobforge.api.traffic import Traffic
 from jobforge.config import Config
 from jobforge.db import Database
 from jobforge.errors import ConfigError, JobForgeError, Json
@@ -67,9 +71,12 @@ _ROUTERS = [
         keys,
         connectors,
         webhooks,
+        statistics,
         audit,
+        database,
         session,
         health,
+        metrics,
     )
 ]
 _SHORTCUTS = {("POST", f"{PREFIX}/jobs"): jobs.create_plain_job}
@@ -78,11 +85,12 @@ _OURS = ["X-Request-Id", "Retry-After", "Idempotent-Replayed"]
 
 def make_app(config: Config) -> FastAPI:
     """The application; its database is opened when it starts, not before."""
+    traffic = Traffic()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with _database(config) as database, asyncio.TaskGroup() as group:
-            app.state.server = server = Server(config, database)
+            app.state.server = server = Server(config, database, traffic)
             group.create_task(server.progress.run())
             group.create_task(server.hub.run())
             group.create_task(server.fleet.run())
@@ -109,7 +117,7 @@ def make_app(config: Config) -> FastAPI:
             allow_headers=["Authorization", "Content-Type", "Idempotency-Key", TENANT_HEADER],
             expose_headers=_OURS,
         )
-    app.add_middleware(Envelope, logs=config.access_log)
+    app.add_middleware(Envelope, logs=config.access_log, traffic=traffic)
     return app
 
 

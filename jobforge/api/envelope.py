@@ -14,17 +14,19 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jobforge import telemetry
 from jobforge.api.principal import Principal
 from jobforge.api.problems import problem_of_bug
+from jobforge.api.traffic import Traffic
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _GONE = 499  # the client left before it was answered
 
 
 class Envelope:
-    """`logs` is whether requests are written down."""
+    """`logs` is whether requests are written down; `traffic` counts them."""
 
-    def __init__(self, app: ASGIApp, *, logs: bool) -> None:
+    def __init__(self, app: ASGIApp, *, logs: bool, traffic: Traffic) -> None:
         self._app = app
         self._logs = logs
+        self._traffic = traffic
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -53,8 +55,11 @@ class Envelope:
                 else:
                     telemetry.emit("request.failed", "error", error=telemetry.error_of(error))
             finally:
+                took_s = time.perf_counter() - began
+                route = scope.get("jobforge.route")
+                self._traffic.add(scope["method"], route, status or _GONE, took_s)
                 if self._logs:
-                    _log(scope, status or _GONE, time.perf_counter() - began)
+                    _log(scope, status or _GONE, took_s)
 
 
 def _request_id(scope: Scope) -> str:

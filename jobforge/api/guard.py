@@ -3,6 +3,7 @@
 Default deny: a route that roles.py does not have cannot be added.
 """
 
+import secrets
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -13,7 +14,7 @@ from starlette.responses import Response
 
 from jobforge.api import bodies
 from jobforge.api.caller import Calling, for_tenant
-from jobforge.api.roles import PREFIX, RULES, Rule
+from jobforge.api.roles import METRICS, PREFIX, RULES, Rule
 from jobforge.api.server import Server
 from jobforge.errors import ConfigError, UnknownField
 
@@ -76,12 +77,23 @@ async def admit(request: Request, server: Server, rule: Rule) -> None:
     """Puts the caller into the request's scope; raises what refuses it."""
     if rule.roles is None or "jobforge.calling" in request.scope:
         return  # it is open to all, or was admitted before (lane.py)
+    if rule.path == METRICS and _may_measure(request, server):
+        return
     principal = await server.authentication.principal(request)
     request.scope["jobforge.principal"] = principal
     rule.check(principal)
     principal = await for_tenant(request, server, principal)
     await server.rates.check(principal)
     request.scope["jobforge.calling"] = Calling(server, principal)
+
+
+def _may_measure(request: Request, server: Server) -> bool:
+    """Whether the settings alone let this request see the metrics."""
+    if server.config.metrics_public:
+        return True
+    token = server.config.metrics_token
+    given = request.headers.get("authorization", "").encode()
+    return token is not None and secrets.compare_digest(given, f"Bearer {token}".encode())
 
 
 def body_limit(server: Server, path: str) -> int:

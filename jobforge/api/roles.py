@@ -12,6 +12,7 @@ from jobforge.control import Role
 from jobforge.errors import Forbidden, OutOfScope
 
 PREFIX = "/api/v1"
+METRICS = "/metrics"
 
 _PUBLIC: frozenset[Role] | None = None
 _ANYBODY = frozenset(Role)
@@ -54,6 +55,8 @@ def _rows(
 RULES: dict[tuple[str, str], Rule] = {
     ("GET", "/health"): Rule("GET", "/health", "health", _PUBLIC),
     ("GET", "/ready"): Rule("GET", "/ready", "health", _PUBLIC),
+    # And whoever the settings let in: see metrics_token and metrics_public.
+    ("GET", METRICS): Rule("GET", METRICS, "metrics", _OPERATE),
     **_rows(
         "session",
         [
@@ -215,6 +218,8 @@ RULES: dict[tuple[str, str], Rule] = {
         ],
     ),
     **_rows("audit", [("GET", "/audit", _ACT)]),
+    **_rows("database", [("GET", "/database", _OPERATE)]),
+    **_rows("statistics", [("GET", "/statistics", _READ), ("GET", "/usage", _OPERATE)]),
     **_rows("stream", [("GET", "/stream", _READ)]),
     **_rows(
         "worker",

@@ -9,7 +9,9 @@ from jobforge.api.fleet import Fleet
 from jobforge.api.payloads import Payloads
 from jobforge.api.progress import Progress
 from jobforge.api.rates import Rates
+from jobforge.api.scrapes import Scrapes
 from jobforge.api.stream import Hub
+from jobforge.api.traffic import Traffic
 from jobforge.artifacts import open_artifacts
 from jobforge.artifacts.sweep import Sweep
 from jobforge.config import Config
@@ -24,7 +26,7 @@ from jobforge.vault import Vault, open_vault
 class Server:
     """Made before the first request; its database is opened and closed by the application."""
 
-    def __init__(self, config: Config, database: Database) -> None:
+    def __init__(self, config: Config, database: Database, traffic: Traffic) -> None:
         self.config = config
         self.database = database
         self.authentication = Authentication(config, database)
@@ -35,6 +37,7 @@ class Server:
         self.hub = Hub(database)
         self.fleet = Fleet(database)
         self.accesses = Accesses(database)
+        self.scrapes = Scrapes(database, traffic)
         self.slugs = Slugs()
         self.artifacts = open_artifacts(config)
         self.sweeping = Loop("sweep", Sweep(database.run, self.artifacts).step)

@@ -25,6 +25,7 @@ from jobforge.calls.catalogue import (
     list_definitions,
     list_queues,
 )
+from jobforge.calls.condition import find_troubles, list_migrations, read_gauges
 from jobforge.calls.connectors import (
     create_connector_config,
     delete_connector_config,
@@ -97,6 +98,12 @@ from jobforge.calls.requests import (
     enqueue_jobs_once,
     note_access,
     take_request,
+)
+from jobforge.calls.statistics import (
+    get_statistics,
+    meter_tenants,
+    roll_up_statistics,
+    start_maintenance,
 )
 from jobforge.calls.stream import count_states, find_worker, read_stream
 from jobforge.calls.triggers import (
@@ -203,6 +210,7 @@ __all__ = [
     "explain_job",
     "find_api_key",
     "find_tenant",
+    "find_troubles",
     "find_worker",
     "get_batch",
     "get_connector_config",
@@ -210,6 +218,7 @@ __all__ = [
     "get_event",
     "get_job",
     "get_operation",
+    "get_statistics",
     "get_trigger",
     "get_webhook",
     "get_workflow",
@@ -227,6 +236,7 @@ __all__ = [
     "list_failures",
     "list_firings",
     "list_jobs",
+    "list_migrations",
     "list_notes",
     "list_operations",
     "list_queues",
@@ -239,6 +249,7 @@ __all__ = [
     "list_workflows",
     "load_parents",
     "load_steps",
+    "meter_tenants",
     "note_access",
     "note_jobs",
     "open_connector_config",
@@ -251,6 +262,7 @@ __all__ = [
     "put_definition",
     "put_queue",
     "put_tenant",
+    "read_gauges",
     "read_stream",
     "reap_jobs",
     "record_deliveries",
@@ -270,11 +282,13 @@ __all__ = [
     "retry_workflow",
     "revoke_api_key",
     "rewrap_tenant_key",
+    "roll_up_statistics",
     "rotate_api_key",
     "rotate_webhook",
     "run_trigger",
     "save_steps",
     "start_artifact_sweep",
+    "start_maintenance",
     "start_operation",
     "stop_worker",
     "succeed_jobs",

@@ -82,7 +82,8 @@ def claim_jobs(
                timeout_s, timestamptz_send(started_at) as started, source, correlation_id,
                traceparent, idempotency_key, tags, payload::text as payload_json,
                case when flags & 4 = 4
-                    then jobforge.load_steps(%s, tenant_id, job_id, lease)::text end as steps_json
+                    then jobforge.load_steps(%s, tenant_id, job_id, lease)::text end as steps_json,
+               date_part('epoch', started_at - queued_at) as waited_s
           from jobforge.claim_jobs(%s, %s, %s::integer[], %s, %s::uuid[], %s::float8)
         """,
         (

@@ -31,6 +31,7 @@ from jobforge.cli import (
     scheduler,
     secrets,
     server,
+    stats,
     tenants,
     triggers,
     webhooks,
@@ -64,6 +65,7 @@ app.add_typer(webhooks.app, name="webhooks")
 app.add_typer(connectors.app, name="connectors")
 app.add_typer(secrets.app, name="secrets")
 app.add_typer(workflows.app, name="workflows")
+app.add_typer(stats.app, name="stats")
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(workers.app, name="workers")
 app.add_typer(keys.app, name="keys")

@@ -1,8 +1,6 @@
 """`jobforge doctor`: looks at an installation, and says what is wrong and how to mend it."""
 
-import time
-from dataclasses import asdict
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -12,7 +10,6 @@ from jobforge.cli import output
 from jobforge.cli.database import DatabaseUrl, connect, find_url
 from jobforge.cli.options import AsJson
 from jobforge.config import load
-from jobforge.errors import Denied
 
 if TYPE_CHECKING:
     from jobforge.doctor import Facts, Finding
@@ -44,41 +41,14 @@ def _print(finding: "Finding") -> None:
 
 
 def _facts(conn: "Connection", database_url: str | None) -> "Facts":
-    from jobforge import calls, db, examination, migrate
-    from jobforge.doctor import Facts
-    from jobforge.inspection import inspect
+    from jobforge import checkup
 
-    seen = db.run(conn, inspect(conn.info.backend_pid))
-    began = time.perf_counter()
-    now = db.run(conn, examination.clock())
-    took = time.perf_counter() - began
-    skew = (datetime.now(UTC) - now).total_seconds() - took / 2
-    if not seen.has_schema:
-        return Facts(seen, took, skew, [], is_heard=None)
-    faults, workers, unserved = None, None, None
-    try:
-        workers = db.run(conn, calls.list_workers())
-        unserved = db.run(conn, examination.unserved())
-        faults = [
-            file.name for file in migrate.status(conn) if file.state is not migrate.State.APPLIED
-        ]
-    except Denied:
+    facts = checkup.gather(conn)
+    if not facts.inspection.has_schema:
+        return facts
+    if facts.workers is None:
         output.note("not looked at: the schema's files, workers, jobs; they are for jobforge_admin")
-    return Facts(
-        seen,
-        took,
-        skew,
-        faults,
-        is_heard=_is_heard(find_url(database_url)),
-        access_faults=db.run(conn, examination.access_faults()),
-        surroundings=db.run(conn, examination.surroundings()),
-        connections=db.run(conn, examination.connections()),
-        horizon=db.run(conn, examination.horizon()),
-        tables=db.run(conn, examination.tables()),
-        history=db.run(conn, examination.history()),
-        workers=workers,
-        unserved=unserved,
-    )
+    return replace(facts, is_heard=_is_heard(find_url(database_url)))
 
 
 def _is_heard(url: str) -> bool:

@@ -16,10 +16,13 @@ _WRONG_USE = 2  # of the app or of a setting; starting again does not mend it
 
 
 class Fleet:
-    """`arguments` are those of one worker."""
+    """`arguments` are those of one worker; each shows its metrics on a port of its own."""
 
-    def __init__(self, arguments: Sequence[str], *, size: int) -> None:
+    def __init__(
+        self, arguments: Sequence[str], *, size: int, metrics_port: int | None = None
+    ) -> None:
         self._arguments = arguments
+        self._metrics_port = metrics_port
         self._size = size
         self._stopping = asyncio.Event()
         self._running: set[Process] = set()
@@ -27,7 +30,7 @@ class Fleet:
     async def run(self) -> int:
         """The exit code: 0 when every worker ended as it should."""
         async with asyncio.TaskGroup() as group:
-            kept = [group.create_task(self._keep()) for _ in range(self._size)]
+            kept = [group.create_task(self._keep(number)) for number in range(self._size)]
         return max(task.result() for task in kept)
 
     def stop(self) -> None:
@@ -36,13 +39,16 @@ class Fleet:
         for process in self._running:
             process.drain()
 
-    async def _keep(self) -> int:
+    async def _keep(self, number: int) -> int:
         """Keeps one worker going."""
+        arguments = list(self._arguments)
+        if self._metrics_port:
+            arguments += ["--metrics-port", str(self._metrics_port + number)]
         pause = _FIRST_PAUSE_S
         loop = asyncio.get_running_loop()
         while not self._stopping.is_set():
             began = loop.time()
-            code = await self._run_one()
+            code = await self._run_one(arguments)
             if code in {0, _WRONG_USE} or self._stopping.is_set():
                 return code
             if loop.time() - began > _LONG_LIFE_S:
@@ -52,8 +58,8 @@ class Fleet:
             pause = min(2 * pause, _LONGEST_PAUSE_S)
         return 0
 
-    async def _run_one(self) -> int:
-        process = await Process.start(self._arguments)
+    async def _run_one(self, arguments: Sequence[str]) -> int:
+        process = await Process.start(arguments)
         self._running.add(process)
         if self._stopping.is_set():  # while it was being started
             process.drain()

@@ -20,3 +20,7 @@ Payload = Annotated[
 # Tells a worker to drain when its stdin closes: so it ends when whoever started it ends.
 UNTIL_STDIN_CLOSES = "--until-stdin-closes"
 INTRODUCE = "--introduce"
+MetricsPort = Annotated[
+    str | None,
+    typer.Option(metavar="PORT", help="Show metrics for Prometheus there; see metrics_host."),
+]

@@ -6,12 +6,13 @@ from typing import Annotated
 import typer
 
 from jobforge.cli.database import DatabaseUrl, find_url
-from jobforge.cli.options import UNTIL_STDIN_CLOSES
+from jobforge.cli.options import UNTIL_STDIN_CLOSES, MetricsPort
 from jobforge.config import Config, load
 
 
 def scheduler(
     *,
+    metrics_port: MetricsPort = None,
     log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
@@ -24,7 +25,12 @@ def scheduler(
     Any number may run; each firing and each event is handled once.
     """
     config = load(
-        flags={"log_format": log_format, "log_level": log_level, "database_url": database_url}
+        flags={
+            "metrics_port": metrics_port,
+            "log_format": log_format,
+            "log_level": log_level,
+            "database_url": database_url,
+        }
     )
     config = replace(config, database_url=find_url(database_url))
     raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))

@@ -6,7 +6,8 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -25,10 +26,12 @@ from jobforge.db import Database
 from jobforge.definition import Definition
 from jobforge.errors import ConfigError
 from jobforge.isolation.isolated import Isolated
+from jobforge.meters import Meters
 from jobforge.redact import is_secret_name, register_secret
 from jobforge.remote.address import ServerAddress, configured
 from jobforge.runner import Host, Runner
 from jobforge.scheduler import Scheduler
+from jobforge.scraping import shown
 from jobforge.secrets import Secrets
 from jobforge.settings import Isolation
 from jobforge.worker import Worker
@@ -87,7 +90,8 @@ async def serve(app: JobForge, target: str, config: Config, *, until_stdin_close
     with explained() if server is None else explained_server():
         await database.open()
     try:
-        worker = _make_worker(app, database, target, config)
+        meters = _make_meters(config)
+        worker = _make_worker(app, database, target, config, meters)
         if server is not None:
             app.client.set_host(worker)
         _configure_logs(config, worker.worker_id)
@@ -101,7 +105,8 @@ async def serve(app: JobForge, target: str, config: Config, *, until_stdin_close
         gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
         # What inline handlers print is theirs to say and ours to redact.
         with telemetry.captured_output():
-            await worker.run()
+            async with _shown(meters, config):
+                await worker.run()
     finally:
         await database.close()
     return 0 if stops < 2 else 1
@@ -115,12 +120,14 @@ async def serve_scheduler(config: Config, *, until_stdin_closes: bool) -> int:
     with explained():
         await database.open()
     try:
-        scheduler = Scheduler(database)
+        meters = _make_meters(config)
+        scheduler = _scheduler(database, config, meters)
         _on_signals(scheduler.stop)
         if until_stdin_closes:
             _on_end_of_stdin(scheduler.stop)
         telemetry.emit("scheduler.started")
-        await scheduler.run()
+        async with _shown(meters, config):
+            await scheduler.run()
         telemetry.emit("scheduler.stopped")
     finally:
         await database.close()
@@ -131,7 +138,11 @@ async def serve_fleet(config: Config) -> int:
     """Runs several workers with our own arguments."""
     _configure_logs(config)
     # Of two values for an option the last one counts.
-    fleet = Fleet([*sys.argv[1:], "--processes", "1"], size=config.processes)
+    fleet = Fleet(
+        [*sys.argv[1:], "--processes", "1"],
+        size=config.processes,
+        metrics_port=config.metrics_port,
+    )
     _on_signals(fleet.stop)
     return await fleet.run()
 
@@ -179,7 +190,7 @@ def _register_secrets(config: Config) -> None:
     for secret in filter(
         None,
         (
-            *(config.key, config.artifacts_secret_key),
+            *(config.key, config.artifacts_secret_key, config.metrics_token),
             *(config.secret_key, config.secret_key_previous, proxy and unquote(proxy)),
         ),
     ):
@@ -190,8 +201,26 @@ def _register_secrets(config: Config) -> None:
             register_secret(value)
 
 
+def _make_meters(config: Config) -> Meters | None:
+    return None if config.metrics_port is None else Meters()
+
+
+@asynccontextmanager
+async def _shown(meters: Meters | None, config: Config) -> AsyncIterator[None]:
+    if meters is None or config.metrics_port is None:
+        yield
+        return
+    async with shown(meters, config.metrics_host, config.metrics_port) as port:
+        telemetry.emit("metrics.shown", host=config.metrics_host, port=port)
+        yield
+
+
 def _make_worker(
-    app: JobForge, database: "Database | Server", target: str, config: Config
+    app: JobForge,
+    database: "Database | Server",
+    target: str,
+    config: Config,
+    meters: Meters | None,
 ) -> Worker:
     def isolated(host: Host) -> Runner:
         return Isolated(
@@ -202,6 +231,7 @@ def _make_worker(
             commands=config.commands,
             allowed_commands=config.allowed_commands,
             result_limit=config.artifact_limit,
+            meters=meters,
         )
 
     runners: Mapping[Isolation, Callable[[Host], Runner]] = {"inline": Inline, "process": isolated}
@@ -227,9 +257,19 @@ def _make_worker(
         artifacts=_artifacts(config, database),
         make_connectors=make_connectors,
         # Who works over a server leaves it to those with the database.
-        scheduler=Scheduler(database)
+        scheduler=_scheduler(database, config, meters)
         if config.scheduler and isinstance(database, Database)
         else None,
+        meters=meters,
+    )
+
+
+def _scheduler(database: Database, config: Config, meters: Meters | None) -> Scheduler:
+    return Scheduler(
+        database,
+        history_days=config.history_days,
+        dead_days=config.dead_days,
+        meters=meters,
     )
 
 

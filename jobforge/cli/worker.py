@@ -7,7 +7,7 @@ import typer
 
 from jobforge.cli.database import DatabaseUrl, find_url
 from jobforge.cli.moment import parse_duration
-from jobforge.cli.options import INTRODUCE, UNTIL_STDIN_CLOSES, App
+from jobforge.cli.options import INTRODUCE, UNTIL_STDIN_CLOSES, App, MetricsPort
 from jobforge.cli.target import find_target
 from jobforge.cli.way import ApiKey, ServerUrl, Way, reached
 from jobforge.config import Config, load
@@ -37,6 +37,7 @@ def worker(
     no_connectors: Annotated[
         bool, typer.Option("--no-connectors", help="Serve the app's own jobs alone.")
     ] = False,
+    metrics_port: MetricsPort = None,
     log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
     log_level: Annotated[
         str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
@@ -61,6 +62,7 @@ def worker(
             "scheduler": False if no_scheduler else None,
             "connectors": False if no_connectors else None,
             "drain_s": drain_timeout and parse_duration(drain_timeout, "--drain-timeout"),
+            "metrics_port": metrics_port,
             "log_format": log_format,
             "log_level": log_level,
             "database_url": database_url,

@@ -5,6 +5,7 @@ itself is in process.py.
 """
 
 import asyncio
+import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from jobforge.isolation.forkserver import ForkServer, Recipe
 from jobforge.isolation.process import Process, crashed
 from jobforge.isolation.wire import LONGEST_FRAME, Ended, Request
 from jobforge.job import ClaimedJob, Outcome
+from jobforge.meters import Meters
 from jobforge.runner import Host, OnEnd, Report, Stop
 from jobforge.verdict import Verdict
 
@@ -36,10 +38,12 @@ class Isolated:
         commands: Mapping[str, Mapping[str, Json]] | None = None,
         allowed_commands: Collection[str] = (),
         result_limit: int = LONGEST_FRAME,
+        meters: Meters | None = None,
     ) -> None:
         self._host = host
         self._allowed_commands = allowed_commands
         self._result_limit = result_limit
+        self._meters = meters or Meters()
         self._processes: dict[int, Process] = {}
         self._last = 0
         recipe = Recipe(target, environment, job_environment, commands or {})
@@ -85,6 +89,7 @@ class Isolated:
         except (OSError, Invalid) as error:  # no descriptors left, or a payload of many megabytes
             return Report(crashed(f"could not be started: {error}"))
         self._processes[process.number] = process
+        self._meters.children_started += 1
         token = (job.job_id, job.lease)
         self._server.send(Request.fork(process.number, definition.settings.limits, *token), fds)
         return process
@@ -102,6 +107,7 @@ class Isolated:
             process.end_without_process("never began")
 
     def _ended(self, ended: Ended) -> None:
+        self._meters.children_killed += ended.pid != 0 and os.WIFSIGNALED(ended.status)
         process = self._processes.pop(ended.run, None)
         if process is not None:
             process.end(ended)

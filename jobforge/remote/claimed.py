@@ -34,6 +34,7 @@ def _job(item: Json) -> ClaimedJob:
         item["tags"],
         _text(item["payload"]),
         _text(steps) if (steps := item.get("steps")) is not None else None,
+        item.get("waited_s", 0.0),
     )
 
 

@@ -154,6 +154,8 @@ class Operations:
     redeliver = Method(calls.redeliver)
 
     list_audit = Method(calls.list_audit)
+    get_statistics = Method(calls.get_statistics)
+    meter_tenants = Method(calls.meter_tenants)
 
 
 class Client(Operations):

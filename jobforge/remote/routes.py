@@ -51,6 +51,7 @@ from jobforge.remote.answers import (
 from jobforge.remote.arguments import TENANT, Arguments, members, query, written
 from jobforge.remote.request import ONCE_HEADER, TENANT_HEADER, Request
 from jobforge.rows import Rows
+from jobforge.statistics import Statistic, Usage
 from jobforge.trigger import Firing, Trigger
 from jobforge.webhook import Delivery, Webhook
 
@@ -266,5 +267,9 @@ ROUTES: Routes = {
         "id delivery_id tenant_id",
         one("job_id", UUID),
     ),
+    "get_statistics": Route(
+        "GET /statistics", "since until step_s *filter by tenant_id", records(Statistic)
+    ),
+    "meter_tenants": Route("GET /usage", "since until", records(Usage)),
     "list_audit": Route("GET /audit", "*filter limit cursor tenant_id", records(AuditEntry)),
 }

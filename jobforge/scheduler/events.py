@@ -20,6 +20,7 @@ from jobforge.event import (
     PendingEvents,
     Reaction,
 )
+from jobforge.meters import Meters
 from jobforge.outage import Line
 from jobforge.reaction import Occurrence, Reader
 from jobforge.validation import Validator, compiled
@@ -36,7 +37,8 @@ _LOOKS_BACK_AFTER = 20  # times as long as it took the last time
 class Dispatcher:
     """What one scheduler knows from batch to batch."""
 
-    def __init__(self) -> None:
+    def __init__(self, meters: Meters | None = None) -> None:
+        self._meters = meters or Meters()
         self._floor = _Floor()
         self._validators: dict[tuple[str, int | None], tuple[Json, Validator | None]] = {}
 
@@ -49,6 +51,7 @@ class Dispatcher:
         if not pending.events:
             return False
         counts = await self._record(line, await self._reactions(pending))
+        self._meters.events += len(pending.events)
         if after is not None:
             self._floor.rise(pending.events[-1].id)
         if counts.get(DeliveryOutcome.FAILED):

@@ -1,4 +1,5 @@
-"""The scheduler's loop: looks at what is due, and sleeps until the next thing is.
+"""The scheduler's loop: looks at what is due, and sleeps until the next thing is. Maintenance goes
+on beside it.
 
 Any number may run. What it has found due it has recorded by calls that are transactions of their
 own and hold the schedulers' lock for as long as they last: so one acts at a time, and one that is
@@ -11,9 +12,11 @@ import random
 from jobforge import telemetry
 from jobforge.engine import Engine
 from jobforge.loop import Loop
+from jobforge.meters import Meters
 from jobforge.outage import Line, Outage
 from jobforge.scheduler import schedules
 from jobforge.scheduler.events import Dispatcher
+from jobforge.scheduler.maintenance import Maintenance
 
 CHANNEL = "jobforge_scheduler"
 
@@ -24,25 +27,45 @@ _PAUSES_S = (0.005, 0.025, 0.125, 1.0)
 
 
 class Scheduler:
-    """Alone in its process, or carried by a worker. `poll_s` is how often it looks unasked."""
+    """Alone in its process, or carried by a worker. `poll_s` is how often it looks unasked; the
+    days are how long history and dead jobs are kept.
+    """
 
-    def __init__(self, database: Engine, *, poll_s: float = 1.5) -> None:
+    def __init__(
+        self,
+        database: Engine,
+        *,
+        poll_s: float = 1.5,
+        history_days: int = 14,
+        dead_days: int = 90,
+        meters: Meters | None = None,
+    ) -> None:
         self._database = database
         self._poll_s = poll_s
-        self._line = Line(database.link(), Outage())
-        self._dispatcher = Dispatcher()
+        self._outage = Outage()
+        self._line = Line(database.link(), self._outage)
+        self._meters = meters or Meters()
+        self._dispatcher = Dispatcher(self._meters)
         self._is_listening = False
         self._pauses = iter(_PAUSES_S)
         self._ticking = Loop("scheduler", self._tick)
         self._listening = Loop("scheduler wakeups", self._listen)
+        # Those of the worker that carries it are about the worker's own connections.
+        self._meters.readings.setdefault("reconnects", lambda: self._outage.ended)
+        self._meters.readings.setdefault("disconnected", lambda: self._outage.is_on)
+        maintenance = Maintenance(database.run, history_days=history_days, dead_days=dead_days)
+        self._maintaining = Loop("maintenance", maintenance.step)
 
     async def run(self) -> None:
         """Until it is stopped."""
         try:
             async with asyncio.TaskGroup() as group:
-                listening = group.create_task(self._listening.run())
+                others = [
+                    group.create_task(loop.run()) for loop in (self._listening, self._maintaining)
+                ]
                 await self._ticking.run()
-                listening.cancel()
+                for other in others:
+                    other.cancel()
         finally:
             await self._line.close()
 
@@ -50,9 +73,11 @@ class Scheduler:
         """After the call that is on its way."""
         self._ticking.stop()
         self._listening.stop()
+        self._maintaining.stop()
 
     async def _tick(self, loop: Loop) -> None:
         found = await schedules.fire(self._line)
+        self._meters.firings += found.recorded
         if found.recorded:
             telemetry.emit("schedules.fired", level="debug", firings=found.recorded)
         has_events = await self._dispatcher.dispatch(self._line)

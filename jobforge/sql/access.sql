@@ -89,6 +89,11 @@ begin
              '{create_connector_config,edit_connector_config,delete_connector_config,
                 get_connector_config,list_connector_configs,open_connector_config,keep_tenant_key,
                 list_tenant_keys,rewrap_tenant_key}'),
+            ('jobforge_admin', '{read_gauges,find_troubles,list_migrations}'),
+            ('jobforge_client', '{get_statistics}'),
+            ('jobforge_worker', '{roll_up_statistics,start_maintenance}'),
+            ('jobforge_admin',
+             '{get_statistics,meter_tenants,roll_up_statistics,start_maintenance}'),
             ('jobforge_server',
              '{find_api_key,touch_api_key,take_request,note_access,read_stream,count_states,
                 find_worker}')
@@ -138,7 +143,8 @@ begin
                        v_table.name);
         continue when v_table.relname in (
             'migrations', 'workers', 'rate_limits', 'api_keys', 'request_rates', 'artifact_sweeps',
-            'declared_schedules', 'webhook_endpoints', 'tenant_keys', 'connector_configs');
+            'declared_schedules', 'webhook_endpoints', 'tenant_keys', 'connector_configs',
+            'statistics_position', 'maintenance');
         execute format('grant select on table %s to jobforge_client', v_table.name);
         execute format('drop policy if exists client_reads on %s', v_table.name);
         execute format('create policy client_reads on %s for select to jobforge_client using (%s)',

@@ -11,6 +11,7 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.loop import Loop
+from jobforge.meters import Meters
 from jobforge.outage import Line
 from jobforge.worker.leases import now
 from jobforge.worker.outcomes import Outcomes
@@ -37,6 +38,7 @@ class Claims:
         poll_s: float,
         ready: Ready,
         on_ready: Callable[[], None],
+        meters: Meters | None = None,
     ) -> None:
         self._worker_id = worker_id
         self._line = line
@@ -46,6 +48,7 @@ class Claims:
         self._lease_s = lease_s
         self._poll_s = poll_s
         self._on_ready = on_ready
+        self._meters = meters
         self._pauses = iter(_PAUSES_S)
         self._room = _FIRST_CLAIM
         self._ready = ready
@@ -76,6 +79,8 @@ class Claims:
         deadline = sent_at + self._lease_s
         self._ready.extend((job, deadline) for job in jobs)
         self.claimed += len(jobs)
+        if self._meters is not None:
+            self._meters.claim(jobs, now() - sent_at)
         if jobs:
             self._pauses = iter(_PAUSES_S)
             self._on_ready()

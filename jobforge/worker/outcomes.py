@@ -17,11 +17,12 @@ from jobforge.errors import Contended, Denied, Invalid, Json, NotCommitted, Unav
 from jobforge.job import ClaimedJob, Note, Outcome, OutcomeReport, Settled, State
 from jobforge.jsonb import encode
 from jobforge.loop import Loop
+from jobforge.meters import Meters
 from jobforge.outage import Line
 from jobforge.runner import SUCCEEDED, Report
 from jobforge.verdict import Verdict
 from jobforge.worker.deposits import Deposits
-from jobforge.worker.leases import Key, Leases
+from jobforge.worker.leases import Key, Leases, now
 from jobforge.worker.notes import Notes
 
 _LARGEST_BATCH = 2_000
@@ -46,6 +47,7 @@ class Outcomes:
         notes: Notes,
         deposits: Deposits,
         on_settled: Callable[[], None],
+        meters: Meters | None = None,
     ) -> None:
         self._worker_id = worker_id
         self._line = line
@@ -53,6 +55,7 @@ class Outcomes:
         self._notes = notes
         self._deposits = deposits
         self._on_settled = on_settled
+        self._meters = meters
         self._ended: deque[Ended] = deque()
         self._sending: list[Ended] = []
         self._saying: list[Note] = []
@@ -142,12 +145,16 @@ class Outcomes:
             call = _succeed(self._worker_id, plain)
         except Invalid:  # one of the results cannot be sent
             return
+        sent_at = now()
         unsettled = set(await self._line.run(call))
         if unsettled:
             others += [ended for ended in plain if _key(ended) in unsettled]
             plain = [ended for ended in plain if _key(ended) not in unsettled]
         self._sending = others
         self.settled += len(plain)
+        if self._meters is not None:
+            self._meters.settle(len(plain), now() - sent_at)
+            self._meters.end(Outcome.SUCCEEDED, plain)
         if telemetry.is_enabled("debug"):
             done = [Settled(*_key(e), is_lost=False, state=State.SUCCEEDED) for e in plain]
             self._tell(plain, done)
@@ -155,8 +162,12 @@ class Outcomes:
     async def _send(self, ended: Sequence[Ended]) -> None:
         reports = [_outcome(job, report) for job, report, _ in ended]
         call = calls.complete_jobs(self._worker_id, reports)
+        sent_at = now()
         answers = await self._line.run(call)
         self.settled += len(answers)
+        if self._meters is not None:
+            self._meters.settle(len(answers), now() - sent_at)
+            _measure(self._meters, ended, answers)
         self._tell(ended, answers)
 
     def _tell(self, ended: Sequence[Ended], answers: Sequence[Settled]) -> None:
@@ -273,6 +284,22 @@ def _tell_settled(ended: Ended, answer: Settled) -> None:
         error=error.get("type") and f"{error['type']}: {error.get('message')}",
         duration_ms=round(duration_s * 1000, 3),
     )
+
+
+def _measure(meters: Meters, ended: Sequence[Ended], answers: Sequence[Settled]) -> None:
+    by_lease = {_key(each): each for each in ended}
+    for answer in answers:
+        each = by_lease[answer.job_id, answer.lease]
+        job, report, _ = each
+        verdict = report.verdict or _RELEASED
+        if answer.is_lost:
+            meters.lost_leases += _event(answer, verdict)[0] == "job.lost"
+            continue
+        meters.end(verdict.outcome, [each])
+        if answer.state is State.DEAD:
+            meters.dead[job.definition] += 1
+        elif verdict.outcome in _FAILURES and answer.state is not None:
+            meters.retries[job.definition] += 1
 
 
 def _event(answer: Settled, verdict: Verdict) -> tuple[str, telemetry.Level]:

@@ -1,8 +1,9 @@
 """What a worker does every few seconds: extend its leases, end those of dead workers, keep bulk
-operations going and the partitions of the history ahead. All over one connection, one call after
-the other.
+operations going and, where it carries no scheduler, the partitions of the history ahead. All over
+one connection, one call after the other.
 """
 
+import math
 import random
 from collections.abc import Callable
 from uuid import UUID
@@ -11,6 +12,7 @@ from jobforge import calls, telemetry
 from jobforge.calls import Call
 from jobforge.job import WorkerCommand
 from jobforge.loop import Loop
+from jobforge.meters import Meters
 from jobforge.outage import Line
 from jobforge.worker.leases import Leases, now
 
@@ -34,7 +36,9 @@ class Upkeep:
         heartbeat_s: float,
         registration: Call[None],
         has_operations: bool,
+        has_partitions: bool,
         obey: Callable[[WorkerCommand], None],
+        meters: Meters | None = None,
     ) -> None:
         self._worker_id = worker_id
         self._line = line
@@ -45,9 +49,10 @@ class Upkeep:
         self._registration = registration
         self._has_operations = has_operations
         self._obey = obey
+        self._meters = meters
         self._beat_at = now() + _jittered(heartbeat_s)
         self._reap_at = now() + _jittered(self._reap_s)
-        self._partitions_at = now() + _jittered(_PARTITIONS_S)
+        self._partitions_at = now() + _jittered(_PARTITIONS_S) if has_partitions else math.inf
         self._was_woken = False
 
     async def step(self, loop: Loop) -> None:
@@ -87,6 +92,8 @@ class Upkeep:
 
     async def _reap(self) -> None:
         reaped = await self._line.run(calls.reap_jobs(limit=_REAPED_AT_ONCE))
+        if reaped and self._meters is not None:
+            self._meters.reaped += len(reaped)
         if reaped:
             telemetry.emit("jobs.reaped", level="warning", jobs=len(reaped))
         if len(reaped) < _REAPED_AT_ONCE:

@@ -28,6 +28,7 @@ from jobforge.engine import Engine
 from jobforge.errors import ConfigError, JobForgeError, Json
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, WorkerCommand
 from jobforge.loop import Loop
+from jobforge.meters import Meters
 from jobforge.outage import Line, Outage
 from jobforge.runner import RELEASED, Host, Report, Runner, Stop
 from jobforge.scheduler import Scheduler
@@ -63,7 +64,8 @@ class Worker:
 
     `queues` has the slots of each queue: how many of its jobs may run at once. `runners` make what
     runs the definitions of each isolation; others are not served. `definitions` confines the
-    worker to some of the app's; `make_connectors` adds ours. It carries a `scheduler` along.
+    worker to some of the app's; `make_connectors` adds ours. It carries a `scheduler` along,
+    and counts in `meters` what it does.
     """
 
     def __init__(  # noqa: PLR0913 - the settings of a worker
@@ -83,6 +85,7 @@ class Worker:
         artifacts: Artifacts | None = None,
         make_connectors: MakeConnectors | None = None,
         scheduler: Scheduler | None = None,
+        meters: Meters | None = None,
     ) -> None:
         if not queues or min(queues.values()) < 1:
             raise ConfigError("a worker needs a queue, and each queue a slot", field="queues")
@@ -96,6 +99,7 @@ class Worker:
         self._payloads = None if database.keeps_operations else artifacts
         self._drain_s = drain_s
         self._scheduler = scheduler
+        self._meters = meters
         self.is_running = False
         self._stopping = asyncio.Event()
         self._killing = asyncio.Event()
@@ -140,6 +144,7 @@ class Worker:
             notes=self._notes,
             deposits=self._deposits,
             on_settled=self._moved.set,
+            meters=meters,
         )
         self._steps = Steps(self.worker_id, step_line, self._leases)
         self._storing = Loop("steps", self._steps.step)
@@ -163,6 +168,7 @@ class Worker:
             poll_s=poll_s,
             ready=self._ready,
             on_ready=self._starting.ring,
+            meters=meters,
         )
         upkeep = Upkeep(
             self.worker_id,
@@ -172,7 +178,9 @@ class Worker:
             heartbeat_s=heartbeat_s,
             registration=self._registration,
             has_operations=not database.keeps_operations,
+            has_partitions=scheduler is None,
             obey=self._obey,
+            meters=meters,
         )
         self._claiming = Loop("claims", self._claims.step)
         self._settling = Loop("outcomes", self._outcomes.step)
@@ -185,6 +193,14 @@ class Worker:
             database, self.worker_id, queues, on_job=self._expect, on_news=self._keeping.ring
         )
         self._listening = Loop("wakeups", wakeups.step)
+        if meters is not None:
+            meters.readings |= {
+                "running": lambda: len(self._leases),
+                "slots": lambda: self._slots.total,
+                "unsettled": lambda: len(self._outcomes),
+                "reconnects": lambda: outage.ended,
+                "disconnected": lambda: outage.is_on,
+            }
 
     async def run(self) -> None:
         """Until it is stopped, from here or from afar, and everything is settled or handed back."""
@@ -310,7 +326,7 @@ class Worker:
         if self._slots.give(job.queue):
             self._claiming.ring()
         if report.verdict is None:
-            telemetry.emit("job.lost", level="warning", **telemetry.fields_of(job))
+            self._tell_lost(job)
         else:
             self._outcomes.add(job, report, duration_s)
             self._settling.ring()
@@ -323,11 +339,16 @@ class Worker:
         """As `_ended`, for one whose slot was free already."""
         duration_s = self._leases.drop(job)
         if report.verdict is None:
-            telemetry.emit("job.lost", level="warning", **telemetry.fields_of(job))
+            self._tell_lost(job)
         else:
             self._outcomes.add(job, report, duration_s)
             self._settling.ring()
         self._moved.set()
+
+    def _tell_lost(self, job: ClaimedJob) -> None:
+        if self._meters is not None:
+            self._meters.lost_leases += 1
+        telemetry.emit("job.lost", level="warning", **telemetry.fields_of(job))
 
     def _ended_at_once(self, ended: Sequence[tuple[ClaimedJob, Report]]) -> None:
         """As `_ended`, for jobs that never held a lease of their own."""

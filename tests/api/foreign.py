@@ -33,6 +33,7 @@ TABLES = (
     "awaited_jobs",
     "workflows",
     "workflow_jobs",
+    "minute_statistics",
 )
 
 

@@ -169,6 +169,8 @@ def test_what_is_read_is_what_the_database_answers(
         calls.list_workers(),
         calls.list_tenants(),
         calls.find_tenant("tenant-a"),
+        calls.get_statistics(step_s=3600, by="definition", tenant_id=tenant_id),
+        calls.meter_tenants(LATER - timedelta(days=40), LATER),
         calls.list_audit(limit=1, tenant_id=tenant_id),
     ]
     for call in reads:

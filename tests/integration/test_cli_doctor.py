@@ -10,6 +10,7 @@ from integration.terminal import QuickTerminal, Terminal
 
 from jobforge import calls, db, examination
 from jobforge.job import JobRequest
+from jobforge.trigger import TriggerType
 
 
 @pytest.fixture
@@ -82,3 +83,25 @@ def test_a_database_without_the_schema_is_told_to_install_it(
         assert findings(shell) == {"schema": "the schema is not installed"}
     finally:
         conn.execute("alter schema elsewhere rename to jobforge")
+
+
+def test_a_schema_of_an_earlier_release_is_told_to_migrate(
+    shell: Terminal, conn: Connection
+) -> None:
+    conn.execute("drop function jobforge.find_troubles(), jobforge.list_migrations()")
+    assert "not as this release has it" in findings(shell)["schema"]
+
+
+def test_schedules_and_events_that_nobody_handles_are_found(
+    shell: Terminal, conn: Connection
+) -> None:
+    tenant_id = uuid4()
+    db.run(conn, calls.put_definition("mail", 1))
+    settings = {"label": "nightly", "definition": "mail", "cron": "* * * * *"}
+    db.run(conn, calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=tenant_id))
+    db.run(conn, calls.emit_event("order.paid", tenant_id=tenant_id))
+    conn.execute("update jobforge.triggers set due_at = now() - interval '1 hour'")
+    conn.execute("update jobforge.outbox set event_at = now() - interval '1 hour'")
+    found = findings(shell)
+    assert "the schedule nightly" in found["schedules"]
+    assert "events wait, 1 of them" in found["events"]

@@ -6,6 +6,7 @@ The whole suite runs there too (`make test-15`); this is what an ordinary run ca
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -418,6 +419,12 @@ def _stream(engine: Engine) -> None:
     assert "dead" in [row["state"] for row in counted]
 
 
+def _condition(engine: Engine) -> None:
+    assert "dead" in [row["gauge"] for row in engine.call("read_gauges")]
+    assert engine.call("find_troubles") is not None
+    assert engine.call("list_migrations") != []
+
+
 def _workers(engine: Engine) -> None:
     engine.call("register_worker", worker_id=engine.worker, queues=["default"], slots=4)
     with refused("JF004"):
@@ -427,6 +434,16 @@ def _workers(engine: Engine) -> None:
     engine.call("stop_worker", worker_id=engine.worker)
     engine.call("unregister_worker", worker_id=engine.worker)
     assert [row["state"] for row in engine.call("list_workers")] == ["stopped"]
+
+
+def _statistics(engine: Engine) -> None:
+    assert engine.call("start_maintenance", task="statistics", every_s=0) is True
+    assert engine.call("roll_up_statistics") > 0
+    asked = {"since": engine.clock.now() - timedelta(days=300), "until": engine.clock.now()}
+    rows = engine.call("get_statistics", step_s=86400, by="definition", tenant_id=TENANT_A, **asked)
+    assert sum(row["died"] for row in rows) > 0
+    [used, *_] = engine.call("meter_tenants", **asked)
+    assert used["attempts"] > 0
 
 
 def _upkeep(engine: Engine) -> None:
@@ -497,6 +514,8 @@ PARTS: list[Callable[[Engine], None]] = [
     _requests,
     _inventory,
     _stream,
+    _condition,
     _workers,
+    _statistics,
     _upkeep,
 ]

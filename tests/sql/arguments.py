@@ -364,6 +364,7 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_kinds text[]": _own(None, "{log}", "{}"),
     "p_attempts integer": _own("3", "0"),
     "p_limit integer": _own("10", "0", "200"),
+    "p_tenants integer": _own("10", "0"),
     "p_rate double precision": _own("1"),
     "p_window_s double precision": _own("86400", "1e9"),
     "p_lease_s double precision": _own("30", "0"),
@@ -451,6 +452,14 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_wrapped bytea": _own(f"\\x{'22' * 60}", "\\x00"),
     "p_before bytea": lambda _a, b: Values(f"\\x{'33' * 60}", (f"\\x{wrapped(b.word).hex()}",)),
     "list_tenant_keys: p_after uuid": lambda _a, b: Values(None, (str(b.tenant),)),
+    "get_statistics: p_filter jsonb": lambda _a, b: Values(
+        "{}", (json.dumps({"queue": b.queue}),), ('{"definition": "planted"}',)
+    ),
+    "p_since timestamp with time zone": _own("yesterday", "-infinity"),
+    "p_until timestamp with time zone": _own("tomorrow", "infinity"),
+    "p_step_s integer": _own("3600", "1"),
+    "p_by text": _own("definition", "queue"),
+    "p_task text": _own("statistics", "unknown"),
     "p_action text": _own("access"),
     "p_target text": lambda _a, b: Values(None, (str(b.jobs["queued"]),)),
 }

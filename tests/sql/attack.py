@@ -79,6 +79,8 @@ INSTALLATION_WIDE = {
     "regate_jobs": "re-marks waiting jobs after limits changed",
     "apply_retention": "maintenance of the tables",
     "ensure_partitions": "maintenance of the tables",
+    "roll_up_statistics": "adds up what has ended, of all tenants",
+    "start_maintenance": "one task for all tenants",
     "start_artifact_sweep": "one sweep for all artifacts",
     "put_definition": "definitions belong to the installation",
     "register_worker": "workers belong to the installation",

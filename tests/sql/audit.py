@@ -17,6 +17,8 @@ INSTALLATION = {
     "request_rates": "token buckets of the server's requests",
     "declared_schedules": "what code declares for every tenant",
     "artifact_sweeps": "when the last sweep of artifacts began",
+    "statistics_position": "up to where attempts of all tenants were added up",
+    "maintenance": "when each task was begun last",
     "migrations": "the record of applied files",
     "tenants": "its id is the tenant",
 }
@@ -43,6 +45,8 @@ UNIQUE = {
     "request_rates_pkey": "made by the server, which only updates on a conflict",
     "declared_schedules_pkey": "declared by code",
     "artifact_sweeps_pkey": "there is one row",
+    "statistics_position_pkey": "there is one row",
+    "maintenance_pkey": "tasks of our own",
     "migrations_pkey": "names of files",
 }
 
@@ -50,6 +54,7 @@ UNIQUE = {
 STREAMED = {
     "attempts_in_order": "the server reads all tenants' at once",
     "job_events_in_order": "the server reads all tenants' at once",
+    "minute_statistics_in_order": "operators read all tenants' at once",
 }
 
 # Functions that run as the owner of the tables, because only an owner attaches and drops.

@@ -71,9 +71,9 @@ def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
         )
         insert into jobforge.attempts (
                tenant_id, job_id, worker_id, lease, started_at, ended_at, version, attempt,
-               outcome, definition, queue)
+               outcome, state, definition, queue)
         select f.tenant_id, f.id, gen_random_uuid(), f.lease, f.created_at, f.finished_at, 1, 1,
-               'succeeded', f.definition, f.queue
+               'succeeded', f.state, f.definition, f.queue
           from finished as f
         """,
         [rows // 5],

@@ -25,7 +25,10 @@ from sql.engine import (
 
 # What a job leaves behind, and everything that goes day by day.
 HISTORY = ["finished_jobs", "attempts", "job_events"]
-PARTITIONED = [*HISTORY, "events", "event_deliveries", "webhook_deliveries"]
+PARTITIONED = [
+    *HISTORY,
+    *("events", "event_deliveries", "webhook_deliveries", "minute_statistics"),
+]
 
 
 def partitions(conn: Connection, table: str) -> list[str]:

@@ -99,6 +99,27 @@ def test_an_attempt_is_told_with_its_job_and_where_that_went(
     assert reader.read() == []
 
 
+def test_where_the_job_went_is_told_as_it_was_then_whatever_became_of_it_since(
+    conn: Connection, running: list[Row]
+) -> None:
+    reader = Reader(conn)
+    revived, gatherer, lone, other = running[:4]
+    complete(conn, WORKER, [revived], "failed", final=True)
+    call(conn, "retry_job", job_id=revived["job_id"], tenant_id=revived["tenant_id"])
+    wait = {"kind": "gather", "name": "all", "index": 0}
+    complete(conn, WORKER, [gatherer], "snoozed", wait=wait | {"jobs": [str(running[5]["job_id"])]})
+    call(conn, "cancel_job", job_id=gatherer["job_id"], tenant_id=gatherer["tenant_id"])
+    complete(conn, WORKER, [other])
+    complete(conn, WORKER, [lone], "snoozed", wait=wait | {"jobs": [str(other["job_id"])]})
+    ended = [row for row in reader.read() if row["kind"] == "attempt"]
+    assert [(row["job_id"], row["state"]) for row in ended] == [
+        (revived["job_id"], "dead"),
+        (gatherer["job_id"], "blocked"),
+        (other["job_id"], "succeeded"),
+        (lone["job_id"], "scheduled"),
+    ]
+
+
 def test_events_are_told_and_log_lines_are_not(conn: Connection, running: list[Row]) -> None:
     reader = Reader(conn)
     note(conn, WORKER, running[:1], "log", message="one")

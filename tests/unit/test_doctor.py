@@ -7,8 +7,9 @@ from uuid import uuid4
 
 import pytest
 
+from jobforge.condition import Trouble
 from jobforge.doctor import Facts, Finding, Grade, diagnose
-from jobforge.examination import Connections, History, Horizon, Surroundings, Table, Unserved
+from jobforge.examination import Connections, History, Horizon, Surroundings, Table
 from jobforge.inspection import Inspection
 from jobforge.job import WorkerInfo
 
@@ -63,7 +64,7 @@ WELL = Facts(
     tables=[JOBS],
     history=[AHEAD],
     workers=[worker("live")],
-    unserved=[],
+    troubles=[],
 )
 
 
@@ -79,7 +80,11 @@ def seen(**facts: Any) -> dict[str, Any]:
 def test_a_sound_installation_has_no_finding_and_says_what_was_looked_at() -> None:
     findings = diagnose(WELL)
     assert {finding.grade for finding in findings} == {Grade.OK}
-    assert len({finding.check for finding in findings}) == len(findings) == 12
+    assert len({finding.check for finding in findings}) == len(findings) == 16
+
+
+def stuck(kind: str, subject: str, detail: str) -> dict[str, Any]:
+    return {"troubles": [Trouble(kind, subject, uuid4(), NOW, detail)]}
 
 
 CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
@@ -128,7 +133,12 @@ CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
     ),
     ({"workers": []}, "workers", Grade.WARNING, "jobforge worker"),
     ({"workers": [worker("live"), worker("stale")]}, "workers", Grade.WARNING, "process"),
-    ({"unserved": [Unserved("mail", "send@2", NOW)]}, "definitions", Grade.FAILED, "--queues mail"),
+    (stuck("unserved", "send@2", "mail"), "definitions", Grade.FAILED, "--queues mail"),
+    (stuck("overdue", "nightly", "@daily"), "schedules", Grade.FAILED, "jobforge scheduler"),
+    (stuck("faulty", "nightly", "no such zone"), "schedules", Grade.WARNING, "triggers edit"),
+    (stuck("webhook", "e1", "410 Gone"), "webhooks", Grade.WARNING, "webhooks edit e1 --enable"),
+    (stuck("event", "e1", "1000"), "events", Grade.FAILED, "jobforge scheduler"),
+    (stuck("operation", "o1", "cancel"), "operations", Grade.FAILED, "keep a server running"),
 ]
 
 
@@ -146,5 +156,5 @@ def test_a_snapshot_that_is_young_is_nobodys_business() -> None:
 
 
 def test_who_may_not_see_workers_is_told_nothing_of_them() -> None:
-    checks = {finding.check for finding in diagnose(replace(WELL, workers=None, unserved=None))}
-    assert checks.isdisjoint({"workers", "definitions"})
+    checks = {finding.check for finding in diagnose(replace(WELL, workers=None, troubles=None))}
+    assert checks.isdisjoint({"workers", "definitions", "schedules", "events"})

@@ -281,6 +281,7 @@ class Claimed(BaseModel):
     tags: list[str] | None
     payload: dict[str, Json]
     steps: list[DoneStep] | None = Field(description="Of earlier attempts; null: none.")
+    waited_s: float = Field(description="In its queue, until it was claimed.")
 
 
 class ReapedJob(BaseModel):

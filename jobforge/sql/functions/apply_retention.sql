@@ -1,9 +1,10 @@
 -- Maintenance calls this: drops history partitions older than p_history_days, and deletes,
 -- p_limit rows of each kind at most, dead jobs older than p_dead_days, idempotency keys past
 -- their time, workers gone for a day, operations, workflows and firings from before the history
--- begins, steps of jobs that are gone, and what is remembered of requests for a day. Answers
--- what went. Runs as the owner of the tables; a caller while another is at it answers {}. Raises
--- JF002.
+-- begins, API keys that ended before it, steps of jobs that are gone, notes about failures that
+-- are, and what is remembered of requests for a day. Answers what went; where it is p_limit, there
+-- may be more. Runs as the owner of the tables; a caller while another is at it answers {}.
+-- Raises JF002.
 create or replace function jobforge.apply_retention(
     p_history_days integer default 14,
     p_dead_days integer default 90,
@@ -14,6 +15,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now timestamptz := jobforge.now();
+    v_begin timestamptz := v_now - make_interval(days => p_history_days);
     v_partition record;
     v_dropped text[] := '{}';
     v_dead bigint;
@@ -73,7 +75,7 @@ begin
     delete from jobforge.operations as o
      where o.ctid = any (array(
            select e.ctid from jobforge.operations as e
-            where e.finished_at < v_now - make_interval(days => p_history_days)
+            where e.finished_at < v_begin
             limit p_limit for update skip locked));
     get diagnostics v_operations = row_count;
     delete from jobforge.idempotent_requests as r
@@ -82,15 +84,16 @@ begin
             where e.created_at < v_now - interval '24 hours'
             limit p_limit for update skip locked));
     get diagnostics v_requests = row_count;
-    v_steps := jobforge.sweep_steps(v_now - make_interval(days => p_history_days), p_limit);
+    v_steps := jobforge.sweep_steps(v_begin, p_limit);
     v_workflows := jobforge.sweep_workflows(
-        v_now - make_interval(days => p_history_days),
-        v_now - make_interval(days => p_dead_days), p_limit);
+        v_begin, v_now - make_interval(days => p_dead_days), p_limit);
     delete from jobforge.request_rates as b where b.refilled_at < v_now - interval '1 day';
     return jsonb_build_object('partitions', to_jsonb(v_dropped), 'dead_jobs', v_dead,
                               'idempotency_keys', v_keys + v_freed, 'workers', v_workers,
                               'operations', v_operations, 'idempotent_requests', v_requests,
                               'steps', v_steps, 'workflows', v_workflows,
-                              'firings', jobforge.forget_firings(
-                                  v_now - make_interval(days => p_history_days), p_limit));
+                              'firings', jobforge.forget_firings(v_begin, p_limit),
+                              'api_keys', jobforge.forget_keys(v_begin, p_limit),
+                              'failure_notes', jobforge.forget_notes(
+                                  v_now - make_interval(days => p_dead_days), p_limit));
 end $$;

@@ -54,6 +54,12 @@ begin
                    set state = 'scheduled', run_at = p_now
                  where j.tenant_id = v_wait.tenant_id and j.id = v_wait.job_id
                    and j.state || '' = 'blocked' and j.lease = v_wait.lease;
+            else
+                -- Written by this transaction: nobody has seen it with another state.
+                update jobforge.attempts as h
+                   set state = 'blocked'
+                 where h.tenant_id = v_wait.tenant_id and h.job_id = v_wait.job_id
+                   and h.lease = v_wait.lease and h.ended_at >= p_now;
             end if;
         end if;
     end loop;

@@ -17,6 +17,8 @@ begin
      where r.bucket = 'tenant:' || p_tenant_id
         or r.bucket in (select 'key:' || k.id from jobforge.api_keys as k
                          where k.tenant_id = p_tenant_id);
+    -- Attempts that are being added up now would be in the statistics again after this.
+    perform pg_advisory_xact_lock(hashtextextended('jobforge:statistics', 0));
     -- Every table with a tenant_id that is not a partition, those of later areas too.
     for v_table in
         select c.relname

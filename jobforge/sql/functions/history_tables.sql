@@ -4,5 +4,5 @@ language sql immutable
 as $$
     values ('finished_jobs', 'finished_at'), ('attempts', 'ended_at'), ('job_events', 'at'),
            ('events', 'created_at'), ('event_deliveries', 'event_at'),
-           ('webhook_deliveries', 'created_at')
+           ('webhook_deliveries', 'created_at'), ('minute_statistics', 'minute')
 $$;

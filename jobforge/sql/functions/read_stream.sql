@@ -4,8 +4,8 @@
 -- is ever added before a position, however late it is committed. p_after is a position that was
 -- answered before; null only asks where the stream is now. At most p_limit rows are looked at,
 -- of whatever tenant. The last row, of kind `mark`, has the position up to which everything was
--- read; its data tell whether that is all there is. The state is where the job went, as far as
--- is known now. Takes no locks. Raises JF002, JF006.
+-- read; its data tell whether that is all there is. The state is where the job went then.
+-- Takes no locks. Raises JF002, JF006.
 create or replace function jobforge.read_stream(
     p_after text default null,
     p_limit integer default 1000,
@@ -42,9 +42,7 @@ begin
                h.tenant_id, h.kind, h.name, h.job_id,
                coalesce(h.definition, j.definition) as definition,
                coalesce(h.queue, j.queue) as queue,
-               case when h.kind = 'attempt'
-                    then jobforge.state_after(h.tenant_id, h.job_id, h.lease, h.name) end as state,
-               h.attempt, h.at, h.actor, h.data
+               h.state, h.attempt, h.at, h.actor, h.data
           from happened as h
           left join lateral (
                select a.definition, a.queue from jobforge.all_jobs as a

@@ -87,12 +87,13 @@ begin
     ), logged as (
         insert into jobforge.attempts (
                tenant_id, job_id, worker_id, lease, queued_at, started_at, ended_at,
-               peak_memory_bytes, cpu_ms, version, attempt, exit_code, pid, outcome, definition,
-               queue, fingerprint, error, stdout_tail, stderr_tail)
+               peak_memory_bytes, cpu_ms, version, attempt, exit_code, pid, outcome, state,
+               definition, queue, fingerprint, error, stdout_tail, stderr_tail)
         select e.tenant_id, e.id, e.worker_id, e.lease, e.queued_at, e.started_at,
                greatest(v_now, e.started_at),
                e.peak_memory_bytes, e.cpu_ms, e.version, e.attempt, e.exit_code, e.pid, e.outcome,
-               e.definition, e.queue, e.new_fingerprint, e.new_error, e.stdout_tail, e.stderr_tail
+               e.new_state, e.definition, e.queue, e.new_fingerprint, e.new_error,
+               e.stdout_tail, e.stderr_tail
           from ended as e
     )
     select array_agg(e.tenant_id), array_agg(e.id), array_agg(e.lease), array_agg(e.new_state),

@@ -33,18 +33,20 @@ begin
                j.worker_id as held_by, j.definition, j.version, j.queue, j.attempt,
                j.queued_at, j.started_at,
                jobforge.fingerprint(j.definition, g.error) as fingerprint,
-               not g.is_free
-                   and (coalesce(g.final, false) or j.attempt >= j.max_attempts) as is_dead,
+               e.is_dead,
+               case when e.is_dead then 'dead'
+                    when g.outcome = 'released' then 'queued' else 'scheduled' end as new_state,
                least(d.backoff_cap_s, d.backoff_base_s * power(2, least(j.attempt - 1, 40)))
                    * (1 + random() * 0.1) as backoff_s
           from given as g
           join jobforge.jobs as j on j.tenant_id = g.tenant_id and j.id = g.job_id
           left join jobforge.definitions as d on d.key = j.definition and d.version = j.version
+         cross join lateral (select not g.is_free
+               and (coalesce(g.final, false) or j.attempt >= j.max_attempts) as is_dead) as e
          where j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
     ), settled as (
         update jobforge.jobs as j
-           set state = case when h.is_dead then 'dead'
-                            when h.outcome = 'released' then 'queued' else 'scheduled' end,
+           set state = h.new_state,
                attempt = j.attempt - case when h.is_free then 1 else 0 end,
                run_at = case when h.is_dead or h.outcome = 'released' then j.run_at
                              else greatest(p_now, coalesce(h.run_at, p_now + make_interval(
@@ -65,12 +67,13 @@ begin
     ), logged as (
         insert into jobforge.attempts (
                tenant_id, job_id, worker_id, lease, queued_at, started_at, ended_at,
-               peak_memory_bytes, cpu_ms, version, attempt, exit_code, pid, outcome, definition,
-               queue, fingerprint, error, stdout_tail, stderr_tail)
+               peak_memory_bytes, cpu_ms, version, attempt, exit_code, pid, outcome, state,
+               definition, queue, fingerprint, error, stdout_tail, stderr_tail)
         select h.tenant_id, h.job_id, h.held_by, h.lease, h.queued_at, h.started_at,
                greatest(p_now, h.started_at),
                h.peak_memory_bytes, h.cpu_ms, h.version, h.attempt, h.exit_code, h.pid, h.outcome,
-               h.definition, h.queue, h.fingerprint, h.error, h.stdout_tail, h.stderr_tail
+               h.new_state, h.definition, h.queue, h.fingerprint, h.error,
+               h.stdout_tail, h.stderr_tail
           from held as h
     )
     select array_agg(s.tenant_id), array_agg(s.id), array_agg(s.lease), array_agg(s.state),

@@ -5,7 +5,7 @@ create or replace function jobforge.stream_rows(
     p_upto xid8,
     p_limit integer
 ) returns table (
-    txid xid8, at timestamptz, kind text, n bigint, tenant_id uuid, job_id uuid, lease bigint,
+    txid xid8, at timestamptz, kind text, n bigint, tenant_id uuid, job_id uuid, state text,
     name text, definition text, queue text, attempt integer, actor text, data jsonb
 )
 language plpgsql stable
@@ -15,7 +15,7 @@ begin
     return query
     select u.*
       from (select h.txid, h.ended_at as at, 'attempt' as kind,
-                   uuid_hash_extended(h.job_id, h.lease) as n, h.tenant_id, h.job_id, h.lease,
+                   uuid_hash_extended(h.job_id, h.lease) as n, h.tenant_id, h.job_id, h.state,
                    h.outcome, h.definition, h.queue, h.attempt, null as actor,
                    jsonb_strip_nulls(jsonb_build_object(
                        'version', h.version, 'worker_id', h.worker_id, 'queued_at', h.queued_at,

@@ -78,10 +78,10 @@ begin
     ), logged as (
         insert into jobforge.attempts (
                tenant_id, job_id, worker_id, lease, queued_at, started_at, ended_at, version,
-               attempt, outcome, definition, queue)
+               attempt, outcome, state, definition, queue)
         select e.tenant_id, e.id, p_worker_id, e.lease, e.queued_at, e.started_at,
-               greatest(v_now, e.started_at), e.version, e.attempt, 'succeeded', e.definition,
-               e.queue
+               greatest(v_now, e.started_at), e.version, e.attempt, 'succeeded', 'succeeded',
+               e.definition, e.queue
           from ended as e
     )
     select array_agg(e.id),

@@ -151,7 +151,7 @@ create table jobforge.finished_jobs (
 create index finished_jobs_of_a_tenant on jobforge.finished_jobs (tenant_id, id);
 create table jobforge.finished_jobs_default partition of jobforge.finished_jobs default;
 
--- One row for every lease that ended, written when it ended.
+-- One row for every lease that ended, written when it ended: how, and where the job went.
 create table jobforge.attempts (
     tenant_id uuid not null,
     job_id uuid not null,
@@ -168,6 +168,7 @@ create table jobforge.attempts (
     exit_code integer,
     pid integer,
     outcome text not null,
+    state text not null,
     definition text not null,
     queue text not null,
     fingerprint text,
@@ -177,7 +178,8 @@ create table jobforge.attempts (
 
     constraint attempts_end_in_a_known_way
         check (outcome in ('succeeded', 'failed', 'timed_out', 'crashed', 'lease_lost',
-                           'canceled', 'released', 'snoozed')),
+                           'canceled', 'released', 'snoozed')
+           and state in ('succeeded', 'scheduled', 'dead', 'canceled', 'queued', 'blocked')),
     constraint attempts_count_from_one check (attempt > 0)
 ) partition by range (ended_at);
 create index attempts_of_a_job on jobforge.attempts (tenant_id, job_id, lease);

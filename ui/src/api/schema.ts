@@ -1829,6 +1829,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/statistics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Read statistics
+         * @description Of the last hour, unless `since` says otherwise, step by step; steps in which nothing ended
+         *     are left out. Of the tenant, or, for a super admin who names none, of all together.
+         */
+        get: operations["get_statistics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/usage": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Meter tenants
+         * @description What each tenant used in the last day, unless `since` says otherwise; as JSON or as CSV.
+         */
+        get: operations["meter_tenants"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/audit": {
         parameters: {
             query?: never;
@@ -1841,6 +1882,26 @@ export interface paths {
          * @description Newest first; of the tenant, or, for a super admin who names none, of all.
          */
         get: operations["list_audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/database": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * How the database is
+         * @description What `jobforge doctor` finds, as far as the server's own login sees it.
+         */
+        get: operations["show_database"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1906,6 +1967,26 @@ export interface paths {
          * @description 503 while the database cannot be reached, or the server is about to end.
          */
         get: operations["show_readiness"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/metrics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Metrics for Prometheus
+         * @description Of the installation and of this server. With `metrics_token` that token is enough.
+         */
+        get: operations["show_metrics"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1998,7 +2079,8 @@ export interface components {
         };
         /**
          * Attempt
-         * @description One lease of a job. The one in progress has neither outcome nor end.
+         * @description One lease of a job, and where it left the job. The one in progress has neither outcome nor
+         *     end.
          */
         Attempt: {
             /**
@@ -2031,6 +2113,7 @@ export interface components {
             /** Ended At */
             ended_at: string | null;
             outcome: components["schemas"]["Outcome"] | null;
+            state: components["schemas"]["State"] | null;
             /** Fingerprint */
             fingerprint: string | null;
             /** Error */
@@ -2274,6 +2357,18 @@ export interface components {
              * @description Of earlier attempts; null: none.
              */
             steps: components["schemas"]["DoneStep"][] | null;
+            /**
+             * Waited S
+             * @description In its queue, until it was claimed.
+             */
+            waited_s: number;
+        };
+        /** Connections */
+        Connections: {
+            /** Used */
+            used: number;
+            /** Most */
+            most: number;
         };
         /**
          * ConnectorChanges
@@ -2360,6 +2455,24 @@ export interface components {
         Credentials: {
             /** Key */
             key: string;
+        };
+        /** DatabaseState */
+        DatabaseState: {
+            /** Version */
+            version: string;
+            /** Login */
+            login: string;
+            /** Findings */
+            findings: components["schemas"]["Finding"][];
+            schema: components["schemas"]["Schema"];
+            connections: components["schemas"]["Connections"];
+            /** Tables */
+            tables: components["schemas"]["Table"][];
+            /** History */
+            history: components["schemas"]["History"][];
+            /** Horizon */
+            horizon: components["schemas"]["Holder"][];
+            scheduler: components["schemas"]["SchedulerState"];
         };
         /**
          * DeclaredTrigger
@@ -2781,6 +2894,19 @@ export interface components {
             /** Correlation Id */
             correlation_id: string | null;
         };
+        /**
+         * Finding
+         * @description What a check found; `fix` is what to type or to set.
+         */
+        Finding: {
+            /** Check */
+            check: string;
+            grade: components["schemas"]["Grade"];
+            /** Message */
+            message: string;
+            /** Fix */
+            fix?: string | null;
+        };
         /** FireAt */
         FireAt: {
             /**
@@ -2824,6 +2950,11 @@ export interface components {
          * @enum {string}
          */
         FiringOutcome: "pending" | "enqueued" | "skipped" | "failed";
+        /**
+         * Grade
+         * @enum {string}
+         */
+        Grade: "ok" | "warning" | "failed";
         /** Health */
         Health: {
             /**
@@ -2859,6 +2990,43 @@ export interface components {
             worker_id: string;
             /** Jobs */
             jobs: components["schemas"]["TokenBody"][];
+        };
+        /**
+         * History
+         * @description The partitions of a history table: days ahead, and whether the default one caught rows.
+         */
+        History: {
+            /** Table */
+            table: string;
+            /** Days Ahead */
+            days_ahead: number;
+            /** Has Strays */
+            has_strays: boolean;
+        };
+        /**
+         * Holder
+         * @description Something that keeps dead rows from being removed, and what ends it.
+         */
+        Holder: {
+            /** Kind */
+            kind: string;
+            /** Name */
+            name: string;
+            /** Login */
+            login: string | null;
+            /** Program */
+            program: string | null;
+            /** State */
+            state: string | null;
+            /**
+             * Age
+             * @description In transactions.
+             */
+            age: number;
+            /** Seconds */
+            seconds: number | null;
+            /** Fix */
+            fix: string;
         };
         /** Items[Attempt] */
         Items_Attempt_: {
@@ -2920,6 +3088,11 @@ export interface components {
             /** Items */
             items: components["schemas"]["SettledJob"][];
         };
+        /** Items[Statistic] */
+        Items_Statistic_: {
+            /** Items */
+            items: components["schemas"]["Statistic"][];
+        };
         /** Items[StoredStep] */
         Items_StoredStep_: {
             /** Items */
@@ -2929,6 +3102,11 @@ export interface components {
         Items_TenantInfo_: {
             /** Items */
             items: components["schemas"]["TenantInfo"][];
+        };
+        /** Items[Usage] */
+        Items_Usage_: {
+            /** Items */
+            items: components["schemas"]["Usage"][];
         };
         /** Items[WorkerInfo] */
         Items_WorkerInfo_: {
@@ -3456,7 +3634,7 @@ export interface components {
             name: string;
             role: components["schemas"]["Role"];
             /** Scopes */
-            scopes?: ("audit:read" | "connectors:read" | "connectors:write" | "definitions:read" | "definitions:write" | "events:read" | "events:write" | "failures:read" | "failures:write" | "jobs:read" | "jobs:write" | "keys:read" | "keys:write" | "operations:read" | "operations:write" | "queues:read" | "queues:write" | "stream:read" | "tenants:read" | "tenants:write" | "triggers:read" | "triggers:write" | "webhooks:read" | "webhooks:write" | "worker:write" | "workers:read" | "workers:write" | "workflows:read" | "workflows:write")[];
+            scopes?: ("audit:read" | "connectors:read" | "connectors:write" | "database:read" | "definitions:read" | "definitions:write" | "events:read" | "events:write" | "failures:read" | "failures:write" | "jobs:read" | "jobs:write" | "keys:read" | "keys:write" | "metrics:read" | "operations:read" | "operations:write" | "queues:read" | "queues:write" | "statistics:read" | "stream:read" | "tenants:read" | "tenants:write" | "triggers:read" | "triggers:write" | "webhooks:read" | "webhooks:write" | "worker:write" | "workers:read" | "workers:write" | "workflows:read" | "workflows:write")[];
             /** Expires At */
             expires_at?: string | null;
         };
@@ -4644,6 +4822,38 @@ export interface components {
             status: components["schemas"]["SaveStatus"];
         };
         /**
+         * SchedulerState
+         * @description How far behind those are who fire schedules and dispatch events.
+         */
+        SchedulerState: {
+            /** Schedule Lag S */
+            schedule_lag_s: number;
+            /** Pending Events */
+            pending_events: number;
+            /** Event Lag S */
+            event_lag_s: number;
+            /** Faulty Triggers */
+            faulty_triggers: number;
+        };
+        /** Schema */
+        Schema: {
+            /**
+             * Release
+             * @description Of this server.
+             */
+            release: string;
+            /**
+             * Migration
+             * @description The last one that was applied.
+             */
+            migration: string | null;
+            /**
+             * Outdated
+             * @description Files that are not as this release has them; null: it cannot be seen.
+             */
+            outdated: string[] | null;
+        };
+        /**
          * SecretReference
          * @description One that the operator keeps beside the workers for this tenant.
          */
@@ -4707,6 +4917,50 @@ export interface components {
          * @enum {string}
          */
         State: "scheduled" | "blocked" | "queued" | "running" | "canceling" | "succeeded" | "canceled" | "dead";
+        /**
+         * Statistic
+         * @description All attempts that ended in one step of time, of one definition or of all.
+         *
+         *     `failed` are those to be tried again, `died` the last ones of their jobs, `handed_back` those
+         *     released or snoozed. Times and memory are of all of them.
+         */
+        Statistic: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /** Definition */
+            definition: string | null;
+            /** Attempts */
+            attempts: number;
+            /** Succeeded */
+            succeeded: number;
+            /** Failed */
+            failed: number;
+            /** Died */
+            died: number;
+            /** Canceled */
+            canceled: number;
+            /** Handed Back */
+            handed_back: number;
+            /** Wait Ms */
+            wait_ms: number;
+            /** Run Ms */
+            run_ms: number;
+            /** Cpu Ms */
+            cpu_ms: number;
+            /** Peak Memory Bytes */
+            peak_memory_bytes: number | null;
+            /** Wait P50 Ms */
+            wait_p50_ms: number | null;
+            /** Wait P95 Ms */
+            wait_p95_ms: number | null;
+            /** Run P50 Ms */
+            run_p50_ms: number | null;
+            /** Run P95 Ms */
+            run_p95_ms: number | null;
+        };
         /**
          * StepBody
          * @description Something that a running job has done and need not do again.
@@ -4822,6 +5076,24 @@ export interface components {
             jobs: number;
             /** Oldest Queued At */
             oldest_queued_at: string | null;
+        };
+        /**
+         * Table
+         * @description A table that turns over, as the statistics have it.
+         */
+        Table: {
+            /** Name */
+            name: string;
+            /** Bytes */
+            bytes: number;
+            /** Live */
+            live: number;
+            /** Dead */
+            dead: number;
+            /** Vacuumed At */
+            vacuumed_at: string | null;
+            /** Has Autovacuum */
+            has_autovacuum: boolean;
         };
         /** TenantId */
         TenantId: {
@@ -5084,6 +5356,27 @@ export interface components {
              * Format: uuid
              */
             event_id: string;
+        };
+        /**
+         * Usage
+         * @description What a tenant used; one without settings has no slug.
+         */
+        Usage: {
+            /**
+             * Tenant Id
+             * Format: uuid
+             */
+            tenant_id: string;
+            /** Slug */
+            slug: string | null;
+            /** Attempts */
+            attempts: number;
+            /** Run S */
+            run_s: number;
+            /** Cpu S */
+            cpu_s: number;
+            /** Peak Memory Bytes */
+            peak_memory_bytes: number | null;
         };
         /**
          * Wait
@@ -5609,12 +5902,14 @@ export type Change = components['schemas']['Change'];
 export type Children = components['schemas']['Children'];
 export type Claim = components['schemas']['Claim'];
 export type Claimed = components['schemas']['Claimed'];
+export type Connections = components['schemas']['Connections'];
 export type ConnectorChanges = components['schemas']['ConnectorChanges'];
 export type ConnectorConfig = components['schemas']['ConnectorConfig'];
 export type ConnectorSettings = components['schemas']['ConnectorSettings'];
 export type Counted = components['schemas']['Counted'];
 export type Counting = components['schemas']['Counting'];
 export type Credentials = components['schemas']['Credentials'];
+export type DatabaseState = components['schemas']['DatabaseState'];
 export type DeclaredTrigger = components['schemas']['DeclaredTrigger'];
 export type DeclaredTriggers = components['schemas']['DeclaredTriggers'];
 export type DefinitionInfo = components['schemas']['DefinitionInfo'];
@@ -5634,13 +5929,17 @@ export type EventListing = components['schemas']['EventListing'];
 export type Explanation = components['schemas']['Explanation'];
 export type FailureGroup = components['schemas']['FailureGroup'];
 export type Family = components['schemas']['Family'];
+export type Finding = components['schemas']['Finding'];
 export type FireAt = components['schemas']['FireAt'];
 export type Firing = components['schemas']['Firing'];
 export type FiringKind = components['schemas']['FiringKind'];
 export type FiringOutcome = components['schemas']['FiringOutcome'];
+export type Grade = components['schemas']['Grade'];
 export type Health = components['schemas']['Health'];
 export type HeartbeatBody = components['schemas']['HeartbeatBody'];
 export type Held = components['schemas']['Held'];
+export type History = components['schemas']['History'];
+export type Holder = components['schemas']['Holder'];
 export type ItemsAttempt = components['schemas']['Items_Attempt_'];
 export type ItemsClaimed = components['schemas']['Items_Claimed_'];
 export type ItemsExplanation = components['schemas']['Items_Explanation_'];
@@ -5653,8 +5952,10 @@ export type ItemsQueueInfo = components['schemas']['Items_QueueInfo_'];
 export type ItemsReapedJob = components['schemas']['Items_ReapedJob_'];
 export type ItemsSavedStep = components['schemas']['Items_SavedStep_'];
 export type ItemsSettledJob = components['schemas']['Items_SettledJob_'];
+export type ItemsStatistic = components['schemas']['Items_Statistic_'];
 export type ItemsStoredStep = components['schemas']['Items_StoredStep_'];
 export type ItemsTenantInfo = components['schemas']['Items_TenantInfo_'];
+export type ItemsUsage = components['schemas']['Items_Usage_'];
 export type ItemsWorkerInfo = components['schemas']['Items_WorkerInfo_'];
 export type Job = components['schemas']['Job'];
 export type JobChanges = components['schemas']['JobChanges'];
@@ -5743,17 +6044,21 @@ export type RotatedSecret = components['schemas']['RotatedSecret'];
 export type Rotation = components['schemas']['Rotation'];
 export type SaveStatus = components['schemas']['SaveStatus'];
 export type SavedStep = components['schemas']['SavedStep'];
+export type SchedulerState = components['schemas']['SchedulerState'];
+export type Schema = components['schemas']['Schema'];
 export type SecretReference = components['schemas']['SecretReference'];
 export type SecretRotation = components['schemas']['SecretRotation'];
 export type SecretValue = components['schemas']['SecretValue'];
 export type SentTest = components['schemas']['SentTest'];
 export type SettledJob = components['schemas']['SettledJob'];
 export type State = components['schemas']['State'];
+export type Statistic = components['schemas']['Statistic'];
 export type StepBody = components['schemas']['StepBody'];
 export type StepChildren = components['schemas']['StepChildren'];
 export type StoredStep = components['schemas']['StoredStep'];
 export type Summary = components['schemas']['Summary'];
 export type SummaryLine = components['schemas']['SummaryLine'];
+export type Table = components['schemas']['Table'];
 export type TenantId = components['schemas']['TenantId'];
 export type TenantInfo = components['schemas']['TenantInfo'];
 export type TenantSettings = components['schemas']['TenantSettings'];
@@ -5764,6 +6069,7 @@ export type TriggerChanges = components['schemas']['TriggerChanges'];
 export type TriggerId = components['schemas']['TriggerId'];
 export type TriggerType = components['schemas']['TriggerType'];
 export type Trying = components['schemas']['Trying'];
+export type Usage = components['schemas']['Usage'];
 export type Wait = components['schemas']['Wait'];
 export type Webhook = components['schemas']['Webhook'];
 export type WebhookChanges = components['schemas']['WebhookChanges'];
@@ -9741,6 +10047,87 @@ export interface operations {
             503: components["responses"]["503"];
         };
     };
+    get_statistics: {
+        parameters: {
+            query?: {
+                /** @description From then on. */
+                since?: string | null;
+                /** @description Up to then; else up to now. */
+                until?: string | null;
+                /** @description Whole minutes. */
+                step_s?: number;
+                definition?: string | null;
+                queue?: string | null;
+                /** @description Apart for each. */
+                by?: "definition" | null;
+            };
+            header?: {
+                /** @description For a super admin: the tenant to act for, by id or slug. */
+                "X-JobForge-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Items_Statistic_"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    meter_tenants: {
+        parameters: {
+            query?: {
+                /** @description From then on. */
+                since?: string | null;
+                /** @description Up to then; else up to now. */
+                until?: string | null;
+                /** @description Else as `Accept` has it. */
+                format?: ("json" | "csv") | null;
+            };
+            header?: {
+                /** @description For a super admin: the tenant to act for, by id or slug. */
+                "X-JobForge-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Items_Usage_"];
+                    "text/csv": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
     list_audit: {
         parameters: {
             query?: {
@@ -9770,6 +10157,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_AuditEntry_"];
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    show_database: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description For a super admin: the tenant to act for, by id or slug. */
+                "X-JobForge-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatabaseState"];
                 };
             };
             400: components["responses"]["400"];
@@ -9908,6 +10326,37 @@ export interface operations {
                 };
             };
             422: components["responses"]["422"];
+            500: components["responses"]["500"];
+            503: components["responses"]["503"];
+        };
+    };
+    show_metrics: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description For a super admin: the tenant to act for, by id or slug. */
+                "X-JobForge-Tenant"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
+                };
+            };
+            400: components["responses"]["400"];
+            401: components["responses"]["401"];
+            403: components["responses"]["403"];
+            404: components["responses"]["404"];
+            422: components["responses"]["422"];
+            429: components["responses"]["429"];
             500: components["responses"]["500"];
             503: components["responses"]["503"];
         };

@@ -1,0 +1,104 @@
+"""The database under this installation: what the doctor finds, and the figures behind it."""
+
+from dataclasses import asdict
+
+from pydantic import BaseModel, Field
+
+from jobforge import __version__, calls, checkup
+from jobforge.api.answers import Answer
+from jobforge.api.caller import Caller
+from jobforge.api.guard import area
+from jobforge.condition import Gauge
+from jobforge.doctor import Facts, Finding, diagnose, release
+from jobforge.examination import Connections, History, Horizon, Table
+
+router = area("database")
+
+
+class Schema(BaseModel):
+    release: str = Field(description="Of this server.")
+    migration: str | None = Field(description="The last one that was applied.")
+    outdated: list[str] | None = Field(
+        description="Files that are not as this release has them; null: it cannot be seen."
+    )
+
+
+class SchedulerState(BaseModel):
+    """How far behind those are who fire schedules and dispatch events."""
+
+    schedule_lag_s: float
+    pending_events: int
+    event_lag_s: float
+    faulty_triggers: int
+
+
+class Holder(BaseModel):
+    """Something that keeps dead rows from being removed, and what ends it."""
+
+    kind: str
+    name: str
+    login: str | None
+    program: str | None
+    state: str | None
+    age: int = Field(description="In transactions.")
+    seconds: float | None
+    fix: str
+
+
+class DatabaseState(BaseModel):
+    version: str
+    login: str
+    findings: list[Finding]
+    schema_: Schema = Field(alias="schema")
+    connections: Connections
+    tables: list[Table]
+    history: list[History]
+    horizon: list[Holder]
+    scheduler: SchedulerState
+
+
+@router.get("/database", response_model=DatabaseState, summary="How the database is")
+async def show_database(caller: Caller) -> Answer:
+    """What `jobforge doctor` finds, as far as the server's own login sees it."""
+    database = caller.server.database
+    facts = await checkup.agather(database)
+    files = await database.run(calls.list_migrations())
+    gauges = await database.run(calls.read_gauges(1))
+    migrations = [each.name for each in files if each.name.startswith("migrations/")]
+    return Answer(
+        {
+            "version": f"{facts.inspection.version // 10000}.{facts.inspection.version % 10000}",
+            "login": facts.inspection.user,
+            "findings": [asdict(each) for each in diagnose(facts)],
+            "schema": {
+                "release": __version__,
+                "migration": max(migrations, default=None),
+                "outdated": facts.schema_faults,
+            },
+            **_figures(facts),
+            "scheduler": _scheduler(gauges),
+        }
+    )
+
+
+def _figures(facts: Facts) -> dict[str, object]:
+    return {
+        "connections": asdict(facts.connections),
+        "tables": [asdict(each) for each in facts.tables],
+        "history": [asdict(each) for each in facts.history],
+        "horizon": [_holder(each) for each in facts.horizon],
+    }
+
+
+def _holder(horizon: Horizon) -> dict[str, object]:
+    return {**asdict(horizon), "fix": release(horizon)}
+
+
+def _scheduler(gauges: list[Gauge]) -> dict[str, object]:
+    values = {each.gauge: each.value for each in gauges}
+    return {
+        "schedule_lag_s": values["schedule_lag"],
+        "pending_events": int(values["pending_events"]),
+        "event_lag_s": values["event_lag"],
+        "faulty_triggers": int(values["faulty_triggers"]),
+    }

@@ -1,0 +1,68 @@
+"""What attempts add up to: for charts, and for bills."""
+
+from typing import Annotated, Literal
+
+from fastapi import Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from jobforge import calls
+from jobforge.api.answers import Answer
+from jobforge.api.caller import Caller
+from jobforge.api.guard import area
+from jobforge.api.pages import Items
+from jobforge.api.schemas.body import DefinitionKey, Moment, QueueName
+from jobforge.statistics import Statistic, Usage, usage_as_csv
+
+router = area("statistics")
+
+Since = Annotated[Moment | None, Query(description="From then on.")]
+Until = Annotated[Moment | None, Query(description="Up to then; else up to now.")]
+
+
+@router.get("/statistics", response_model=Items[Statistic], summary="Read statistics")
+async def get_statistics(
+    *,
+    caller: Caller,
+    since: Since = None,
+    until: Until = None,
+    step_s: Annotated[int, Query(ge=60, le=86_400, description="Whole minutes.")] = 60,
+    definition: Annotated[DefinitionKey | None, Query()] = None,
+    queue: Annotated[QueueName | None, Query()] = None,
+    by: Annotated[Literal["definition"] | None, Query(description="Apart for each.")] = None,
+) -> Answer:
+    """Of the last hour, unless `since` says otherwise, step by step; steps in which nothing ended
+    are left out. Of the tenant, or, for a super admin who names none, of all together.
+    """
+    call = calls.get_statistics(
+        since, until, step_s=step_s, definition=definition, queue=queue, by=by
+    )
+    return Answer({"items": await caller.run_for_tenant_or_all(call)})
+
+
+@router.get(
+    "/usage",
+    response_model=Items[Usage],
+    summary="Meter tenants",
+    responses={200: {"content": {"text/csv": {"schema": {"type": "string"}}}}},
+)
+async def meter_tenants(
+    *,
+    request: Request,
+    caller: Caller,
+    since: Since = None,
+    until: Until = None,
+    format: Annotated[  # noqa: A002 - the name of the parameter
+        Literal["json", "csv"] | None, Query(description="Else as `Accept` has it.")
+    ] = None,
+) -> Response:
+    """What each tenant used in the last day, unless `since` says otherwise; as JSON or as CSV."""
+    used = await caller.run_installation(calls.meter_tenants(since, until))
+    if (format or _accepted(request)) == "csv":
+        headers = {"Content-Disposition": 'attachment; filename="usage.csv"'}
+        return Response(usage_as_csv(used), media_type="text/csv", headers=headers)
+    return Answer({"items": used})
+
+
+def _accepted(request: Request) -> str:
+    return "csv" if request.headers.get("accept", "").startswith("text/csv") else "json"

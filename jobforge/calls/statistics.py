@@ -1,0 +1,61 @@
+"""Calls that add up ended attempts and read what came of it, and whose turn it is to keep house."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+from jobforge import rows
+from jobforge.calls.call import Call
+from jobforge.jsonb import encode
+from jobforge.statistics import Statistic, Usage
+
+MaintenanceTask = Literal["statistics", "partitions", "retention"]
+
+
+def get_statistics(
+    since: datetime | None = None,
+    until: datetime | None = None,
+    *,
+    step_s: int = 60,
+    definition: str | None = None,
+    queue: str | None = None,
+    by: Literal["definition"] | None = None,
+    tenant_id: UUID | None = None,
+) -> Call[list[Statistic]]:
+    """Earliest first; from an hour ago up to now, where nothing else is asked for."""
+    given = {"definition": definition, "queue": queue}
+    which: Mapping[str, str] = {name: value for name, value in given.items() if value is not None}
+    return Call(
+        """
+        select at, definition, attempts, succeeded, failed, died, canceled, handed_back, wait_ms,
+               run_ms, cpu_ms, peak_memory_bytes, wait_p50_ms, wait_p95_ms, run_p50_ms, run_p95_ms
+          from jobforge.get_statistics(%s, %s, %s::integer, %s::jsonb, %s, %s)
+        """,
+        (since, until, step_s, encode(dict(which), "filter"), by, tenant_id),
+        rows.statistics,
+    )
+
+
+def meter_tenants(
+    since: datetime | None = None, until: datetime | None = None
+) -> Call[list[Usage]]:
+    """Of the last day, where nothing else is asked for. For operators."""
+    return Call(
+        """
+        select tenant_id, slug, attempts, run_s, cpu_s, peak_memory_bytes
+          from jobforge.meter_tenants(%s, %s)
+        """,
+        (since, until),
+        rows.usages,
+    )
+
+
+def roll_up_statistics(*, limit: int = 50_000) -> Call[int]:
+    """Answers how many attempts were added; none while another caller is at it."""
+    return Call("select jobforge.roll_up_statistics(%s::integer)", (limit,), rows.value)
+
+
+def start_maintenance(task: MaintenanceTask, *, every_s: float) -> Call[bool]:
+    """Whether the caller is to do it: nobody has begun to within the last `every_s`."""
+    return Call("select jobforge.start_maintenance(%s, %s)", (task, every_s), rows.value)

@@ -1,0 +1,95 @@
+"""A look at everything about an installation that doctor.py judges, with whatever login there is.
+
+The looks are one list for the command line and for the server; each has its own way to run them.
+"""
+
+import time
+from collections.abc import Generator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from jobforge import calls, db, examination, migrate
+from jobforge.calls import Call
+from jobforge.condition import AppliedFile
+from jobforge.doctor import Facts
+from jobforge.errors import Denied, JobForgeError
+from jobforge.inspection import inspect
+
+_UNDEFINED_FUNCTION = "42883"
+
+Looks = Generator[Call[Any], Any, Facts]
+
+
+def gather(conn: migrate.Connection) -> Facts:
+    """The facts, as this connection's login sees them."""
+    looks = _looks(conn.info.backend_pid)
+    try:
+        call = next(looks)
+        while True:
+            try:
+                answer = db.run(conn, call)
+            except JobForgeError as error:
+                call = looks.throw(error)
+            else:
+                call = looks.send(answer)
+    except StopIteration as end:
+        facts: Facts = end.value
+        return facts
+
+
+async def agather(database: db.Database) -> Facts:
+    """The facts, as a server's own login sees them; a pooler in between is not looked for."""
+    looks = _looks(0)
+    try:
+        call = next(looks)
+        while True:
+            try:
+                answer = await database.run(call)
+            except JobForgeError as error:
+                call = looks.throw(error)
+            else:
+                call = looks.send(answer)
+    except StopIteration as end:
+        facts: Facts = end.value
+        return replace(facts, inspection=replace(facts.inspection, is_behind_pooler=False))
+
+
+def _looks(announced_pid: int) -> Looks:
+    seen = yield inspect(announced_pid)
+    began = time.perf_counter()
+    now = yield examination.clock()
+    took = time.perf_counter() - began
+    skew = (datetime.now(UTC) - now).total_seconds() - took / 2
+    if not seen.has_schema:
+        return Facts(seen, took, skew, [], is_heard=None)
+    files, workers, troubles = None, None, None
+    try:
+        workers = yield calls.list_workers()
+        files = yield calls.list_migrations()
+        troubles = yield calls.find_troubles()
+    except Denied:
+        pass  # they are for operators
+    except JobForgeError as error:
+        if error.detail.get("sqlstate") != _UNDEFINED_FUNCTION:
+            raise
+        files = []  # of a release before these functions
+    return Facts(
+        seen,
+        took,
+        skew,
+        _faults(files),
+        is_heard=None,
+        access_faults=(yield examination.access_faults()),
+        surroundings=(yield examination.surroundings()),
+        connections=(yield examination.connections()),
+        horizon=(yield examination.horizon()),
+        tables=(yield examination.tables()),
+        history=(yield examination.history()),
+        workers=workers,
+        troubles=troubles,
+    )
+
+
+def _faults(files: list[AppliedFile] | None) -> list[str] | None:
+    return None if files is None else migrate.outdated(files)

@@ -1,0 +1,138 @@
+"""`jobforge stats`: how many attempts ended, how, how long they took, and who used what."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.database import DatabaseUrl
+from jobforge.cli.moment import parse_duration, parse_moment
+from jobforge.cli.options import AsJson
+from jobforge.cli.session import Tenant, find_tenant_or_all
+from jobforge.cli.way import ApiKey, ServerUrl, Way, reached
+from jobforge.errors import Invalid, Json
+
+if TYPE_CHECKING:
+    from jobforge.statistics import Statistic
+
+app = typer.Typer(help="Add up attempts, by time, definition or tenant.")
+
+Since = Annotated[str, typer.Option(metavar="SPAN|TIME", help="From then on: 1h, 7d, or a time.")]
+Until = Annotated[
+    str | None, typer.Option(metavar="SPAN|TIME", help="Up to then: 1h ago, or a time; else now.")
+]
+_STEPS_S = (60, 300, 900, 3600, 21_600, 86_400)
+_LINES = 30  # of a table, about
+
+
+@app.callback(invoke_without_command=True)
+def stats(
+    context: typer.Context,
+    *,
+    since: Since = "1h",
+    until: Until = None,
+    step: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="One line for each: 1m, 1h, 1d.")
+    ] = None,
+    definition: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="QUEUE")] = None,
+    by: Annotated[
+        str | None, typer.Option(metavar="definition", help="A line for each definition.")
+    ] = None,
+    tenant: Tenant = None,
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Show a tenant's statistics; for operators who name none, those of all together."""
+    if context.invoked_subcommand is not None:
+        return
+    from jobforge import calls
+
+    begin, end = _moment(since, "--since"), _moment(until, "--until")
+    with reached(Way(database_url, server, api_key)) as engine:
+        call = calls.get_statistics(
+            begin,
+            end,
+            step_s=_step(step, begin, end),
+            definition=definition,
+            queue=queue,
+            by=_by(by),
+            tenant_id=find_tenant_or_all(engine, tenant),
+        )
+        found = engine.run(call)
+    rows = [asdict(each) if as_json else _line(each) for each in found]
+    output.print_rows(rows, as_json=as_json)
+
+
+@app.command()
+def usage(
+    *,
+    since: Since = "1d",
+    until: Until = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Show what each tenant used: attempts, run and CPU time, memory. For operators."""
+    from jobforge import calls
+    from jobforge.statistics import usage_as_csv
+
+    call = calls.meter_tenants(_moment(since, "--since"), _moment(until, "--until"))
+    with reached(Way(database_url, server, api_key)) as engine:
+        used = engine.run(call)
+    if as_csv:
+        typer.echo(usage_as_csv(used), nl=False)
+        return
+    rows: list[dict[str, Json]] = [asdict(each) for each in used]
+    output.print_rows(rows, as_json=as_json)
+
+
+def _moment(text: str | None, option: str) -> datetime | None:
+    """A time, or how long ago it was."""
+    if text is None:
+        return None
+    if text[:4].isdecimal() and "-" in text:
+        return parse_moment(text, option)
+    return datetime.now(UTC) - timedelta(seconds=parse_duration(text, option))
+
+
+def _step(text: str | None, begin: datetime | None, end: datetime | None) -> int:
+    if text is not None:
+        return int(parse_duration(text, "--step"))
+    until = end or datetime.now(UTC)
+    wanted = (until - begin).total_seconds() / _LINES if begin else 0
+    return next((step for step in _STEPS_S if step >= wanted), _STEPS_S[-1])
+
+
+def _by(text: str | None) -> Literal["definition"] | None:
+    if text not in {None, "definition"}:
+        raise Invalid(f"--by is definition, not {text!r}")
+    return "definition" if text else None
+
+
+def _line(found: "Statistic") -> dict[str, Json]:
+    return {
+        "at": found.at,
+        "definition": found.definition,
+        "succeeded": found.succeeded,
+        "failed": found.failed,
+        "died": found.died,
+        "canceled": found.canceled,
+        "handed_back": found.handed_back,
+        "wait_p50": _time(found.wait_p50_ms),
+        "wait_p95": _time(found.wait_p95_ms),
+        "run_p50": _time(found.run_p50_ms),
+        "run_p95": _time(found.run_p95_ms),
+    }
+
+
+def _time(ms: float | None) -> str | None:
+    if ms is None:
+        return None
+    return f"{ms:.3g} ms" if ms < 1000 else output.span(timedelta(milliseconds=ms))

@@ -1,0 +1,93 @@
+"""Keeps house: adds up the statistics, makes partitions ahead, and clears away what is old.
+
+Every scheduler has one, and the engine says whose turn it is for each task. What a task does is one
+call, or as many as there is work for; any of them may fail or be killed, and whoever has the next
+turn goes on.
+"""
+
+import random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from jobforge import calls, telemetry
+from jobforge.calls import Call
+from jobforge.calls.statistics import MaintenanceTask
+from jobforge.errors import Json
+from jobforge.loop import Loop
+
+_SOON_S = 2.0
+_HOUR_S = 3600.0
+_STATISTICS_S = 10.0
+_IDLE_STATISTICS_S = 30.0
+_ADDED_AT_ONCE = 50_000
+_REMOVED_AT_ONCE = 10_000
+# Of the time between two turns: who comes a little early must not lose a whole one.
+_LEAST_SHARE = 0.7
+
+Run = Callable[[Call[Any]], Awaitable[Any]]
+
+
+@dataclass(slots=True)
+class _Task:
+    """`work` answers whether there was any; the less there is, the longer is the pause."""
+
+    name: MaintenanceTask
+    work: Callable[[Loop], Awaitable[bool]]
+    every_s: float
+    longest_pause_s: float
+    pause_s: float
+    due_at: float
+
+
+class Maintenance:
+    """The step of a Loop."""
+
+    def __init__(self, run: Run, *, history_days: int = 14, dead_days: int = 90) -> None:
+        self._run = run
+        self._history_days = history_days
+        self._dead_days = dead_days
+        soon = time.monotonic() + _jittered(_SOON_S)
+        self._tasks = [
+            _Task("statistics", self._add_up, _STATISTICS_S, _IDLE_STATISTICS_S, _SOON_S, soon),
+            _Task("partitions", self._make_partitions, _HOUR_S, _HOUR_S, _HOUR_S, soon),
+            _Task("retention", self._clear_away, _HOUR_S, _HOUR_S, _HOUR_S, soon),
+        ]
+
+    async def step(self, loop: Loop) -> None:
+        task = min(self._tasks, key=lambda each: each.due_at)
+        await loop.rest(max(0.0, task.due_at - time.monotonic()))
+        if loop.is_stopped:
+            return
+        turn = calls.start_maintenance(task.name, every_s=_LEAST_SHARE * task.every_s)
+        has_worked = await self._run(turn) and await task.work(loop)
+        longer_s = min(2 * task.pause_s, task.longest_pause_s)
+        task.pause_s = task.every_s if has_worked else longer_s
+        task.due_at = time.monotonic() + _jittered(task.pause_s)
+
+    async def _add_up(self, loop: Loop) -> bool:
+        call = calls.roll_up_statistics(limit=_ADDED_AT_ONCE)
+        first = added = await self._run(call)
+        while added >= _ADDED_AT_ONCE and not loop.is_stopped:
+            added = await self._run(call)
+        return bool(first)
+
+    async def _make_partitions(self, _: Loop) -> bool:
+        return bool(await self._run(calls.ensure_partitions()))
+
+    async def _clear_away(self, loop: Loop) -> bool:
+        call = calls.apply_retention(
+            history_days=self._history_days, dead_days=self._dead_days, limit=_REMOVED_AT_ONCE
+        )
+        while not loop.is_stopped:
+            gone: dict[str, Json] = {kind: n for kind, n in (await self._run(call)).items() if n}
+            if gone:
+                telemetry.emit("history.cleared", **gone)
+            if not any(isinstance(n, int) and n >= _REMOVED_AT_ONCE for n in gone.values()):
+                break
+        return True
+
+
+def _jittered(seconds: float) -> float:
+    return seconds * random.uniform(0.8, 1)  # noqa: S311 - no secret

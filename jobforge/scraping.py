@@ -1,0 +1,69 @@
+"""The small HTTP server of a worker or a scheduler: its metrics, and that it lives.
+
+It answers GET /metrics and /health, one request for each connection, in the loop of the process.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from jobforge.errors import ConfigError
+from jobforge.meters import Meters
+
+_MOST_BYTES = 8192  # of a request
+_PATIENCE_S = 5.0
+_STATUSES = {200: "OK", 404: "Not Found", 405: "Method Not Allowed"}
+
+
+@asynccontextmanager
+async def shown(meters: Meters, host: str, port: int) -> AsyncIterator[int]:
+    """While it lasts, the numbers can be read; yields the port, which a port of 0 leaves open."""
+    # Here, so that whoever shows nothing needs nothing.
+    try:
+        from jobforge import exposition  # noqa: PLC0415 - as above
+    except ImportError as error:
+        raise ConfigError(
+            "metrics need prometheus-client", hint="pip install 'jobforge[metrics]'"
+        ) from error
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                method, path = _asked(await reader.readuntil(b"\r\n\r\n"))
+                status, body, kind = 404, b"", "text/plain"
+                if method != "GET":
+                    status = 405
+                elif path == "/metrics":
+                    status, body = 200, exposition.page(exposition.families_of(meters))
+                    kind = exposition.CONTENT_TYPE
+                elif path == "/health":
+                    status, body, kind = 200, b'{"status":"ok"}', "application/json"
+                writer.write(_response(status, body, kind))
+                await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return  # nobody who asks for metrics
+        finally:
+            writer.close()
+
+    try:
+        server = await asyncio.start_server(answer, host, port, limit=_MOST_BYTES)
+    except OSError as error:
+        raise ConfigError(
+            f"metrics cannot be shown on {host}:{port}: {error.strerror}", field="metrics_port"
+        ) from error
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def _asked(request: bytes) -> tuple[str, str]:
+    """Method and path, empty when it is no HTTP."""
+    words = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+    return (words[0], words[1].partition("?")[0]) if len(words) == 3 else ("", "")
+
+
+def _response(status: int, body: bytes, kind: str) -> bytes:
+    head = (
+        f"HTTP/1.1 {status} {_STATUSES[status]}\r\ncontent-type: {kind}\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + body

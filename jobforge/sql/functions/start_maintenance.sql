@@ -1,0 +1,22 @@
+-- Schedulers call this before each task of the upkeep (statistics, partitions, retention): true for
+-- the one of them who is to do it now, because nobody has begun to within the last p_every_s.
+-- Locks the row of the task. Raises JF002.
+create or replace function jobforge.start_maintenance(p_task text, p_every_s double precision)
+returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_now timestamptz := jobforge.now();
+begin
+    if p_task is null or p_task not in ('statistics', 'partitions', 'retention') then
+        perform jobforge.refuse('JF002', 'there is no such task', '{"field": "task"}');
+    elsif p_every_s is null or not p_every_s between 0 and 31622400 then
+        perform jobforge.refuse('JF002', 'every_s must be a number of seconds up to a year',
+            '{"field": "every_s"}');
+    end if;
+    insert into jobforge.maintenance as m (task, started_at) values (p_task, v_now)
+        on conflict (task) do update set started_at = excluded.started_at
+     where m.started_at <= v_now - make_interval(secs => p_every_s);
+    return found;
+end $$;

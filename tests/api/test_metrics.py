@@ -1,0 +1,89 @@
+"""What a server shows to Prometheus, and to whom; and how the database is."""
+
+from collections.abc import Iterator
+
+import httpx2
+import pytest
+from api.house import House, house
+from cluster import connect_to, fresh_database, wait_until
+from prometheus_client.parser import text_string_to_metric_families
+
+from jobforge.embedded import Server
+
+TOKEN = "what prometheus says to be let in, and nobody else"
+
+
+@pytest.fixture(scope="module")
+def api(server: Server) -> Iterator[House]:
+    with fresh_database(server) as database, house(database, metrics_token=TOKEN) as opened:
+        yield opened
+
+
+def scraped(api: House, **headers: str) -> httpx2.Response:
+    return api.bare(headers).get(f"{api.url}/metrics")
+
+
+def samples(api: House) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    page = scraped(api, authorization=f"Bearer {TOKEN}")
+    assert page.status_code == 200, page.text
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(page.text)
+        for sample in family.samples
+    }
+
+
+def test_the_token_of_the_settings_is_enough_and_another_is_not(api: House) -> None:
+    page = scraped(api, authorization=f"Bearer {TOKEN}")
+    assert page.status_code == 200
+    assert page.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert scraped(api, authorization=f"Bearer {TOKEN}x").status_code == 401
+    assert scraped(api).status_code == 401
+    assert api.client("super_admin").get(f"{api.url}/metrics").status_code == 200
+    assert api.client("tenant_admin").get(f"{api.url}/metrics").status_code == 403
+
+
+def test_what_happens_shows_in_the_next_page(api: House) -> None:
+    tenant = str(api.a.tenant_id)
+    waiting = "jobforge_tenant_queued_jobs", (("tenant", tenant),)
+    before = samples(api).get(waiting, 0)
+    answer = api.client("tenant_admin").post("/jobs", json={"definition": "plain"})
+    assert answer.status_code == 201
+    wait_until(lambda: samples(api).get(waiting) == before + 1)
+    found = samples(api)
+    route = ("method", "POST"), ("route", "/api/v1/jobs"), ("status", "201")
+    assert found["jobforge_http_requests_total", route] == 1
+    assert found["jobforge_http_request_seconds_count", (("route", "/api/v1/jobs"),)] == 1
+    assert found["jobforge_jobs", (("queue", "default"), ("state", "queued"))] >= 1
+    assert found["jobforge_workers", (("state", "live"),)] == 0
+
+
+def test_an_unknown_path_adds_no_name_of_its_own(api: House) -> None:
+    api.bare({}).get(f"{api.url}/no/such/path")
+    names = [labels for name, labels in samples(api) if name == "jobforge_http_requests_total"]
+    routes = {dict(labels)["route"] for labels in names}
+    assert "unknown" in routes
+    assert not [route for route in routes if "such" in route]
+
+
+def test_the_page_of_the_database_has_the_findings_and_who_holds_the_horizon(api: House) -> None:
+    with connect_to(api.database.url) as holder:
+        holder.autocommit = False
+        holder.execute("set transaction isolation level repeatable read")
+        holder.execute("select 1")
+        api.conn.execute("grant pg_read_all_stats to server_login")
+        try:
+            shown = api.client("super_admin").get("/database").json()
+        finally:
+            api.conn.execute("revoke pg_read_all_stats from server_login")
+        mine = str(holder.info.backend_pid)
+    fixes = {each["name"]: each["fix"] for each in shown["horizon"]}
+    assert fixes[mine] == f"select pg_terminate_backend({mine});"
+    checks = {each["check"] for each in shown["findings"]}
+    assert {"server", "schema", "vacuum", "partitions", "schedules", "operations"} <= checks
+    assert shown["schema"]["outdated"] == []
+    assert shown["schema"]["migration"].startswith("migrations/0")
+    assert "jobs" in {each["name"] for each in shown["tables"]}
+    assert shown["connections"]["used"] > 0
+    assert shown["scheduler"]["schedule_lag_s"] >= 0
+    assert shown["login"] == "server_login"

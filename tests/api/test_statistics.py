@@ -1,0 +1,95 @@
+"""Statistics over HTTP: for a tenant, for all of them, and what each used."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from api.house import API, House, Party
+
+from jobforge.remote.client import Client
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture(scope="module")
+def counted(api: House) -> House:
+    """Two attempts of A's and one of B's, as a roll-up leaves them."""
+    add(api, api.a, "mail", 2)
+    add(api, api.b, "of_b", 1)
+    return api
+
+
+def add(api: House, party: Party, definition: str, n: int) -> None:
+    api.conn.execute(
+        """
+        insert into jobforge.minute_statistics
+        select %s, date_bin('1 minute', now(), 'epoch'), %s, 0, 0, 0, 0, 100, 3000, 1500, 4096, %s,
+               'default', h, h
+          from (select array_fill(0, array[10]) || %s::integer || array_fill(0, array[21])) as g(h)
+        """,
+        [party.tenant_id, n, definition, n],
+    )
+
+
+def test_a_viewer_sees_the_tenants_own(counted: House) -> None:
+    viewer = counted.client("viewer")
+    [item] = viewer.get("/statistics", params={"by": "definition", "step_s": 3600}).json()["items"]
+    assert (item["definition"], item["attempts"], item["succeeded"]) == ("mail", 2, 2)
+    assert 512 <= item["run_p95_ms"] < 1024
+    for nothing in ({"queue": "other"}, {"definition": "of_b"}, {"until": "2026-01-01T00:00:00Z"}):
+        assert viewer.get("/statistics", params=nothing).json()["items"] == []
+
+
+def test_a_super_admin_sees_all_together_or_one(counted: House) -> None:
+    operator = counted.client("super_admin")
+    [item] = operator.get("/statistics", params={"step_s": 86_400}).json()["items"]
+    assert (item["definition"], item["attempts"]) == (None, 3)
+    one = {"X-JobForge-Tenant": str(counted.b.tenant_id)}
+    [item] = operator.get("/statistics", params={"step_s": 86_400}, headers=one).json()["items"]
+    assert item["attempts"] == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"step_s": 59},
+        {"step_s": 61},
+        {"by": "queue"},
+        {"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"},
+        {"since": "2020-01-01T00:00:00Z"},
+        {"definition": "no name"},
+        {"since": "yesterday"},
+    ],
+)
+def test_what_cannot_be_answered_is_refused(api: House, wrong: dict[str, str]) -> None:
+    answer = api.client("viewer").get("/statistics", params=wrong)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+
+
+def test_what_each_tenant_used_is_told_as_json_and_as_csv(counted: House) -> None:
+    operator = counted.client("super_admin")
+    used = {UUID(each["tenant_id"]): each for each in operator.get("/usage").json()["items"]}
+    mine = used[counted.a.tenant_id]
+    assert (mine["attempts"], mine["run_s"], mine["cpu_s"]) == (2, 3, 1.5)
+    assert mine["peak_memory_bytes"] == 4096
+    asked = [
+        operator.get("/usage", params={"format": "csv"}),
+        operator.get("/usage", headers={"accept": "text/csv"}),
+    ]
+    for answer in asked:
+        assert answer.headers["content-type"].startswith("text/csv")
+        header, *lines = answer.text.splitlines()
+        assert header == "tenant_id,slug,attempts,run_s,cpu_s,peak_memory_bytes"
+        assert any(line.startswith(str(counted.b.tenant_id)) for line in lines)
+
+
+def test_the_client_reads_them_as_the_engine_does(counted: House) -> None:
+    since = datetime.now(UTC) - HOUR
+    with Client(counted.url.removesuffix(API), counted.super_key) as client:
+        [statistic] = client.get_statistics(
+            since, step_s=86_400, definition="mail", tenant_id=counted.a.tenant_id
+        )
+        used = {each.tenant_id: each for each in client.meter_tenants(since)}
+    assert (statistic.attempts, statistic.run_ms) == (2, 3000)
+    assert statistic.at.tzinfo is not None
+    assert used[counted.b.tenant_id].run_s == 3

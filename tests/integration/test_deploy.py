@@ -1,0 +1,203 @@
+"""The files of deploy/: they are what their readers take them for, and name what exists."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate  # type: ignore[import-untyped]  # it has none
+import promql_parser
+import pytest
+import yaml
+from dockerfile_parse import DockerfileParser
+from promql_parser import AggregateExpr, BinaryExpr, Call, MatrixSelector, ParenExpr, VectorSelector
+
+from jobforge.cli import app as commands
+from jobforge.config import Config
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+METRICS = set(
+    re.findall(r"^\| `(jobforge_\w+)` \|", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE)
+)
+LABELS = {"queue", "state", "tenant", "table", "definition", "outcome", "route", "status", "le"}
+KUBERNETES = ("1.30", "1.33")
+
+
+def read(name: str) -> list[Any]:
+    return [each for each in yaml.safe_load_all((DEPLOY / name).read_text("utf-8")) if each]
+
+
+def selectors(expression: Any) -> Iterator[VectorSelector]:
+    """The series that an expression asks for."""
+    match expression:
+        case VectorSelector():
+            yield expression
+        case MatrixSelector():
+            yield expression.vector_selector
+        case BinaryExpr():
+            yield from selectors(expression.lhs)
+            yield from selectors(expression.rhs)
+        case AggregateExpr() | ParenExpr():
+            yield from selectors(expression.expr)
+        case Call():
+            for argument in expression.args:
+                yield from selectors(argument)
+
+
+def unknown(text: str) -> set[str]:
+    """What an expression names that no metric has."""
+    parsed = promql_parser.parse(text.replace("$__rate_interval", "5m"))
+    found = list(selectors(parsed))
+    assert found, text
+    names = {re.sub(r"_(bucket|sum|count)$", "", each.name or "") for each in found}
+    matched = {matcher.name for each in found for matcher in each.matchers.matchers}
+    grouped = set(re.findall(r"\w+", " ".join(re.findall(r"by \(([^)]*)\)", text))))
+    return (names - METRICS) | (matched | grouped) - LABELS - {"instance"}
+
+
+def test_the_rules_are_promql_and_name_metrics_that_exist() -> None:
+    [alerts] = read("prometheus/alerts.yaml")
+    rules = [rule for group in alerts["groups"] for rule in group["rules"]]
+    assert len({rule["alert"] for rule in rules}) == len(rules) > 10
+    for rule in rules:
+        assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
+        assert unknown(rule["expr"]) == set(), rule["alert"]
+        assert re.fullmatch(r"\d+[smh]", rule.get("for", "0s")), rule["alert"]
+        assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+        assert rule["annotations"]["summary"]
+        named = re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))
+        assert set(named) <= LABELS | {"instance"}
+
+
+def test_a_metric_that_does_not_exist_is_found() -> None:
+    assert unknown("sum(rate(jobforge_jbos_total[5m])) > 1 or vector(0)") == {"jobforge_jbos_total"}
+    assert unknown('max by (color) (jobforge_jobs{shape="round"})') == {"color", "shape"}
+    with pytest.raises(ValueError, match="unclosed"):
+        unknown("sum(jobforge_jobs")
+
+
+def test_the_dashboard_names_metrics_that_exist_and_panels_do_not_overlap() -> None:
+    dashboard = json.loads((DEPLOY / "grafana/jobforge.json").read_text("utf-8"))
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    places: set[tuple[int, int]] = set()
+    shown: set[str] = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        covered = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
+        assert not places & covered, panel["title"]
+        assert at["x"] + at["w"] <= 24
+        places |= covered
+        for target in panel.get("targets", ()):
+            assert unknown(target["expr"]) == set(), panel["title"]
+            shown |= set(re.findall(r"jobforge_\w+", target["expr"]))
+    assert len(shown) > 20
+
+
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_the_manifests_are_as_kubernetes_has_them(version: str) -> None:
+    for manifest in read("kubernetes/jobforge.yaml"):
+        kubernetes_validate.validate(manifest, version, strict=True)
+    broken = read("kubernetes/jobforge.yaml")[1]
+    broken["spec"]["replicsa"] = 2
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(broken, version, strict=True)
+
+
+def test_containers_of_kubernetes_are_confined_and_probed() -> None:
+    manifests = {
+        each["metadata"]["name"]: each
+        for each in read("kubernetes/jobforge.yaml")
+        if "template" in each["spec"]
+    }
+    for name in ("jobforge-migrate", "jobforge-server", "jobforge-worker"):
+        pod = manifests[name]["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsNonRoot"]
+        [container] = pod["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert container["resources"]["limits"]["memory"]
+        _check_environment(entry["name"] for entry in container.get("env", ()))
+        _check_command(container["args"])
+    server = manifests["jobforge-server"]["spec"]["template"]["spec"]["containers"][0]
+    assert server["livenessProbe"]["httpGet"]["path"] == "/health"
+    assert server["readinessProbe"]["httpGet"]["path"] == "/ready"
+    worker = manifests["jobforge-worker"]["spec"]["template"]["spec"]
+    assert worker["terminationGracePeriodSeconds"] > Config().drain_s
+
+
+def test_workers_are_scaled_by_a_metric_that_exists() -> None:
+    [scaled] = read("kubernetes/keda.yaml")
+    assert (scaled["apiVersion"], scaled["kind"]) == ("keda.sh/v1alpha1", "ScaledObject")
+    targets = {each["metadata"]["name"] for each in read("kubernetes/jobforge.yaml")}
+    assert scaled["spec"]["scaleTargetRef"]["name"] in targets
+    [trigger] = scaled["spec"]["triggers"]
+    assert trigger["type"] == "prometheus"
+    assert set(trigger["metadata"]) == {"serverAddress", "query", "threshold"}
+    assert unknown(trigger["metadata"]["query"]) == set()
+    assert float(trigger["metadata"]["threshold"]) > 0
+
+
+def test_compose_runs_commands_and_settings_that_exist() -> None:
+    [compose] = read("compose.yaml")
+    services = compose["services"]
+    assert set(services) == {"postgres", "migrate", "server", "worker"}
+    assert services["worker"]["deploy"]["replicas"] == 2
+    for name in ("migrate", "server", "worker"):
+        _check_environment(services[name]["environment"])
+        _check_command(services[name]["command"])
+        for other in services[name]["depends_on"]:
+            assert other in services
+    assert (DEPLOY / services["migrate"]["build"]["context"]).samefile(ROOT)
+    assert (ROOT / services["migrate"]["build"]["dockerfile"]).exists()
+    mounted = services["worker"]["volumes"][0].split(":")[0]
+    assert (DEPLOY / mounted / "app.py").exists()
+    [prometheus] = read("prometheus/prometheus.yaml")
+    for file in prometheus["rule_files"]:
+        assert (DEPLOY / "prometheus" / file).exists()
+    asked = str(prometheus["scrape_configs"])
+    assert all(name in asked for name in ("server:8700", "worker", "metrics_token"))
+
+
+def test_the_image_has_two_stages_is_not_root_and_copies_what_exists() -> None:
+    parsed = DockerfileParser(path=str(DEPLOY / "Dockerfile"))
+    steps = [(step["instruction"], step["value"]) for step in parsed.structure]
+    assert len(parsed.parent_images) == 2
+    assert all(":" in image and "slim" in image for image in parsed.parent_images)
+    last = [name for name, _ in steps][::-1].index("FROM")
+    final = dict(steps[-last:])
+    assert final["USER"] == "10001:10001"
+    assert json.loads(final["ENTRYPOINT"]) == ["jobforge"]
+    _check_command(json.loads(final["CMD"]))
+    known = {name for name, _ in steps}
+    assert known <= {
+        *("FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "STOPSIGNAL"),
+        *("ENTRYPOINT", "CMD", "COMMENT"),
+    }
+    for instruction, value in steps:
+        if instruction == "COPY" and not value.startswith("--from"):
+            for source in value.split()[:-1]:
+                assert (ROOT / source).exists(), source
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text("utf-8").split()
+    assert ignored[0] == "*"
+
+
+def _check_environment(names: Any) -> None:
+    settings = {f"JOBFORGE_{name.upper()}" for name in Config.__dataclass_fields__}
+    assert set(names) <= settings
+
+
+def _check_command(words: list[str]) -> None:
+    """Each is a command of ours, with options that it has."""
+    import typer.main  # noqa: PLC0415 - what follows is all that needs it
+
+    command: Any = typer.main.get_command(commands)
+    while words and words[0] in getattr(command, "commands", {}):
+        command, words = command.commands[words[0]], words[1:]
+    options = {name for each in command.params for name in each.opts}
+    assert {word for word in words if word.startswith("--")} <= options

@@ -1,0 +1,127 @@
+"""What a scheduler keeps in order by itself, without anybody asking."""
+
+import asyncio
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from cluster import Clock, Connection, Database
+from integration.seam import TENANT_A, WORKER
+from integration.workshop import eventually
+from sql import engine
+
+from jobforge import db
+from jobforge.scheduler import Scheduler, maintenance
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "_SOON_S", 0.0)
+
+
+@asynccontextmanager
+async def scheduling(database: Database, **settings: Any) -> Any:
+    async with db.Database(database.url_as("worker_login")) as pool, asyncio.TaskGroup() as group:
+        scheduler = Scheduler(pool, **settings)
+        group.create_task(scheduler.run())
+        try:
+            yield
+        finally:
+            scheduler.stop()
+
+
+def end(conn: Connection, outcome: str = "succeeded", **fields: Any) -> None:
+    engine.enqueue_one(conn)
+    engine.complete(conn, WORKER, engine.claim(conn, WORKER), outcome, **fields)
+
+
+def counts(conn: Connection, *tables: str) -> dict[str, int]:
+    return {table: engine.count(conn, table) for table in tables}
+
+
+async def test_a_scheduler_clears_away_what_is_old_and_makes_partitions(
+    database: Database, conn: Connection, clock: Clock
+) -> None:
+    engine.definition(conn)
+    end(conn)
+    end(conn, "failed", final=True)
+    [dead] = conn.execute("select id, fingerprint from jobforge.jobs").fetchall()
+    engine.call(
+        conn,
+        "annotate_failure",
+        fingerprint=dead["fingerprint"],
+        changes={"note": "known"},
+        tenant_id=TENANT_A,
+    )
+    for name, expires_at in (("old", clock.now() + timedelta(days=1)), ("lasting", None)):
+        engine.call(
+            conn,
+            "create_api_key",
+            name=name,
+            role="viewer",
+            lookup=name.ljust(8, "-"),
+            hash=name.encode().ljust(32),
+            expires_at=expires_at,
+            tenant_id=TENANT_A,
+        )
+    clock.travel(days=20)
+    end(conn)
+    # All of it is older than the history, and the dead job and its note than theirs.
+    assert engine.count(conn, "attempts_default") == 1
+    async with scheduling(database, history_days=7, dead_days=10):
+        await eventually(lambda: engine.count(conn, "api_keys") == 1)
+        await eventually(lambda: engine.count(conn, "attempts_default") == 0)
+        await eventually(lambda: engine.count(conn, "attempts") == 1)
+    assert counts(conn, "finished_jobs", "jobs", "failure_notes") == {
+        "finished_jobs": 1,
+        "jobs": 0,
+        "failure_notes": 0,
+    }
+    [kept] = conn.execute("select name from jobforge.api_keys").fetchall()
+    assert kept["name"] == "lasting"
+
+
+async def test_a_scheduler_adds_up_what_ends(database: Database, conn: Connection) -> None:
+    engine.definition(conn)
+    end(conn)
+    async with scheduling(database):
+        await eventually(lambda: engine.count(conn, "minute_statistics") == 1)
+
+
+async def test_a_note_about_a_failure_stays_while_a_job_is_dead_of_it(
+    conn: Connection, clock: Clock
+) -> None:
+    engine.definition(conn)
+    end(conn, "failed", final=True, error={"type": "E", "message": "m"})
+    [dead] = conn.execute("select fingerprint from jobforge.jobs").fetchall()
+    change = {"fingerprint": dead["fingerprint"], "changes": {"note": "known"}}
+    engine.call(conn, "annotate_failure", **change, tenant_id=TENANT_A)
+    clock.travel(days=50)
+    end(conn, "failed", final=True, error={"type": "E", "message": "m"})
+    clock.travel(days=50)
+    gone = engine.call_for_value(conn, "apply_retention")
+    assert (gone["dead_jobs"], gone["failure_notes"]) == (1, 0)
+
+
+async def test_what_is_more_than_one_call_takes_is_cleared_away_and_added_up_in_one_turn(
+    database: Database, conn: Connection, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "_REMOVED_AT_ONCE", 1)
+    monkeypatch.setattr(maintenance, "_ADDED_AT_ONCE", 1)
+    engine.definition(conn)
+    for _ in range(3):
+        end(conn, "failed", final=True)
+    clock.travel(days=8)
+    async with scheduling(database, dead_days=7):
+        await eventually(lambda: engine.count(conn, "jobs") == 0)
+        await eventually(lambda: died(conn) == 3)
+
+
+def died(conn: Connection) -> int:
+    [row] = conn.execute(
+        "select coalesce(sum(died), 0)::integer as n from jobforge.minute_statistics"
+    ).fetchall()
+    return int(row["n"])

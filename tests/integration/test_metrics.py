@@ -1,0 +1,216 @@
+"""What a worker shows to Prometheus: each metric that the docs name is there, and moves."""
+
+import asyncio
+import os
+import re
+import signal
+from contextlib import suppress
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import httpx2
+import pytest
+from cluster import Connection, Database, wait_until
+from integration.isolation import APP
+from integration.seam import TENANT_A
+from integration.terminal import Terminal
+from integration.workshop import Waiters, Workshop, cut, eventually
+from prometheus_client.parser import text_string_to_metric_families
+
+from jobforge import Retry, calls, db, exposition
+from jobforge.api.scrapes import Scrapes
+from jobforge.api.traffic import Traffic
+from jobforge.errors import ConfigError
+from jobforge.isolation.isolated import Isolated
+from jobforge.job import JobRequest, State
+from jobforge.loading import load
+from jobforge.meters import Histogram, Meters
+from jobforge.runner import Host
+from jobforge.scheduler import Scheduler
+from jobforge.scraping import shown
+from jobforge.trigger import TriggerType
+
+pytestmark = pytest.mark.anyio
+
+PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text(encoding="utf-8")
+Samples = dict[str, float]
+QUICK = """
+from jobforge import JobForge
+
+jf = JobForge()
+
+@jf.job(isolation="inline")
+async def quick() -> None: ...
+"""
+OF_A_MOMENT = (
+    "jobforge_worker_running_jobs",
+    "jobforge_worker_slots",
+    "jobforge_reconnects_total",
+)
+# What is 0 while all is well.
+STATES = {"jobforge_worker_unsettled_jobs", "jobforge_worker_disconnected"}
+
+
+def documented(*headings: str) -> set[str]:
+    """The metrics that the tables under these headings name."""
+    parts = {part.partition("\n")[0]: part for part in PAGE.split("\n## ")}
+    named = re.compile(r"^\| `(jobforge_\w+)` \|", re.MULTILINE)
+    return {name for heading in headings for name in named.findall(parts[heading])}
+
+
+def names(page: str) -> set[str]:
+    """As the docs have them: counters by the name of their samples, histograms by their own."""
+    return {
+        family.name + {"counter": "_total", "info": "_info"}.get(family.type, "")
+        for family in text_string_to_metric_families(page)
+        if family.name.startswith("jobforge_")
+    }
+
+
+def totals(meters: Meters) -> Samples:
+    """The sum over all labels, of histograms of how many they have seen."""
+    found: Samples = {}
+    page = exposition.page(exposition.families_of(meters)).decode()
+    for family in text_string_to_metric_families(page):
+        for sample in family.samples if family.name.startswith("jobforge_") else ():
+            if not sample.name.endswith(("_bucket", "_sum", "_created")):
+                name = sample.name.removesuffix("_count")
+                found[name] = found.get(name, 0) + sample.value
+    return found
+
+
+async def test_the_docs_name_what_a_server_shows_and_nothing_else(database: Database) -> None:
+    traffic = Traffic()
+    traffic.add("GET", None, 404, 0.1)
+    async with db.Database(database.url_as("server_login")) as pool:
+        page = (await Scrapes(pool, traffic).page()).decode()
+    assert names(page) == documented("The server")
+
+
+async def test_every_metric_of_a_worker_is_documented_and_moves(
+    database: Database, conn: Connection
+) -> None:
+    shop, meters = Workshop(database, conn), Meters()
+    waiters = Waiters(shop)
+
+    @shop.app.job(isolation="inline", retry=Retry(max_attempts=2, base=0.01, cap=0.01))
+    async def fail() -> None:
+        raise ValueError
+
+    shop.register()
+    left = shop.enqueue("wait")
+    db.run(conn, calls.claim_jobs(uuid4(), {"default": 1}))
+    _expire(conn, left)
+    failing = shop.enqueue("fail")
+    async with shop.working(meters=meters, poll_s=0.1):
+        await shop.ended(failing, State.DEAD)
+        await eventually(lambda: meters.reaped == 1)
+        held = shop.enqueue("wait")
+        await eventually(lambda: waiters.running == 1)
+        busy = totals(meters)
+        _expire(conn, held)
+        db.run(conn, calls.reap_jobs())
+        await eventually(lambda: meters.lost_leases == 1)
+        cut(conn)
+        await eventually(lambda: totals(meters)["jobforge_reconnects_total"] > 0)
+        busy |= {"jobforge_reconnects_total": 1}
+    await _run_processes(database, conn, meters)
+    await _run_scheduler(shop, meters)
+    found = totals(meters) | {name: busy[name] for name in OF_A_MOMENT}
+    assert set(found) == documented("Workers and schedulers")
+    assert {name for name, value in found.items() if not value} == STATES
+    assert meters.attempts == {("fail", "failed"): 2, ("segfault", "crashed"): 1}
+    assert (meters.retries["fail"], meters.dead["fail"]) == (1, 1)
+    assert meters.first_claims["fail"] == 1
+    assert meters.claimed["default"] == 4
+    assert sum(meters.waits["default"].counts) == 4
+
+
+def _expire(conn: Connection, job_id: UUID) -> None:
+    conn.execute(
+        "update jobforge.jobs set lease_expires_at = now() - interval '1 hour' where id = %s",
+        [job_id],
+    )
+
+
+async def _run_processes(database: Database, conn: Connection, meters: Meters) -> None:
+    """One that ends by a signal."""
+    shop = Workshop(database, conn)
+    shop.app = load(APP)
+    shop.register()
+
+    def isolated(host: Host) -> Isolated:
+        return Isolated(APP, host, environment=os.environ, meters=meters)
+
+    job_id = shop.enqueue("segfault", max_attempts=1)
+    async with shop.working(meters=meters, runners={"process": isolated}):
+        await shop.ended(job_id, State.DEAD)
+
+
+async def _run_scheduler(shop: Workshop, meters: Meters) -> None:
+    settings = {"label": "now", "definition": "fail", "cron": "0 0 1 1 *"}
+    trigger = db.run(
+        shop.conn, calls.create_trigger(TriggerType.SCHEDULE, settings, tenant_id=TENANT_A)
+    )
+    db.run(shop.conn, calls.run_trigger(trigger, tenant_id=TENANT_A))
+    db.run(shop.conn, calls.emit_event("order.paid", tenant_id=TENANT_A))
+    async with db.Database(shop.database.url_as("worker_login")) as pool:
+        scheduler = Scheduler(pool, meters=meters)
+        running = asyncio.create_task(scheduler.run())
+        await eventually(lambda: meters.firings == meters.events == 1)
+        scheduler.stop()
+        await running
+
+
+async def test_the_port_answers_metrics_and_health_and_nothing_else() -> None:
+    async with shown(Meters(), "127.0.0.1", 0) as port:
+        status, body = await _ask(port, b"GET /metrics HTTP/1.1\r\n\r\n")
+        assert (status, b"jobforge_claim_seconds_count 0.0" in body) == (200, True)
+        assert await _ask(port, b"GET /health HTTP/1.1\r\n\r\n") == (200, b'{"status":"ok"}')
+        assert (await _ask(port, b"GET /secrets HTTP/1.1\r\n\r\n"))[0] == 404
+        assert (await _ask(port, b"POST /metrics HTTP/1.1\r\n\r\n"))[0] == 405
+        assert await _ask(port, b"x" * 100_000) == (0, b"")
+        with pytest.raises(ConfigError, match="cannot be shown"):
+            async with shown(Meters(), "127.0.0.1", port):
+                pass
+
+
+async def _ask(port: int, request: bytes) -> tuple[int, bytes]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    with suppress(ConnectionError):
+        writer.write(request)
+        await writer.drain()
+        answer = await reader.read()
+        writer.close()
+        head, _, body = answer.partition(b"\r\n\r\n")
+        return (int(head.split(b" ")[1]), body) if head else (0, b"")
+    return 0, b""
+
+
+def test_a_histogram_counts_each_value_under_the_bound_that_holds_it() -> None:
+    histogram = Histogram((1, 2, 5))
+    for value in (0.5, 1, 1.5, 9):
+        histogram.add(value)
+    histogram.add(2, times=3)
+    assert histogram.counts == [2, 4, 0, 1]
+    assert histogram.total == 18
+    many = Histogram((1, 2, 5))
+    many.add_all([9, 0.5, 2, 2, 1, 2, 1.5])
+    assert (many.counts, many.total) == (histogram.counts, histogram.total)
+
+
+def test_a_worker_process_shows_what_it_did_on_the_port_that_it_names(
+    database: Database, conn: Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(QUICK)
+    shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("worker_login"))
+    with shell.started("worker", "app.py", "--metrics-port", "0", "--log-format", "json") as worker:
+        worker.wait_for('"worker.started"')
+        [port] = re.findall(r'"metrics\.shown".*"port":\s*(\d+)', worker.said)
+        request = JobRequest("quick", {})
+        db.run(conn, calls.enqueue_job(request, tenant_id=TENANT_A))
+        url = f"http://127.0.0.1:{port}/metrics"
+        done = 'jobforge_attempts_total{definition="quick",outcome="succeeded"} 1.0'
+        wait_until(lambda: done in httpx2.get(url, trust_env=False).text)
+        worker.signal(signal.SIGTERM)
+        assert worker.end() == 0

@@ -1,0 +1,127 @@
+"""The condition of an installation: what is counted is there, and what is stuck is found."""
+
+import pytest
+from cluster import Clock, Connect, Connection
+from sql.engine import (
+    TENANT_A,
+    TENANT_B,
+    Row,
+    as_tenant,
+    call,
+    claim,
+    complete,
+    definition,
+    enqueue,
+    new_worker,
+    refused,
+)
+
+
+def gauges(conn: Connection, **arguments: int) -> dict[tuple[str, str | None, str | None], float]:
+    rows = call(conn, "read_gauges", **arguments)
+    return {(row["gauge"], row["subject"], row["state"]): row["value"] for row in rows}
+
+
+def troubles(conn: Connection) -> dict[str, Row]:
+    return {row["kind"]: row for row in call(conn, "find_troubles")}
+
+
+def test_jobs_are_counted_by_queue_and_state_and_the_oldest_wait_is_told(
+    conn: Connection, clock: Clock
+) -> None:
+    definition(conn, queue="mail", max_attempts=1)
+    worker = new_worker()
+    enqueue(conn, n=4)
+    enqueue(conn, n=2, delay_s=3600)
+    [first, _] = claim(conn, worker, queue="mail", limit=2)
+    complete(conn, worker, [first], "failed")
+    clock.travel(seconds=20)
+    enqueue(conn, TENANT_B)
+    found = gauges(conn)
+    assert found["jobs", "mail", "queued"] == 3
+    assert found["jobs", "mail", "running"] == 1
+    assert found["jobs", "mail", "scheduled"] == 2
+    assert found["dead", None, None] == 1
+    assert found["oldest_wait", "mail", None] == pytest.approx(20, abs=5)
+    assert found["expired_leases", None, None] == 0
+    clock.travel(seconds=60)
+    assert gauges(conn)["expired_leases", None, None] == 1
+
+
+def test_tenants_beyond_those_with_most_jobs_are_one(conn: Connection) -> None:
+    definition(conn)
+    definition(conn, "held", max_running=1)
+    enqueue(conn, TENANT_A, 2)
+    enqueue(conn, TENANT_A, 3, definition="held")
+    enqueue(conn, TENANT_B, 4)
+    apart = gauges(conn)
+    assert apart["tenant_queued", str(TENANT_A), None] == 5
+    assert apart["tenant_queued", str(TENANT_B), None] == 4
+    assert ("tenant_queued", "other", None) not in apart
+    together = gauges(conn, tenants=1)
+    assert together["tenant_queued", str(TENANT_A), None] == 5
+    assert together["tenant_queued", "other", None] == 4
+    with refused("JF002"):
+        gauges(conn, tenants=0)
+
+
+def test_tables_partitions_and_workers_are_measured(conn: Connection) -> None:
+    call(conn, "register_worker", worker_id=new_worker(), queues=["default"], slots=4)
+    found = gauges(conn)
+    assert found["workers", None, "live"] == 1
+    assert found["workers", None, "stale"] == 0
+    assert found["slots", None, None] == 4
+    assert found["table_bytes", "jobs", None] > 0
+    assert found["days_ahead", "attempts", None] >= 6
+    assert found["strays", "attempts", None] == 0
+    assert {("dead_rows", "jobs", None), ("inserted", "jobs", None)} <= set(found)
+
+
+def test_what_does_not_go_on_by_itself_is_found_with_its_subject(
+    conn: Connection, clock: Clock
+) -> None:
+    definition(conn, queue="mail")
+    enqueue(conn)
+    nightly = {"label": "nightly", "definition": "test", "cron": "* * * * *"}
+    call(conn, "create_trigger", type="schedule", settings=nightly, tenant_id=TENANT_A)
+    call(conn, "emit_event", name="order.paid", tenant_id=TENANT_A)
+    call(conn, "start_operation", kind="cancel", filter={"queue": "mail"}, tenant_id=TENANT_A)
+    assert set(troubles(conn)) == {"unserved"}
+    conn.execute(
+        """
+        insert into jobforge.webhook_endpoints
+            (tenant_id, id, created_at, updated_at, disabled_at, enabled, url, disabled_reason,
+             created_by, secret, events)
+        values (%s, gen_random_uuid(), now(), now(), now(), false, 'https://gone.example',
+                'the receiver answered 410 Gone', 'me', '\\x00', '{end}')
+        """,
+        [TENANT_A],
+    )
+    clock.travel(seconds=600)
+    found = troubles(conn)
+    assert set(found) == {"unserved", "overdue", "event", "webhook", "operation"}
+    assert (found["unserved"]["subject"], found["unserved"]["detail"]) == ("test@1", "mail")
+    assert (found["overdue"]["subject"], found["overdue"]["tenant_id"]) == ("nightly", TENANT_A)
+    assert found["event"]["detail"] == "1"
+    conn.execute(
+        "update jobforge.triggers set fault = 'no such zone', enabled = false, due_at = null"
+    )
+    assert troubles(conn)["faulty"]["detail"] == "no such zone"
+    measured = gauges(conn)
+    for gauge in ("faulty_triggers", "pending_events", "open_operations", "disabled_webhooks"):
+        assert measured[gauge, None, None] == 1
+    assert measured["event_lag", None, None] == pytest.approx(600, abs=5)
+
+
+def test_a_tenant_is_told_nothing_of_the_installation(connect: Connect) -> None:
+    server = connect("server_login")
+    with as_tenant(server, TENANT_A), refused("JF006"):
+        call(server, "read_gauges")
+    with as_tenant(server, TENANT_A), refused("JF006"):
+        call(server, "find_troubles")
+    assert call(server, "read_gauges")
+    assert call(server, "list_migrations")
+    for login in ("client_login", "worker_login"):
+        for function in ("read_gauges", "find_troubles", "list_migrations"):
+            with refused("42501"):
+                call(connect(login), function)

@@ -1,0 +1,277 @@
+"""Minute statistics: every ended attempt is added up once, and what is read of them is right."""
+
+import math
+import random
+from bisect import bisect_right
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+from cluster import Clock, Connect, Connection, wait_until
+from sql.engine import (
+    TENANT_A,
+    TENANT_B,
+    Json,
+    Row,
+    as_tenant,
+    call,
+    call_for_value,
+    claim,
+    complete,
+    definition,
+    enqueue,
+    new_worker,
+    refused,
+)
+
+WORKER = new_worker()
+COUNTS = ["succeeded", "failed", "died", "canceled", "handed_back"]
+
+
+def run(conn: Connection, n: int = 1, outcome: str = "succeeded", **fields: Json) -> None:
+    """Attempts of tenant A that end in one transaction."""
+    enqueue(conn, n=n)
+    complete(conn, WORKER, claim(conn, WORKER, limit=n), outcome, **fields)
+
+
+def read(conn: Connection, **asked: Json) -> list[Row]:
+    """All that there is, of a tenant, in one step for a day."""
+    return call(conn, "get_statistics", **{"step_s": 86400, "tenant_id": TENANT_A} | asked)
+
+
+def attempts(conn: Connection) -> int:
+    """How many are in the statistics, of all tenants and times."""
+    [row] = conn.execute(
+        "select coalesce(sum(succeeded + failed + died + canceled + handed_back), 0)::integer as n"
+        " from jobforge.minute_statistics"
+    ).fetchall()
+    n = row["n"]
+    assert isinstance(n, int)
+    return n
+
+
+def roll_up(conn: Connection, expected: int, limit: int = 50_000) -> None:
+    """Until so many are in: the oldest transaction of the whole cluster holds up all others."""
+
+    def is_done() -> bool:
+        call(conn, "roll_up_statistics", limit=limit)
+        return attempts(conn) >= expected
+
+    wait_until(is_done)
+    assert attempts(conn) == expected
+    assert call_for_value(conn, "roll_up_statistics") == 0
+
+
+def test_attempts_are_counted_by_where_they_left_the_job(conn: Connection) -> None:
+    definition(conn)
+    ended: list[tuple[str, dict[str, Json]]] = [
+        ("succeeded", {"cpu_ms": 20, "peak_memory_bytes": 7}),
+        ("succeeded", {"cpu_ms": 2**60, "peak_memory_bytes": 5}),
+        ("failed", {}),
+        ("timed_out", {}),
+        ("failed", {"final": True}),
+        ("canceled", {}),
+        ("released", {}),
+        ("snoozed", {"retry_in_s": 60}),
+    ]
+    for outcome, fields in ended:
+        run(conn, 1, outcome, **fields)
+    roll_up(conn, 8)
+    [row] = read(conn)
+    assert [row[name] for name in COUNTS] == [2, 2, 1, 1, 2]
+    # A worker that lies about its time spoils no sum.
+    assert (row["cpu_ms"], row["peak_memory_bytes"]) == (1_000_000_020, 7)
+    [row] = read(conn, by="definition", filter={"definition": "test", "queue": "default"})
+    assert (row["definition"], row["attempts"]) == ("test", 8)
+    assert read(conn, filter={"queue": "other"}) == []
+
+
+def test_what_commits_late_and_out_of_order_is_added_once(
+    conn: Connection, connect: Connect
+) -> None:
+    definition(conn)
+    early, late = connect(autocommit=False), connect(autocommit=False)
+    enqueue(conn, n=6)
+    jobs = claim(conn, WORKER, limit=6)
+    complete(early, WORKER, jobs[:1])
+    complete(late, WORKER, jobs[1:3])
+    complete(conn, WORKER, jobs[3:4])
+    # It is younger than two that are open: whatever it waited for, it would be missed or doubled.
+    assert call_for_value(conn, "roll_up_statistics") == 0
+    late.commit()
+    assert call_for_value(conn, "roll_up_statistics") == 0
+    early.commit()
+    roll_up(conn, 4)
+    complete(conn, WORKER, jobs[4:])
+    roll_up(conn, 6)
+
+
+def test_a_roll_up_that_is_killed_adds_nothing_and_the_next_adds_everything(
+    conn: Connection, connect: Connect
+) -> None:
+    definition(conn)
+    run(conn, 3)
+    doomed = connect(autocommit=False)
+
+    def has_read() -> bool:
+        return bool(call_for_value(doomed, "roll_up_statistics") == 3)
+
+    wait_until(has_read)
+    # Meanwhile nobody else does, and an operator who erases a tenant waits.
+    assert call_for_value(conn, "roll_up_statistics") == 0
+    conn.execute("select pg_terminate_backend(%s)", [doomed.info.backend_pid])
+    with pytest.raises(psycopg.OperationalError):
+        doomed.execute("select 1")
+    assert attempts(conn) == 0
+    roll_up(conn, 3)
+
+
+def test_whole_transactions_are_added_however_small_the_limit(conn: Connection) -> None:
+    definition(conn)
+    for n in (3, 1, 2):
+        run(conn, n)
+    answered = []
+
+    def is_done() -> bool:
+        answered.append(call_for_value(conn, "roll_up_statistics", limit=2))
+        return attempts(conn) == 6
+
+    wait_until(is_done)
+    assert [n for n in answered if n] == [3, 3]
+
+
+def exact(values: Sequence[float], share: float) -> float:
+    """The oracle: the smallest value that this share do not exceed."""
+    return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
+
+
+def insert(conn: Connection, at: datetime, waits: list[float], runs: list[float]) -> None:
+    """Attempts that ended at one moment, after so many milliseconds."""
+    conn.execute(
+        """
+        insert into jobforge.attempts (
+               tenant_id, job_id, worker_id, lease, queued_at, started_at, ended_at, version,
+               attempt, outcome, state, definition, queue)
+        select %(tenant)s, gen_random_uuid(), gen_random_uuid(), 1,
+               %(at)s - (w + r) * interval '1 millisecond', %(at)s - r * interval '1 millisecond',
+               %(at)s, 1, 1, 'succeeded', 'succeeded', 'test', 'default'
+          from unnest(%(waits)s::float8[], %(runs)s::float8[]) as g(w, r)
+        """,
+        {"tenant": TENANT_A, "at": at, "waits": waits, "runs": runs},
+    )
+
+
+@pytest.mark.parametrize("n", [1, 2, 37, 400])
+def test_percentiles_lie_in_the_bucket_of_the_exact_ones(conn: Connection, n: int) -> None:
+    chance = random.Random(n)  # noqa: S311 - no secret
+    waits, runs = ([round(chance.lognormvariate(6, 3), 3) for _ in range(n)] for _ in "ab")
+    at, half = datetime.now(UTC).replace(second=0), n // 2
+    # Two roll-ups add to the same minute.
+    insert(conn, at, waits[:half], runs[:half])
+    roll_up(conn, half)
+    insert(conn, at, waits[half:], runs[half:])
+    roll_up(conn, n)
+    [row] = read(conn)
+    bounds = call_for_value(conn, "duration_bounds")
+    for name, values in (("wait", waits), ("run", runs)):
+        for share in (0.5, 0.95):
+            found = row[f"{name}_p{share * 100:.0f}_ms"]
+            assert bisect_right(bounds, found) == bisect_right(bounds, exact(values, share))
+        assert row[f"{name}_ms"] == pytest.approx(sum(values), abs=2)
+    [kept] = conn.execute("select * from jobforge.minute_statistics").fetchall()
+    assert (sum(kept["wait_histogram"]), sum(kept["run_histogram"])) == (n, n)
+
+
+def test_steps_are_whole_and_those_without_attempts_are_left_out(
+    conn: Connection, clock: Clock
+) -> None:
+    definition(conn)
+    for minutes in (0, 1, 125):
+        clock.travel(minutes=minutes)
+        run(conn)
+    roll_up(conn, 3)
+    since = clock.now() - timedelta(hours=4)
+    rows = read(conn, since=since, step_s=60)
+    assert [row["attempts"] for row in rows] == [1, 1, 1]
+    assert rows[2]["at"] - rows[1]["at"] == timedelta(minutes=125)
+    rows = read(conn, since=since, step_s=3600)
+    assert sum(row["attempts"] for row in rows) == 3
+    assert {row["at"].minute for row in rows} == {0}
+    assert read(conn, since=since, until=clock.now() - timedelta(hours=3)) == []
+
+
+def test_a_tenant_sees_its_own_and_operators_all(conn: Connection, connect: Connect) -> None:
+    definition(conn)
+    enqueue(conn, TENANT_B, n=2)
+    jobs = claim(conn, WORKER, limit=2)
+    complete(conn, WORKER, jobs, cpu_ms=1500, peak_memory_bytes=9)
+    run(conn)
+    roll_up(conn, 3)
+    client = connect("client_login")
+    with as_tenant(client, TENANT_A):
+        assert [row["attempts"] for row in call(client, "get_statistics")] == [1]
+    with refused("JF006"), as_tenant(client, TENANT_A):
+        call(client, "get_statistics", tenant_id=TENANT_B)
+    with refused("JF001"):
+        call(client, "get_statistics")
+    with refused("42501"):
+        call(client, "meter_tenants")
+    admin = connect("admin_login")
+    used = {row["tenant_id"]: row for row in call(admin, "meter_tenants")}
+    assert {tenant: row["attempts"] for tenant, row in used.items()} == {TENANT_A: 1, TENANT_B: 2}
+    assert (used[TENANT_B]["cpu_s"], used[TENANT_B]["peak_memory_bytes"]) == (3, 9)
+    with as_tenant(admin, TENANT_A):
+        assert [row["tenant_id"] for row in call(admin, "meter_tenants")] == [TENANT_A]
+
+
+def test_they_are_kept_as_long_as_the_history_and_go_with_their_tenant(
+    conn: Connection, clock: Clock
+) -> None:
+    definition(conn)
+    run(conn)
+    roll_up(conn, 1)
+    clock.travel(days=10)
+    call(conn, "ensure_partitions")
+    run(conn)
+    roll_up(conn, 2)
+    clock.travel(days=5)
+    call(conn, "apply_retention")
+    assert attempts(conn) == 1
+    call(conn, "delete_tenant", tenant_id=TENANT_A)
+    assert attempts(conn) == 0
+
+
+def test_one_of_many_is_to_do_a_task_and_the_next_only_after_its_time(
+    conn: Connection, connect: Connect, clock: Clock
+) -> None:
+    ask = {"task": "retention", "every_s": 3600}
+    assert call_for_value(connect("worker_login"), "start_maintenance", **ask) is True
+    assert call_for_value(conn, "start_maintenance", **ask) is False
+    assert call_for_value(conn, "start_maintenance", task="statistics", every_s=8) is True
+    clock.travel(minutes=61)
+    assert call_for_value(conn, "start_maintenance", **ask) is True
+
+
+@pytest.mark.parametrize(
+    ("function", "asked"),
+    [
+        ("get_statistics", {"step_s": 59}),
+        ("get_statistics", {"step_s": 90}),
+        ("get_statistics", {"since": "2026-01-01", "until": "2026-02-01", "step_s": 60}),
+        ("get_statistics", {"since": "2026-02-01", "until": "2026-01-01"}),
+        ("get_statistics", {"since": "-infinity"}),
+        ("get_statistics", {"by": "queue"}),
+        ("get_statistics", {"filter": {"tag": "x"}}),
+        ("meter_tenants", {"since": "2020-01-01", "until": "2026-01-01"}),
+        ("meter_tenants", {"until": "infinity"}),
+        ("roll_up_statistics", {"limit": 0}),
+        ("start_maintenance", {"task": "other", "every_s": 1}),
+        ("start_maintenance", {"task": "retention", "every_s": -1}),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(
+    conn: Connection, function: str, asked: dict[str, Json]
+) -> None:
+    with refused("JF002"):
+        call(conn, function, **asked)

@@ -7,12 +7,16 @@ DOCS_INSTALLED := .venv/.docs-installed
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --no-header --quiet
 
+NODE := $(BIN)/python scripts/node.py
+SDK := sdks/typescript
+
 # Whatever our caller thinks of it, bytecode is kept: the tests start Python hundreds of times.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help dev test test-15 test-long faults fuzz check format bench bench-sql bench-worker \
-	bench-api bench-schedules bench-ui docs pages lock system-deps clean ui ui-types ui-dev ui-shots
+.PHONY: help dev test test-15 test-long faults fuzz check format types bench bench-sql bench-worker \
+	bench-api bench-schedules bench-ui bench-ts docs pages lock system-deps clean ui ui-types ui-dev \
+	ui-shots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,11 +47,18 @@ check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules, the dashboar
 	@said=$$($(BIN)/lint-imports --no-cache) || { echo "$$said"; exit 1; }; echo "$$said" | tail -n 1
 	@$(BIN)/python scripts/lint_sql.py
 	@$(BIN)/python hatch_build.py check
+	@$(NODE) run $(SDK) biome check --error-on-warnings --log-level=error .
+	@$(NODE) run $(SDK) tsc
 
-format: $(INSTALLED) ## format the Python code and fix what can be fixed
+format: $(INSTALLED) ## format the code and fix what can be fixed
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 	@$(BIN)/python hatch_build.py format
+	@$(NODE) run $(SDK) biome check --write --log-level=error .
+
+types: $(INSTALLED) ## write what other languages take from the Python code: errors, types of the HTTP API
+	@$(BIN)/python scripts/write_errors.py
+	@$(BIN)/python scripts/write_http_types.py
 
 ui: $(INSTALLED) ## build the dashboard, when its sources have changed
 	@$(BIN)/python hatch_build.py build
@@ -59,7 +70,7 @@ ui-dev: $(INSTALLED) ## the dashboard's own server, which reloads, before a `mak
 	@$(BIN)/python hatch_build.py serve
 
 ui-shots: $(INSTALLED) ui system-deps ## write the screenshots of docs/assets
-	@JOBFORGE_SHOTS=docs/assets $(BIN)/pytest -n 0 -q tests/ui/test_pages.py
+	@JOBFORGE_SHOTS=docs/assets $(BIN)/pytest -n 0 -q tests/ui -k sound
 
 bench: bench-sql bench-worker bench-api bench-ui ## all measurements
 
@@ -84,6 +95,9 @@ docs: $(DOCS_INSTALLED) ## build the documentation's site into site/; a warning 
 pages: $(INSTALLED) ## write the pages of docs/ that are made from the code: api, errors, tables
 	@for page in api errors tables; do $(BIN)/python scripts/$${page}_page.py || exit 1; done
 
+bench-ts: $(INSTALLED) ## what the TypeScript worker reaches, beside graphile-worker and pg-boss
+	@$(BIN)/python bench/typescript.py
+
 lock: $(INSTALLED) ## choose new versions of everything we depend on
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --upgrade pyproject.toml --extra dev --group test -o requirements/dev.txt
@@ -93,6 +107,7 @@ system-deps: ## Postgres 15, PgBouncer, libfaketime, Chromium for the tests that
 	@scripts/system_deps.sh
 
 clean: ## remove what make made; the data of `make dev` stay
+	rm -rf $(SDK)/node_modules $(SDK)/dist $(SDK)/codegen/node_modules
 	rm -rf .venv jobforge/ui ui/node_modules ui/codegen/node_modules .hypothesis .import_linter_cache \
 		.mypy_cache .pytest_cache .ruff_cache build dist site .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

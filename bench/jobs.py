@@ -12,6 +12,7 @@ from marks import mark
 from program import Client, Program, main
 
 from jobforge import Context, JobForge
+from jobforge.connectors.registry import connector_registrations
 from jobforge.migrate import migrate
 
 TENANT = UUID(int=1)
@@ -50,6 +51,9 @@ async def install(url: str) -> None:
         )
     with jf.connected_to(url):
         jf.register()
+        # As a worker does: then it finds them known, and does not wait where jobs are locked.
+        for call in connector_registrations():
+            jf.client.run(call)
 
 
 @asynccontextmanager

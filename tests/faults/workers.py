@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -75,6 +75,7 @@ class Crew:
     heartbeat_s: float = 0.5
     drain_s: float = 10.0
     slots: int = 4
+    command: Sequence[str] = (sys.executable, "-m", "jobforge", "worker", str(APP))
     members: list[Worker] = field(default_factory=list)
     _everyone: list[Worker] = field(default_factory=list)
 
@@ -93,10 +94,7 @@ class Crew:
         log = self.folder / f"{self.name}-{len(self._everyone) + 1}.log"
         with log.open("wb") as output:
             process = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "jobforge", "worker", str(APP)),
-                    *("--queues", f"faults:{self.slots}"),
-                ],
+                [*self.command, "--queues", f"faults:{self.slots}"],
                 cwd=self.folder,
                 env=self._environment() | environment,
                 stdin=subprocess.DEVNULL,

@@ -13,12 +13,13 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 from cluster import LOGINS, Connection, Database, wait_until
+from contract.typescript import node, worker_command
 from integration.seam import A_JOB, TENANT_A, TENANT_B, WORKER, report
 
 from jobforge import calls, db
 from jobforge.binaries import account_for
 from jobforge.errors import LeaseLost, TenantRequired
-from jobforge.job import BeatStatus, State
+from jobforge.job import BeatStatus, JobRequest, State
 
 PGBOUNCER = shutil.which("pgbouncer", path=os.defpath + ":/usr/sbin:/usr/local/sbin")
 SERVER_CONNECTIONS = 2
@@ -187,3 +188,25 @@ async def test_timeouts_behind_a_pooler_are_settings_of_the_login(
     async with db.Database(pooler.url("service_login"), behind_pooler=True) as service:
         found = await service.inspect()
     assert (found.is_behind_pooler, found.lock_timeout_ms) == (True, 2000)
+
+
+def test_a_worker_of_typescript_works_through_it(
+    pooler: Pooler, conn: Connection, tmp_path: Path
+) -> None:
+    command = [*worker_command("faults_app.ts"), "--queues", "faults:4"]
+    settings = {
+        "JOBFORGE_DATABASE_URL": pooler.url("worker_login"),
+        "JOBFORGE_BEHIND_POOLER": "true",
+    }
+    payload = {"marks": str(tmp_path / "marks"), "seconds": 0}
+    requests = [JobRequest(definition, payload) for definition in ("light",) * 30 + ("work",)]
+    with subprocess.Popen(command, env=node().environment() | settings) as worker:
+        try:
+            wait_until(lambda: len(db.run(conn, calls.list_workers())) == 1, within_s=60)
+            made = db.run(conn, calls.enqueue_jobs(requests, tenant_id=TENANT_A))
+            finished = "select count(*) as count from jobforge.finished_jobs"
+            wait_until(lambda: conn.execute(finished).fetchone() == {"count": len(made)})
+        finally:
+            worker.terminate()
+            worker.wait(60)
+    assert worker.returncode == 0

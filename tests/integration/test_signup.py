@@ -1,35 +1,40 @@
 """The sign-up sequence of examples/ in time travel: an event or none, and a day's sleep."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
 import pytest
+from integration.shelf import load_example
 from psycopg.types.json import Jsonb
 
+from jobforge import JobForge
 from jobforge.definition import Definition
 from jobforge.embedded import Server
-from jobforge.loading import load
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
 from jobforge.testing.kit import opened
 
-APP = Path(__file__).parent.parent.parent / "examples" / "signup" / "app.py"
 TENANT = uuid4()
 
 
 @pytest.fixture(scope="module")
-def kit(server: Server) -> Iterator[Kit]:
+def app() -> JobForge:
+    found: JobForge = load_example("signup", "app.py").jf
+    return found
+
+
+@pytest.fixture(scope="module")
+def kit(server: Server, app: JobForge) -> Iterator[Kit]:
     with opened(Postgres(server.url(), is_durable=False)) as kit:
-        kit.use(load(str(APP)))
+        kit.use(app)
         yield kit
 
 
 @pytest.fixture
-def sign_up() -> Definition[..., Any]:
-    return load(str(APP)).definitions["sign_up"]
+def sign_up(app: JobForge) -> Definition[..., Any]:
+    return app.definitions["sign_up"]
 
 
 def confirm(kit: Kit, address: str, tenant_id: UUID) -> None:

@@ -23,6 +23,8 @@ HIDDEN = {
     "tenant_keys",
     "connector_configs",
     "webhook_endpoints",
+    "statistics_position",
+    "maintenance",
 }
 
 # Not the right kind of relation for such a statement is as good as no permission.

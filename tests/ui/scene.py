@@ -3,14 +3,15 @@
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from api.house import House, Party, house
+from api.house import SECRET_KEY, House, Party, house
 from cluster import Database, wait_until
+from integration.receiver import Receiver, receiving
 from integration.terminal import Terminal
 from psycopg.types.json import Jsonb
 
@@ -27,6 +28,8 @@ class Scene:
 
     house: House
     folder: Path
+    receiver: Receiver  # of webhooks; the other one is told what to refuse
+    refusing: Receiver
     jobs: dict[str, str] = field(default_factory=dict)  # ids, by what is to be seen of them
 
     @property
@@ -58,14 +61,23 @@ class Scene:
 
 @contextmanager
 def scene(database: Database, folder: Path) -> Iterator[Scene]:
-    with house(database) as opened:
+    with receiving() as receiver, receiving() as refusing, ExitStack() as stack:
+        allowed = tuple(f"127.0.0.1:{each.port}" for each in (receiver, refusing))
+        opened = stack.enter_context(house(database, egress_allow=allowed, egress_http=True))
         shutil.copy(SHOP, folder)
         (folder / "app.py").write_text(APP, encoding="utf-8")
         url = database.url_as("worker_login")
-        terminal = Terminal(folder, JOBFORGE_DATABASE_URL=url, JOBFORGE_BUILD="2026.11.2")
+        terminal = Terminal(
+            folder,
+            JOBFORGE_DATABASE_URL=url,
+            JOBFORGE_BUILD="2026.11.2",
+            JOBFORGE_SECRET_KEY=SECRET_KEY,
+            JOBFORGE_EGRESS_ALLOW=",".join(allowed),
+            JOBFORGE_EGRESS_HTTP="true",
+        )
         with terminal.started("worker", "app.py", "--drain-timeout", "0s") as worker:
             worker.wait_for("worker.started")
-            made = Scene(opened, folder)
+            made = Scene(opened, folder, receiver, refusing)
             _name_tenants(opened)
             _make_history(made)
             _make_stale_worker(opened)

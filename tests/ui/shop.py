@@ -41,3 +41,30 @@ async def make_report(ctx: Context, month: str, pages: int = 200) -> str:
         await asyncio.sleep(0.2)
         ctx.check()
     return f"{pages} pages"
+
+
+@jf.job(queue="photos", isolation="inline")
+async def resize(photo: int) -> str:
+    """Makes a photo small."""
+    return f"photo-{photo}.webp"
+
+
+@jf.job(queue="photos", isolation="inline", retry=Retry(max_attempts=1))
+async def publish(album: str, fails: bool = False) -> str:  # noqa: FBT001, FBT002 - of a payload
+    """Puts an album on the site."""
+    if fails:
+        raise PermissionError(f"the album {album} is locked")
+    return f"https://shop.example/albums/{album}"
+
+
+@jf.job(queue="orders", isolation="inline")
+async def ship_order(ctx: Context, order: int) -> str:
+    """Packs an order and waits until the parcel is picked up."""
+    label = await ctx.step("print the label", _label, order)
+    await ctx.step("pack", _label, order)
+    await ctx.wait_for_event("parcel.picked", {"order": order}, timeout=86_400)
+    return label
+
+
+async def _label(order: int) -> str:
+    return f"DE-{order}"

@@ -90,7 +90,8 @@ def _check_command(words: list[str]) -> None:
     while words and words[0] in getattr(command, "commands", {}):
         command = command.commands[words.pop(0)]
         known |= {option for each in command.params for option in each.opts + each.secondary_opts}
-    assert not hasattr(command, "commands"), f"jobforge … {words}"
+    is_group = hasattr(command, "commands") and not command.invoke_without_command
+    assert not is_group, f"jobforge … {words}"
     for word in words:
         name = word.split("=")[0]
         assert not name.startswith("--") or name in known, f"{command.name}: {name}"

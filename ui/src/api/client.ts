@@ -68,6 +68,23 @@ export function open(path: string, lastId: string | null, signal: AbortSignal): 
   return send("get", config.api + path, undefined, signal, headers);
 }
 
+/** Saves a file. The browser fetches it by itself, unless it has to say whose it is. */
+export async function save(path: string): Promise<void> {
+  const link = document.createElement("a");
+  link.download = "";
+  if (tenant === null) {
+    link.href = config.api + path;
+    link.click();
+    return;
+  }
+  const answer = await send("get", config.api + path, undefined);
+  link.href = URL.createObjectURL(await answer.blob());
+  link.download =
+    /filename="?([^";]+)/.exec(answer.headers.get("content-disposition") ?? "")?.[1] ?? "";
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
 async function send(
   method: Method,
   url: string,

@@ -1,11 +1,17 @@
 /** What pages ask the server for, by name: the key says what it is, so that news can refresh it. */
 
-import { type Query, QueryCache, QueryClient, queryOptions } from "@tanstack/react-query";
+import {
+  infiniteQueryOptions,
+  type Query,
+  QueryCache,
+  QueryClient,
+  queryOptions,
+} from "@tanstack/react-query";
 import { call, Problem } from "@/api/client";
-import type { WorkflowState } from "@/api/schema";
 import { routerBase } from "@/config";
 import type { JobFilter } from "@/jobs/filter";
 import { asQuery } from "@/jobs/filter";
+import { status } from "@/live/live";
 
 export const client = new QueryClient({
   queryCache: new QueryCache({ onError: askForKey }),
@@ -136,18 +142,51 @@ export const workers = () =>
     refetchInterval: 5_000,
   });
 
-export const workflows = (filter: { name?: string; state?: Exclude<WorkflowState, "canceling"> }) =>
-  queryOptions({
+export interface WorkflowQuery {
+  name?: string | undefined;
+  state?: "running" | "succeeded" | "failed" | "canceled" | undefined;
+}
+
+export const workflows = (filter: WorkflowQuery) =>
+  infiniteQueryOptions({
     queryKey: ["workflows", filter],
-    queryFn: ({ signal }) =>
-      call("get", "/api/v1/workflows", { query: { ...filter, limit: 100 }, signal }),
+    queryFn: ({ signal, pageParam }) =>
+      call("get", "/api/v1/workflows", {
+        query: { ...filter, limit: 50, cursor: pageParam },
+        signal,
+      }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
   });
 
-export const workflow = (id: string) =>
+export const batches = (filter: WorkflowQuery) =>
+  infiniteQueryOptions({
+    queryKey: ["workflows", "batches", filter],
+    queryFn: ({ signal, pageParam }) =>
+      call("get", "/api/v1/batches", {
+        query: { ...filter, limit: 50, cursor: pageParam },
+        signal,
+      }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+  });
+
+export const workflow = (id: string, limit = 2_000) =>
   queryOptions({
-    queryKey: ["workflow", id],
+    queryKey: ["workflow", id, limit],
     queryFn: ({ signal }) =>
-      call("get", "/api/v1/workflows/{workflow_id}", { path: { workflow_id: id }, signal }),
+      call("get", "/api/v1/workflows/{workflow_id}", {
+        path: { workflow_id: id },
+        query: { limit },
+        signal,
+      }),
+  });
+
+export const batch = (id: string) =>
+  queryOptions({
+    queryKey: ["workflow", "batch", id],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/batches/{batch_id}", { path: { batch_id: id }, signal }),
   });
 
 export const steps = (id: string) =>
@@ -157,10 +196,24 @@ export const steps = (id: string) =>
       call("get", "/api/v1/jobs/{job_id}/steps", { path: { job_id: id }, signal }),
   });
 
+// What follows is told by no stream: it is asked for again while somebody looks.
+const OFTEN_MS = 3_000;
+
+/** Paused means paused. */
+function often(): number | false {
+  return status.get() === "paused" ? false : OFTEN_MS;
+}
+
+/** Who has turned to older pages reads them in peace. */
+function pace(pages: unknown[] | undefined): number | false {
+  return (pages?.length ?? 0) > 1 ? false : often();
+}
+
 export const triggers = () =>
   queryOptions({
     queryKey: ["triggers"],
     queryFn: ({ signal }) => call("get", "/api/v1/triggers", { query: { limit: 200 }, signal }),
+    refetchInterval: often,
   });
 
 export const trigger = (id: string) =>
@@ -168,29 +221,66 @@ export const trigger = (id: string) =>
     queryKey: ["trigger", id],
     queryFn: ({ signal }) =>
       call("get", "/api/v1/triggers/{trigger_id}", { path: { trigger_id: id }, signal }),
+    refetchInterval: often,
   });
 
-export const firings = (id: string) =>
+export const firings = (id: string, limit = 50) =>
   queryOptions({
-    queryKey: ["trigger", id, "firings"],
+    queryKey: ["firings", id, limit],
     queryFn: ({ signal }) =>
-      call("get", "/api/v1/triggers/{trigger_id}/firings", { path: { trigger_id: id }, signal }),
-    refetchInterval: 3_000,
+      call("get", "/api/v1/triggers/{trigger_id}/firings", {
+        path: { trigger_id: id },
+        query: { limit },
+        signal,
+      }),
+    refetchInterval: often,
   });
 
-export const reactions = (id: string) =>
+export const reactions = (id: string, limit = 50) =>
   queryOptions({
-    queryKey: ["trigger", id, "deliveries"],
+    queryKey: ["reactions", id, limit],
     queryFn: ({ signal }) =>
-      call("get", "/api/v1/triggers/{trigger_id}/deliveries", { path: { trigger_id: id }, signal }),
-    refetchInterval: 3_000,
+      call("get", "/api/v1/triggers/{trigger_id}/deliveries", {
+        path: { trigger_id: id },
+        query: { limit },
+        signal,
+      }),
+    refetchInterval: often,
   });
 
-export const events = (filter: { name?: string }, limit = 100) =>
+/** What came of a trigger's last time: asked for again only when it has fired. */
+export const lastOutcome = (id: string, type: "schedule" | "event", firedAt: string | null) =>
   queryOptions({
-    queryKey: ["events", filter, limit],
-    queryFn: ({ signal }) => call("get", "/api/v1/events", { query: { ...filter, limit }, signal }),
-    refetchInterval: 3_000,
+    queryKey: ["last outcome", id, firedAt],
+    queryFn: async ({ signal }): Promise<string | null> => {
+      const options = { path: { trigger_id: id }, query: { limit: 1 }, signal };
+      const page =
+        type === "schedule"
+          ? await call("get", "/api/v1/triggers/{trigger_id}/firings", options)
+          : await call("get", "/api/v1/triggers/{trigger_id}/deliveries", options);
+      return page.items[0]?.outcome ?? null;
+    },
+    enabled: firedAt !== null,
+    staleTime: Number.POSITIVE_INFINITY,
+  });
+
+export const nextRuns = (cron: string, timezone: string) =>
+  queryOptions({
+    queryKey: ["next runs", cron, timezone],
+    queryFn: ({ signal }) =>
+      call("post", "/api/v1/triggers/preview", { body: { cron, timezone, count: 5 }, signal }),
+    staleTime: 30_000,
+    retry: false,
+  });
+
+export const events = (name?: string) =>
+  infiniteQueryOptions({
+    queryKey: ["events", name ?? null],
+    queryFn: ({ signal, pageParam }) =>
+      call("get", "/api/v1/events", { query: { name, limit: 50, cursor: pageParam }, signal }),
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    refetchInterval: (query) => pace(query.state.data?.pages),
   });
 
 export const event = (id: string) =>
@@ -198,13 +288,14 @@ export const event = (id: string) =>
     queryKey: ["event", id],
     queryFn: ({ signal }) =>
       call("get", "/api/v1/events/{event_id}", { path: { event_id: id }, signal }),
-    refetchInterval: 3_000,
+    refetchInterval: (query) => (query.state.data?.is_pending ? 500 : often()),
   });
 
 export const webhooks = () =>
   queryOptions({
     queryKey: ["webhooks"],
     queryFn: ({ signal }) => call("get", "/api/v1/webhooks", { query: { limit: 200 }, signal }),
+    refetchInterval: often,
   });
 
 export const webhook = (id: string) =>
@@ -212,15 +303,25 @@ export const webhook = (id: string) =>
     queryKey: ["webhook", id],
     queryFn: ({ signal }) =>
       call("get", "/api/v1/webhooks/{endpoint_id}", { path: { endpoint_id: id }, signal }),
+    refetchInterval: often,
   });
 
-export const deliveries = (id: string) =>
-  queryOptions({
-    queryKey: ["webhook", id, "deliveries"],
-    queryFn: ({ signal }) =>
+export const deliveries = (id: string, state?: "pending" | "delivered" | "failed") =>
+  infiniteQueryOptions({
+    queryKey: ["deliveries", id, state ?? null],
+    queryFn: ({ signal, pageParam }) =>
       call("get", "/api/v1/webhooks/{endpoint_id}/deliveries", {
         path: { endpoint_id: id },
+        query: { state, limit: 50, cursor: pageParam },
         signal,
       }),
-    refetchInterval: 3_000,
+    initialPageParam: undefined as string | undefined,
+    getNextPageParam: (page) => page.next ?? undefined,
+    refetchInterval: (query) => pace(query.state.data?.pages),
+  });
+
+export const connectors = () =>
+  queryOptions({
+    queryKey: ["connectors"],
+    queryFn: ({ signal }) => call("get", "/api/v1/connectors", { query: { limit: 200 }, signal }),
   });

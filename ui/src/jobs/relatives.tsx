@@ -1,100 +1,71 @@
-/** What a job comes from and what waits for it, and the steps it has stored. */
+/** The jobs before and after one, and the workflow or batch that it is of. */
 
-import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { printShort } from "@/api/json";
-import { steps } from "@/api/queries";
+import { Package, Workflow } from "lucide-react";
 import type { JobHistory, Relative } from "@/api/schema";
+import { Id, shortId } from "@/parts/copy";
 import { Panel } from "@/parts/page";
 import { State } from "@/parts/state";
-import { Ago } from "@/parts/time";
 
 export function Relatives({ history }: { history: JobHistory }) {
   const { parents = [], children = [], workflow } = history;
   if (parents.length === 0 && children.length === 0 && !workflow) return null;
   return (
-    <Panel title="Relatives">
+    <Panel title="Belongs to">
       <div className="flex flex-col gap-3 px-4 py-3">
-        {workflow && (
-          <p>
-            Of the {workflow.kind}{" "}
-            <Link
-              to="/workflows/$id"
-              params={{ id: workflow.id }}
-              search={workflow.node ? { node: workflow.node } : {}}
-              className="text-accent underline"
-            >
-              {workflow.name ?? workflow.id}
-            </Link>
-            {workflow.node && <span className="text-muted"> as {workflow.node}</span>}
-          </p>
-        )}
-        <Some title="Waits for" jobs={parents} />
-        <Some title="Waited for by" jobs={children} />
+        {workflow && <Membership workflow={workflow} />}
+        <List title="After" jobs={parents} />
+        <List title="Before" jobs={children} />
       </div>
     </Panel>
   );
 }
 
-function Some({ title, jobs }: { title: string; jobs: Relative[] }) {
+function Membership({ workflow }: { workflow: NonNullable<JobHistory["workflow"]> }) {
+  const isBatch = workflow.kind === "batch";
+  const Icon = isBatch ? Package : Workflow;
+  return (
+    <p className="flex min-w-0 items-center gap-2">
+      <Icon size={14} className="shrink-0 text-faint" aria-hidden />
+      <Link
+        to={isBatch ? "/batches/$id" : "/workflows/$id"}
+        params={{ id: workflow.id }}
+        search={workflow.node && !isBatch ? { node: workflow.node } : {}}
+        className="truncate text-accent hover:underline"
+      >
+        {workflow.name ?? shortId(workflow.id)}
+      </Link>
+      {workflow.node && <span className="truncate text-muted">as {workflow.node}</span>}
+    </p>
+  );
+}
+
+function List({ title, jobs }: { title: string; jobs: Relative[] }) {
   if (jobs.length === 0) return null;
   return (
     <div>
-      <h3 className="mb-1 text-faint text-xs">{title}</h3>
-      <ul className="flex flex-col gap-1">
-        {jobs.map((job) => (
-          <li key={job.job_id} className="flex items-center justify-between gap-3">
-            <Link
-              to="/jobs/$id"
-              params={{ id: job.job_id }}
-              className="min-w-0 truncate font-medium hover:text-accent"
-            >
-              {job.definition ?? job.job_id}
-            </Link>
-            <State name={job.state} />
+      <h3 className="text-faint text-xs">{title}</h3>
+      <ul className="max-h-64 overflow-y-auto">
+        {jobs.map((each) => (
+          <li key={each.job_id} className="flex h-7 items-center gap-2">
+            <State name={each.state} isQuiet />
+            {each.definition === null ? (
+              <span className="text-faint">past retention</span>
+            ) : (
+              <Link
+                to="/jobs/$id"
+                params={{ id: each.job_id }}
+                className="min-w-0 flex-1 truncate hover:text-accent"
+              >
+                {each.definition}
+              </Link>
+            )}
+            <span className="text-faint">
+              <Id id={each.job_id} />
+            </span>
           </li>
         ))}
       </ul>
     </div>
-  );
-}
-
-export function Steps({ id }: { id: string }) {
-  const { data } = useQuery(steps(id));
-  if (!data || data.items.length === 0) return null;
-  return (
-    <Panel title="Steps">
-      <ol className="py-2">
-        {data.items.map((step) => (
-          <li
-            key={`${step.kind}${step.name}${step.index}`}
-            className="flex items-baseline gap-3 px-4 py-1"
-          >
-            <span className="w-20 shrink-0 text-faint text-xs">
-              <Ago at={step.at} />
-            </span>
-            <span className="shrink-0 font-medium">
-              {step.name}
-              {step.index > 0 && <span className="text-faint"> {step.index + 1}</span>}
-            </span>
-            <span className="shrink-0 text-muted">
-              {step.kind === "step" ? step.state : `${step.kind}, ${step.state}`}
-              {step.until && (
-                <>
-                  {" "}
-                  until <Ago at={step.until} />
-                </>
-              )}
-            </span>
-            <span
-              className="min-w-0 truncate font-mono text-faint text-xs"
-              title={printShort(step.result)}
-            >
-              {step.result === null ? "" : printShort(step.result)}
-            </span>
-          </li>
-        ))}
-      </ol>
-    </Panel>
   );
 }

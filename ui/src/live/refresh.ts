@@ -13,6 +13,15 @@ const BY_COUNTS = new Set([
   "explain",
   "workflows",
   "workflow",
+  "triggers",
+  "trigger",
+  "firings",
+  "reactions",
+  "events",
+  "event",
+  "webhooks",
+  "webhook",
+  "deliveries",
 ]);
 
 let refreshedAt = 0;

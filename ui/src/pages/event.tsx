@@ -1,20 +1,36 @@
-/** One event: its data, and what each trigger made of it. */
+/** One event: what it says, and what each trigger made of it. */
 
 import { useQuery } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
-import { ChevronLeft, RotateCcw } from "lucide-react";
+import { Link, useNavigate, useParams } from "@tanstack/react-router";
+import { Plus, RotateCcw, Send } from "lucide-react";
+import { useState } from "react";
 import { call } from "@/api/client";
+import { print } from "@/api/json";
 import { client, event as eventQuery } from "@/api/queries";
-import type { EventDelivery } from "@/api/schema";
+import type { Event, EventDelivery } from "@/api/schema";
+import { Emit } from "@/events/emit";
 import { Button } from "@/parts/button";
-import { Id } from "@/parts/copy";
+import { Confirm } from "@/parts/confirm";
+import { CopyButton } from "@/parts/copy";
+import { Detail } from "@/parts/detail";
+import { Facts } from "@/parts/facts";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { JsonView } from "@/parts/json";
-import { Panel, useTitle } from "@/parts/page";
+import { Panel } from "@/parts/page";
 import { type Column, Table } from "@/parts/table";
 import { Ago } from "@/parts/time";
-import { toast, toastError } from "@/parts/toasts";
+import { toast } from "@/parts/toasts";
 import { useSession } from "@/session";
+import { JobOrReason } from "@/triggers/history";
+import { Outcome } from "@/triggers/outcome";
+
+export function Page() {
+  const { id } = useParams({ strict: false }) as { id: string };
+  const query = useQuery(eventQuery(id));
+  if (query.isPending) return <Skeleton rows={8} />;
+  if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
+  return <View event={query.data} />;
+}
 
 const COLUMNS: Column<EventDelivery>[] = [
   {
@@ -23,105 +39,138 @@ const COLUMNS: Column<EventDelivery>[] = [
       <Link
         to="/triggers/$id"
         params={{ id: row.trigger_id }}
-        className="font-medium hover:text-accent"
+        className="block max-w-28 truncate sm:max-w-44 font-medium hover:text-accent"
       >
         {row.label ?? "deleted"}
       </Link>
     ),
   },
+  { title: "Outcome", cell: (row) => <Outcome name={row.outcome} /> },
   {
-    title: "What came of it",
+    title: "Job or reason",
+    isMain: true,
+    cell: (row) => <JobOrReason row={row} />,
+  },
+  {
+    title: "When",
+    isWide: true,
     cell: (row) => (
-      <span
-        className={
-          row.outcome === "enqueued"
-            ? "text-ok"
-            : row.outcome === "failed"
-              ? "text-bad"
-              : "text-muted"
-        }
-      >
-        {row.outcome}
-        {row.replay > 0 && <span className="text-faint"> · replay {row.replay}</span>}
-      </span>
+      <>
+        <Ago at={row.at} />
+        {row.replay > 0 && <span className="text-faint"> replay {row.replay}</span>}
+      </>
     ),
   },
-  {
-    title: "Why",
-    isMain: true,
-    cell: (row) => <span className="block truncate">{row.reason ?? ""}</span>,
-  },
-  {
-    title: "Job",
-    cell: (row) =>
-      row.job_id ? (
-        <Link to="/jobs/$id" params={{ id: row.job_id }} className="text-accent hover:underline">
-          <Id id={row.job_id} />
-        </Link>
-      ) : (
-        <span className="text-faint">–</span>
-      ),
-  },
-  { title: "When", isWide: true, cell: (row) => <Ago at={row.at} /> },
 ];
 
-export function Page() {
-  const { id } = useParams({ strict: false }) as { id: string };
+function View({ event }: { event: Event }) {
   const { may } = useSession();
-  const query = useQuery(eventQuery(id));
-  useTitle(query.data?.name ?? "Event");
-  if (query.isPending) return <Skeleton rows={8} />;
-  if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
-  const found = query.data;
+  const navigate = useNavigate();
+  const [open, setOpen] = useState<"replay" | "again" | null>(null);
+  const canAct = may("events", "write");
   return (
-    <div className="mx-auto flex w-full max-w-[1400px] flex-col gap-4 p-4 lg:px-6 lg:py-5">
-      <header className="flex flex-wrap items-start justify-between gap-3">
-        <div className="min-w-0">
-          <Link
-            to="/events"
-            className="mb-1 inline-flex items-center gap-0.5 text-faint text-xs hover:text-text"
-          >
-            <ChevronLeft size={12} aria-hidden />
-            Events
-          </Link>
-          <h1 className="break-all font-semibold text-lg leading-7 tracking-tight">{found.name}</h1>
-          <p className="text-muted">
-            <Ago at={found.created_at} /> by {found.created_by}
-          </p>
+    <Detail
+      back={{ to: "/events", label: "Events" }}
+      title={event.name}
+      lead={
+        <>
+          <code className="truncate font-mono text-faint text-xs">{event.id}</code>
+          <CopyButton text={event.id} label="Copy the id" />
+        </>
+      }
+      actions={
+        canAct && (
+          <>
+            <Button icon={Send} onClick={() => setOpen("again")}>
+              Send one like it
+            </Button>
+            <Button icon={RotateCcw} onClick={() => setOpen("replay")}>
+              Replay
+            </Button>
+          </>
+        )
+      }
+    >
+      <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 xl:grid-cols-[minmax(0,1fr)_380px]">
+        <Panel title="What came of it">
+          {event.deliveries.length > 0 ? (
+            <Table
+              label="What came of it"
+              columns={COLUMNS}
+              rows={event.deliveries}
+              idOf={(row) => row.id}
+            />
+          ) : event.is_pending ? (
+            <p className="px-4 py-3 text-muted">
+              It waits for the scheduler, which every worker carries along.
+            </p>
+          ) : (
+            <div className="flex flex-col items-start gap-3 px-4 py-4">
+              <p className="text-muted">
+                No trigger was for <code className="font-mono">{event.name}</code> when it came.
+              </p>
+              {may("triggers", "write") && (
+                <Button
+                  icon={Plus}
+                  onClick={() =>
+                    void navigate({
+                      to: "/triggers/new",
+                      search: { type: "event", event: event.name },
+                    })
+                  }
+                >
+                  Make a trigger for it
+                </Button>
+              )}
+            </div>
+          )}
+        </Panel>
+        <div className="flex min-w-0 flex-col gap-4">
+          <Panel title="Data">
+            <JsonView label="Data" value={event.data} />
+          </Panel>
+          <Panel title="Facts">
+            <Facts
+              facts={[
+                ["Sent", <Ago key="sent" at={event.created_at} />],
+                ["By", event.created_by],
+                [
+                  "Correlation",
+                  <Link
+                    key="correlation"
+                    to="/jobs"
+                    search={{ correlation_id: event.correlation_id }}
+                    className="break-all hover:text-accent hover:underline"
+                  >
+                    {event.correlation_id}
+                  </Link>,
+                ],
+              ]}
+            />
+          </Panel>
         </div>
-        {may("events", "write") && (
-          <Button icon={RotateCcw} onClick={() => void replay(id)}>
-            Replay
-          </Button>
-        )}
-      </header>
-      <Panel title="What came of it">
-        {found.deliveries.length === 0 ? (
-          <p className="px-4 py-3 text-muted">
-            {found.is_pending ? "It is on its way." : "No trigger matches this event."}
+      </div>
+      {open === "again" && (
+        <Emit name={event.name} data={print(event.data)} onClose={() => setOpen(null)} />
+      )}
+      {open === "replay" && (
+        <Confirm
+          title={`Replay ${event.name}?`}
+          verb="Replay it"
+          onClose={() => setOpen(null)}
+          act={async () => {
+            await call("post", "/api/v1/events/{event_id}/replay", {
+              path: { event_id: event.id },
+            });
+            toast("Triggers act on it again.");
+            await client.invalidateQueries({ queryKey: ["event", event.id] });
+          }}
+        >
+          <p className="text-muted">
+            Triggers act on it as they are now, whatever was made of it before: jobs are made again.
           </p>
-        ) : (
-          <Table
-            label="Deliveries"
-            columns={COLUMNS}
-            rows={found.deliveries}
-            idOf={(row) => row.id}
-          />
-        )}
-      </Panel>
-      <Panel title="Data">
-        <JsonView label="Data" value={found.data} />
-      </Panel>
-    </div>
+        </Confirm>
+      )}
+    </Detail>
   );
-}
-
-async function replay(id: string): Promise<void> {
-  try {
-    await call("post", "/api/v1/events/{event_id}/replay", { path: { event_id: id } });
-    toast("Triggers act on it again.");
-    await client.invalidateQueries({ queryKey: ["event", id] });
-  } catch (error) {
-    toastError(error);
-  }
 }

@@ -1,24 +1,23 @@
-/** What happened in the application, and what came of it. */
+/** What apps said has happened, and what came of each. */
 
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { Send } from "lucide-react";
 import { useState } from "react";
-import { call } from "@/api/client";
-import { client, events } from "@/api/queries";
+import { events } from "@/api/queries";
 import type { EventListing } from "@/api/schema";
-import { faultOf } from "@/jobs/edited-retry";
+import { Emit } from "@/events/emit";
 import { Button } from "@/parts/button";
-import { Confirm } from "@/parts/confirm";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
-import { Area, Field, Input } from "@/parts/form";
+import { Input } from "@/parts/form";
+import { Older } from "@/parts/older";
 import { Page as Frame, Panel } from "@/parts/page";
 import { type Column, Table } from "@/parts/table";
 import { Ago } from "@/parts/time";
 import { useSession } from "@/session";
+import { Outcome } from "@/triggers/outcome";
 
 const COLUMNS: Column<EventListing>[] = [
-  { title: "When", cell: (row) => <Ago at={row.created_at} /> },
   {
     title: "Event",
     isMain: true,
@@ -38,113 +37,97 @@ const COLUMNS: Column<EventListing>[] = [
     isWide: true,
     cell: (row) => <span className="font-mono text-xs">{row.created_by}</span>,
   },
+  { title: "Sent", cell: (row) => <Ago at={row.created_at} /> },
 ];
 
 export function Page() {
-  const { may } = useSession();
   const { name } = useSearch({ strict: false }) as { name?: string };
+  const { may } = useSession();
   const navigate = useNavigate();
-  const query = useQuery(events(name ? { name } : {}));
   const [isSending, setSending] = useState(false);
+  const query = useInfiniteQuery(events(name));
+  const rows = query.data?.pages.flatMap((page) => page.items) ?? [];
+  const canAct = may("events", "write");
+
+  function look(text: string) {
+    if (text !== (name ?? ""))
+      void navigate({ to: "/events", search: { name: text || undefined }, replace: true });
+  }
+
   return (
     <Frame
       title="Events"
-      lead="What your application told, which triggers it woke, and which not."
+      lead="What apps said has happened. Triggers make jobs of them."
       actions={
-        may("events", "write") && (
-          <Button icon={Send} onClick={() => setSending(true)}>
-            Send an event
-          </Button>
-        )
+        <>
+          <Input
+            key={name}
+            data-filter
+            aria-label="Name of the event"
+            placeholder="Name, or order.*"
+            className="!w-44"
+            defaultValue={name ?? ""}
+            onKeyDown={(event) => {
+              if (event.key === "Enter") look(event.currentTarget.value.trim());
+            }}
+            onBlur={(event) => look(event.target.value.trim())}
+          />
+          {canAct && (
+            <Button look="primary" icon={Send} onClick={() => setSending(true)}>
+              Send an event
+            </Button>
+          )}
+        </>
       }
     >
-      <Input
-        data-filter
-        aria-label="Name of the event"
-        placeholder="Only events of this name"
-        defaultValue={name ?? ""}
-        className="max-w-md"
-        onBlur={(e) => void navigate({ to: "/events", search: { name: e.target.value } })}
-        onKeyDown={(e) => {
-          if (e.key === "Enter") e.currentTarget.blur();
-        }}
-      />
       {query.isPending ? (
         <Skeleton />
       ) : query.isError ? (
         <Failure error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.data.items.length === 0 ? (
-        <Empty title="No events" code={'jf.emit("order.paid", {"order": 4711})'}>
-          An event is told in your application's own transaction:
-        </Empty>
+      ) : rows.length === 0 ? (
+        <Nothing name={name} />
       ) : (
         <Panel>
           <Table
             label="Events"
             columns={COLUMNS}
-            rows={query.data.items}
+            rows={rows}
             idOf={(row) => row.id}
             onOpen={(row) => void navigate({ to: "/events/$id", params: { id: row.id } })}
           />
+          <Older of={query} />
         </Panel>
       )}
-      {isSending && <SendDialog onClose={() => setSending(false)} />}
+      {isSending && <Emit onClose={() => setSending(false)} />}
     </Frame>
   );
 }
 
-function Outcomes({ row }: { row: EventListing }) {
-  if (row.is_pending) return <span className="text-run">on its way</span>;
-  const counts = Object.entries(row.outcomes as Record<string, number>);
-  if (counts.length === 0) return <span className="text-faint">no trigger matches</span>;
+function Nothing({ name }: { name: string | undefined }) {
+  if (name) {
+    return (
+      <Empty title="No event of that name">
+        Names are compared exactly; <code className="font-mono">order.*</code> stands for all that
+        start so.
+      </Empty>
+    );
+  }
   return (
-    <span className="flex gap-3">
-      {counts.map(([outcome, count]) => (
-        <span
-          key={outcome}
-          className={
-            outcome === "enqueued" ? "text-ok" : outcome === "failed" ? "text-bad" : "text-muted"
-          }
-        >
-          {count} {outcome}
-        </span>
-      ))}
-    </span>
+    <Empty title="No events yet" code={'jf.emit("order.paid", {"order": 7}, conn=conn)'}>
+      An app says what has happened, in its own transaction if it likes:
+    </Empty>
   );
 }
 
-function SendDialog({ onClose }: { onClose: () => void }) {
-  const navigate = useNavigate();
-  const [name, setName] = useState("");
-  const [data, setData] = useState("{}");
-  const fault = faultOf(data);
+function Outcomes({ row }: { row: EventListing }) {
+  const counted = Object.entries(row.outcomes).filter(([, count]) => count > 0);
+  if (row.is_pending) return <Outcome name="pending" />;
+  if (counted.length === 0) return <span className="text-faint">no trigger</span>;
   return (
-    <Confirm
-      title="Send an event"
-      verb="Send it"
-      isReady={name !== "" && fault === null}
-      onClose={onClose}
-      act={async () => {
-        const text = `{"name": ${JSON.stringify(name)}, "data": ${data}}`;
-        const { id } = await call("post", "/api/v1/events", { text });
-        await client.invalidateQueries({ queryKey: ["events"] });
-        void navigate({ to: "/events/$id", params: { id } });
-      }}
-    >
-      <Field label="Name" isRequired>
-        {(id) => (
-          <Input
-            id={id}
-            className="font-mono"
-            placeholder="order.paid"
-            value={name}
-            onChange={(e) => setName(e.target.value)}
-          />
-        )}
-      </Field>
-      <Field label="Data" hint={fault}>
-        {(id) => <Area id={id} rows={6} value={data} onChange={(e) => setData(e.target.value)} />}
-      </Field>
-    </Confirm>
+    <span className="flex flex-wrap gap-x-3">
+      {counted.map(([outcome, count]) => (
+        <Outcome key={outcome} name={outcome} count={count} />
+      ))}
+    </span>
   );
 }

@@ -4,9 +4,9 @@
 
 import {
   Activity,
+  AlarmClock,
   Boxes,
   Building2,
-  CalendarClock,
   CircleX,
   Cpu,
   Gauge,
@@ -15,11 +15,11 @@ import {
   LayoutDashboard,
   ListChecks,
   type LucideIcon,
+  Radio,
   ScrollText,
   Settings,
   Webhook,
   Workflow,
-  Zap,
 } from "lucide-react";
 import type { FunctionComponent } from "react";
 
@@ -30,17 +30,17 @@ export interface PageEntry {
   group: "" | "Build" | "Operate" | "Installation";
   load: () => Promise<{ Page: FunctionComponent }>;
   area?:
-    | "workflows"
-    | "triggers"
-    | "events"
-    | "webhooks"
     | "jobs"
     | "queues"
     | "definitions"
     | "failures"
     | "operations"
     | "keys"
-    | "audit";
+    | "audit"
+    | "workflows"
+    | "triggers"
+    | "events"
+    | "webhooks";
   /** Two keys, one after the other. */
   keys?: string;
 }
@@ -63,15 +63,6 @@ export const tenantPages: PageEntry[] = [
     keys: "g j",
   },
   {
-    path: "/failures",
-    label: "Failures",
-    icon: CircleX,
-    group: "",
-    load: () => import("@/pages/failures"),
-    area: "failures",
-    keys: "g f",
-  },
-  {
     path: "/workflows",
     label: "Workflows",
     icon: Workflow,
@@ -79,6 +70,15 @@ export const tenantPages: PageEntry[] = [
     load: () => import("@/pages/workflows"),
     area: "workflows",
     keys: "g w",
+  },
+  {
+    path: "/failures",
+    label: "Failures",
+    icon: CircleX,
+    group: "",
+    load: () => import("@/pages/failures"),
+    area: "failures",
+    keys: "g f",
   },
   {
     path: "/definitions",
@@ -92,7 +92,7 @@ export const tenantPages: PageEntry[] = [
   {
     path: "/triggers",
     label: "Triggers",
-    icon: CalendarClock,
+    icon: AlarmClock,
     group: "Build",
     load: () => import("@/pages/triggers"),
     area: "triggers",
@@ -101,7 +101,7 @@ export const tenantPages: PageEntry[] = [
   {
     path: "/events",
     label: "Events",
-    icon: Zap,
+    icon: Radio,
     group: "Build",
     load: () => import("@/pages/events"),
     area: "events",
@@ -114,6 +114,7 @@ export const tenantPages: PageEntry[] = [
     group: "Build",
     load: () => import("@/pages/webhooks"),
     area: "webhooks",
+    keys: "g h",
   },
   {
     path: "/queues",
@@ -183,9 +184,11 @@ export const adminPages: PageEntry[] = [
 /** Reached from another page. */
 export const innerPages: { path: string; load: PageEntry["load"] }[] = [
   { path: "/jobs/$id", load: () => import("@/pages/job") },
+  { path: "/definitions/$key", load: () => import("@/pages/definition") },
   { path: "/workflows/$id", load: () => import("@/pages/workflow") },
+  { path: "/batches/$id", load: () => import("@/pages/batch") },
+  { path: "/triggers/new", load: () => import("@/pages/trigger-new") },
   { path: "/triggers/$id", load: () => import("@/pages/trigger") },
   { path: "/events/$id", load: () => import("@/pages/event") },
   { path: "/webhooks/$id", load: () => import("@/pages/webhook") },
-  { path: "/definitions/$key", load: () => import("@/pages/definition") },
 ];

@@ -6,14 +6,15 @@ import { Ban, ChevronLeft, Clipboard, Pencil, RotateCcw } from "lucide-react";
 import type { ReactNode } from "react";
 import { explanation, job as jobQuery } from "@/api/queries";
 import type { Job, JobHistory } from "@/api/schema";
-import { config } from "@/config";
 import { useJobActions } from "@/jobs/actions";
+import { ArtifactButton } from "@/jobs/artifacts";
 import { Attempts } from "@/jobs/attempts";
 import { Events } from "@/jobs/events";
 import { Log } from "@/jobs/log";
-import { Relatives, Steps } from "@/jobs/relatives";
+import { Relatives } from "@/jobs/relatives";
 import { snippets } from "@/jobs/snippets";
 import { ENDED } from "@/jobs/states";
+import { Steps } from "@/jobs/steps";
 import { Timeline } from "@/jobs/timeline";
 import { Button } from "@/parts/button";
 import { CopyButton, copy, Id } from "@/parts/copy";
@@ -43,17 +44,17 @@ function JobView({ history }: { history: JobHistory }) {
       <Timeline history={history} />
       <div className="grid grid-cols-[minmax(0,1fr)] gap-4 xl:grid-cols-[minmax(0,1fr)_380px]">
         <div className="flex min-w-0 flex-col gap-4">
-          <Attempts history={history} />
           <Steps id={job.id} />
+          <Attempts history={history} />
           <Log job={job} />
           <Events events={history.events} />
         </div>
         <div className="flex min-w-0 flex-col gap-4">
-          <Panel title="Payload">
+          <Panel title="Payload" actions={<ArtifactButton job={job} of="payload" />}>
             <JsonView label="Payload" value={job.payload} />
           </Panel>
           {job.state === "succeeded" && (
-            <Panel title="Result">
+            <Panel title="Result" actions={<ArtifactButton job={job} of="result" />}>
               <JsonView label="Result" value={job.result} />
             </Panel>
           )}
@@ -138,7 +139,7 @@ function Why({ id, state }: { id: string; state: string }) {
   return (
     <section
       aria-label="Why it is not running"
-      className="overflow-hidden rounded-lg border border-line bg-surface"
+      className="rounded-lg border border-line bg-surface"
     >
       <ol>
         {reasons.map((reason, index) => (
@@ -147,9 +148,7 @@ function Why({ id, state }: { id: string; state: string }) {
             className={`flex flex-col gap-0.5 border-line border-b border-l-2 px-4 py-2.5 last:border-b-0 ${index === 0 ? "border-l-warn" : "border-l-transparent"}`}
           >
             <span className="flex flex-wrap items-baseline gap-x-2">
-              <strong className={index === 0 ? "font-semibold" : "font-normal"}>
-                <Timed text={reason.message} />
-              </strong>
+              <strong className="font-semibold">{reason.message}</strong>
               <code className="font-mono text-faint text-xs">{reason.code}</code>
             </span>
             {reason.remedy && <span className="text-muted">{reason.remedy}</span>}
@@ -159,27 +158,6 @@ function Why({ id, state }: { id: string; state: string }) {
       </ol>
     </section>
   );
-}
-
-const MOMENT = /(\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(?:\.\d+)?\+00)/;
-
-/** A text of the database, with its times as the clock here shows them. */
-function Timed({ text }: { text: string }) {
-  return text.split(MOMENT).map((part) => {
-    if (!MOMENT.test(part)) return part;
-    const at = `${part.replace(" ", "T")}:00`;
-    return (
-      <time key={part} dateTime={at} title={exact(at)}>
-        {here(at)}
-      </time>
-    );
-  });
-}
-
-function here(at: string): string {
-  const moment = new Date(at);
-  const isToday = moment.toDateString() === new Date().toDateString();
-  return isToday ? moment.toLocaleTimeString() : moment.toLocaleString();
 }
 
 function Holders({ detail }: { detail: Record<string, unknown> }) {
@@ -247,19 +225,6 @@ function Facts({ job }: { job: Job }) {
           <Filtered key={tag} name="tag" value={tag} />
         ))}
       </span>,
-    ]);
-  }
-  if (job.artifact_ref) {
-    facts.push([
-      "Artifact",
-      <a
-        key="artifact"
-        href={`${config.api}/jobs/${job.id}/artifact`}
-        className="text-accent hover:underline"
-        download
-      >
-        download
-      </a>,
     ]);
   }
   if (job.retry_of) {

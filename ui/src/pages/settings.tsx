@@ -8,6 +8,7 @@ import { call } from "@/api/client";
 import { client, keys } from "@/api/queries";
 import type { ApiKey, Role } from "@/api/schema";
 import { AuditList } from "@/pages/admin/audit";
+import { Connectors } from "@/pages/connectors";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { Dialog } from "@/parts/dialog";
@@ -24,6 +25,8 @@ export function Page() {
   const { may } = useSession();
   const tabs: [string, string, ReactNode][] = [["you", "You", <You key="you" />]];
   if (may("keys", "read")) tabs.unshift(["keys", "API keys", <Keys key="keys" />]);
+  if (may("connectors", "read"))
+    tabs.splice(-1, 0, ["connectors", "Connectors", <Connectors key="connectors" />]);
   if (may("audit", "read")) tabs.push(["audit", "Audit log", <AuditList key="audit" />]);
   const [active] = tabs.filter(([name]) => name === tab).concat(tabs);
   return (

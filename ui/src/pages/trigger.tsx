@@ -1,128 +1,155 @@
-/** One trigger: what came of it, and its editor. `new` is one that is not there yet. */
+/** One trigger: when it fires next, what came of it, and what can be done. */
 
-import { useQuery } from "@tanstack/react-query";
+import { useMutation, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { ChevronLeft, Play, Trash2 } from "lucide-react";
+import { History, Pencil, Play, Trash2 } from "lucide-react";
 import { useState } from "react";
 import { call } from "@/api/client";
-import { client, firings, reactions, trigger as triggerQuery } from "@/api/queries";
-import type { EventDelivery, Firing, Trigger } from "@/api/schema";
+import { printShort } from "@/api/json";
+import { client, trigger as triggerQuery } from "@/api/queries";
+import type { Tried, Trigger } from "@/api/schema";
+import { OnOff } from "@/pages/triggers";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
-import { Id } from "@/parts/copy";
-import { Empty, Failure, Skeleton } from "@/parts/feedback";
-import { Panel, useTitle } from "@/parts/page";
-import { type Column, Table } from "@/parts/table";
-import { Tabs } from "@/parts/tabs";
+import { Detail } from "@/parts/detail";
+import { type Fact, Facts } from "@/parts/facts";
+import { Failure, FormError, Skeleton } from "@/parts/feedback";
+import { Field, Input } from "@/parts/form";
+import { JsonView } from "@/parts/json";
+import { Panel } from "@/parts/page";
 import { Ago } from "@/parts/time";
 import { toast, toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
-import { TriggerEditor } from "@/triggers/editor";
+import { draftOf } from "@/triggers/draft";
+import { Editor } from "@/triggers/editor";
+import { Firings, Reactions } from "@/triggers/history";
+import { NextRuns } from "@/triggers/next-runs";
+import { Outcome } from "@/triggers/outcome";
+import { EventPicker, useRecent } from "@/triggers/template-preview";
+import { CATCH_UPS, inSeconds, OPERATORS, OVERLAPS } from "@/triggers/words";
 
 export function Page() {
   const { id } = useParams({ strict: false }) as { id: string };
-  const isNew = id === "new";
-  const query = useQuery({ ...triggerQuery(id), enabled: !isNew });
-  useTitle(isNew ? "New trigger" : (query.data?.label ?? "Trigger"));
-  if (!isNew && query.isPending) return <Skeleton rows={10} />;
+  const { edit } = useSearch({ strict: false }) as { edit?: string };
+  const { may } = useSession();
+  const query = useQuery(triggerQuery(id));
+  if (query.isPending) return <Skeleton rows={10} />;
   if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
+  const canEdit = may("triggers", "write") && query.data.declared === null;
+  return edit && canEdit ? <Editing trigger={query.data} /> : <View trigger={query.data} />;
+}
+
+function Editing({ trigger }: { trigger: Trigger }) {
+  const navigate = useNavigate();
+  // As it was when one began: it goes on to fire meanwhile.
+  const [start] = useState(() => draftOf(trigger));
+  const back = () => void navigate({ to: "/triggers/$id", params: { id: trigger.id } });
   return (
-    <div className="mx-auto flex w-full max-w-[1400px] flex-col gap-4 p-4 lg:px-6 lg:py-5">
-      <Link
-        to="/triggers"
-        className="inline-flex items-center gap-0.5 self-start text-faint text-xs hover:text-text"
-      >
-        <ChevronLeft size={12} aria-hidden />
-        Triggers
-      </Link>
-      {query.data ? (
-        <Existing trigger={query.data} />
-      ) : (
-        <>
-          <h1 className="font-semibold text-lg leading-7 tracking-tight">New trigger</h1>
-          <TriggerEditor trigger={null} />
-        </>
-      )}
-    </div>
+    <Detail back={{ to: "/triggers", label: "Triggers" }} title={`Edit ${trigger.label}`}>
+      <Editor trigger={trigger} start={start} onCancel={back} onSaved={back} />
+    </Detail>
   );
 }
 
-function Existing({ trigger }: { trigger: Trigger }) {
-  const { may } = useSession();
+function View({ trigger }: { trigger: Trigger }) {
   const navigate = useNavigate();
-  const { tab = "history" } = useSearch({ strict: false }) as { tab?: string };
-  const [isDeleting, setDeleting] = useState(false);
+  const { may } = useSession();
+  const [open, setOpen] = useState<"delete" | "backfill" | null>(null);
   const canAct = may("triggers", "write");
+  const isSchedule = trigger.type === "schedule";
 
   async function run() {
     try {
       await call("post", "/api/v1/triggers/{trigger_id}/run", { path: { trigger_id: trigger.id } });
-      toast("It fires now.");
-      await client.invalidateQueries({ queryKey: ["trigger", trigger.id] });
+      toast("The scheduler makes the job in a moment.");
+      await client.invalidateQueries({ queryKey: ["firings", trigger.id] });
     } catch (error) {
       toastError(error);
     }
   }
 
   return (
-    <>
-      <header className="flex flex-wrap items-start justify-between gap-3">
-        <div className="min-w-0">
-          <h1 className="font-semibold text-lg leading-7 tracking-tight">{trigger.label}</h1>
-          <p className="text-muted">
-            <code className="font-mono text-xs">{trigger.cron ?? trigger.event}</code>
-            {trigger.type === "schedule" ? ` in ${trigger.zone}` : ""} runs {trigger.definition}
-            {trigger.enabled ? "" : ", but is off"}
-            {trigger.enabled && trigger.next_run_at ? (
+    <Detail
+      back={{ to: "/triggers", label: "Triggers" }}
+      title={trigger.label}
+      standing={<OnOff row={trigger} canAct={canAct} />}
+      lead={
+        <span>
+          Runs{" "}
+          <Link
+            to="/definitions/$key"
+            params={{ key: trigger.definition }}
+            className="text-accent hover:underline"
+          >
+            {trigger.definition}
+          </Link>
+          {trigger.declared && ". Declared by code: it is changed there, and switched here."}
+        </span>
+      }
+      actions={
+        canAct && (
+          <>
+            {isSchedule && (
               <>
-                , next <Ago at={trigger.next_run_at} />
+                <Button icon={History} onClick={() => setOpen("backfill")}>
+                  Backfill
+                </Button>
+                <Button icon={Play} onClick={() => void run()}>
+                  Run now
+                </Button>
               </>
-            ) : null}
-            {trigger.declared ? ". It is declared in code." : "."}
-          </p>
-          {trigger.fault && <p className="text-bad">{trigger.fault}</p>}
-        </div>
-        {canAct && (
-          <div className="flex gap-2">
-            {trigger.type === "schedule" && (
-              <Button icon={Play} onClick={() => void run()}>
-                Run now
-              </Button>
             )}
-            <Button look="danger" icon={Trash2} onClick={() => setDeleting(true)}>
-              Delete
-            </Button>
-          </div>
-        )}
-      </header>
-      <Tabs
-        label="Views"
-        active={tab}
-        tabs={[
-          { name: "history", label: "History" },
-          ...(canAct ? [{ name: "edit", label: "Edit" }] : []),
-        ]}
-        onChoose={(name) =>
-          void navigate({
-            to: "/triggers/$id",
-            params: { id: trigger.id },
-            search: { tab: name },
-          })
-        }
-      />
-      {tab === "edit" && canAct ? (
-        <TriggerEditor key={trigger.updated_at} trigger={trigger} />
-      ) : trigger.type === "schedule" ? (
-        <Firings id={trigger.id} />
-      ) : (
-        <Reactions id={trigger.id} />
+            {trigger.declared === null && (
+              <>
+                <Button
+                  icon={Pencil}
+                  onClick={() => void navigate({ to: ".", search: { edit: "1" } })}
+                >
+                  Edit
+                </Button>
+                <Button look="danger" icon={Trash2} onClick={() => setOpen("delete")}>
+                  Delete
+                </Button>
+              </>
+            )}
+          </>
+        )
+      }
+    >
+      {trigger.fault && (
+        <p role="alert" className="rounded-md bg-bad-soft px-3 py-2 text-bad">
+          The scheduler has switched it off: {trigger.fault}
+        </p>
       )}
-      {isDeleting && (
+      <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 xl:grid-cols-[minmax(0,1fr)_380px]">
+        <div className="flex min-w-0 flex-col gap-4">
+          {isSchedule ? (
+            <Firings id={trigger.id} />
+          ) : (
+            <Reactions id={trigger.id} event={trigger.event ?? ""} />
+          )}
+        </div>
+        <div className="flex min-w-0 flex-col gap-4">
+          {isSchedule && canAct && trigger.cron && (
+            <Panel title="Next runs">
+              <NextRuns cron={trigger.cron} zone={trigger.zone} />
+            </Panel>
+          )}
+          {!isSchedule && may("events", "write") && <Trial trigger={trigger} />}
+          <Panel title="What holds">
+            <Facts facts={factsOf(trigger)} />
+          </Panel>
+          <Panel title="Payload">
+            <JsonView label="Payload" value={trigger.payload} />
+          </Panel>
+        </div>
+      </div>
+      {open === "delete" && (
         <Confirm
           title={`Delete ${trigger.label}?`}
           verb="Delete it"
           isDangerous
-          onClose={() => setDeleting(false)}
+          onClose={() => setOpen(null)}
           act={async () => {
             await call("delete", "/api/v1/triggers/{trigger_id}", {
               path: { trigger_id: trigger.id },
@@ -131,103 +158,165 @@ function Existing({ trigger }: { trigger: Trigger }) {
             void navigate({ to: "/triggers" });
           }}
         >
-          <p className="text-muted">It makes no more jobs. Those that it made stay.</p>
+          <p className="text-muted">It makes no more jobs. Those that it made go on.</p>
         </Confirm>
       )}
-    </>
+      {open === "backfill" && <Backfill trigger={trigger} onClose={() => setOpen(null)} />}
+    </Detail>
   );
 }
 
-const COLOURS: Record<string, string> = {
-  enqueued: "text-ok",
-  failed: "text-bad",
-  pending: "text-run",
-};
-
-function Outcome({ name }: { name: string }) {
-  return <span className={`font-medium ${COLOURS[name] ?? "text-muted"}`}>{name}</span>;
+function factsOf(trigger: Trigger): Fact[] {
+  const facts: Fact[] =
+    trigger.type === "schedule"
+      ? [
+          [
+            "Cron",
+            <code key="cron" className="font-mono text-xs">
+              {trigger.cron}
+            </code>,
+          ],
+          ["Zone", trigger.timezone === "tenant" ? `${trigger.zone}, the tenant's` : trigger.zone],
+          ["Next", <Ago key="next" at={trigger.enabled ? trigger.next_run_at : null} />],
+          ["Missed times", CATCH_UPS[trigger.catch_up]],
+          ["If one still runs", OVERLAPS[trigger.overlap]],
+          ["Spread", trigger.jitter_s > 0 ? `over ${inSeconds(trigger.jitter_s)}` : "none"],
+        ]
+      : [
+          [
+            "Event",
+            <code key="event" className="font-mono text-xs">
+              {trigger.event}
+            </code>,
+          ],
+          ["Only if", <Conditions key="filter" filter={trigger.filter} />],
+          [
+            "Same within",
+            trigger.dedupe_window_s > 0
+              ? `${inSeconds(trigger.dedupe_window_s)} makes one job`
+              : "always a new job",
+          ],
+        ];
+  if (trigger.dedupe_key) facts.push(["Key", trigger.dedupe_key]);
+  if (trigger.queue) facts.push(["Queue", trigger.queue]);
+  if (trigger.priority !== 0) facts.push(["Priority", trigger.priority]);
+  facts.push(["Last fired", <Ago key="last" at={trigger.last_fired_at} />]);
+  facts.push(["Made by", trigger.created_by]);
+  return facts;
 }
 
-function JobOf({ id }: { id: string | null }) {
-  if (id === null) return <span className="text-faint">–</span>;
+function Conditions({ filter }: { filter: unknown[] }) {
+  if (filter.length === 0) return <>always</>;
   return (
-    <Link to="/jobs/$id" params={{ id }} className="text-accent hover:underline">
-      <Id id={id} />
-    </Link>
+    <ul>
+      {(filter as { path: string; op: string; value?: unknown }[]).map((each) => (
+        <li key={printShort(each)}>
+          <code className="font-mono text-xs">{each.path}</code>{" "}
+          {OPERATORS.find(([op]) => op === each.op)?.[1] ?? each.op}
+          {each.op === "exists" ? (
+            each.value === false && " not"
+          ) : (
+            <>
+              {" "}
+              <code className="font-mono text-xs">{printShort(each.value)}</code>
+            </>
+          )}
+        </li>
+      ))}
+    </ul>
   );
 }
 
-function Firings({ id }: { id: string }) {
-  const query = useQuery(firings(id));
-  const columns: Column<Firing>[] = [
-    { title: "For", cell: (row) => <Ago at={row.fire_at} /> },
-    { title: "What came of it", cell: (row) => <Outcome name={row.outcome} /> },
-    {
-      title: "Why",
-      isMain: true,
-      cell: (row) => <span className="block truncate">{row.reason ?? ""}</span>,
-    },
-    { title: "How", isWide: true, cell: (row) => row.kind },
-    { title: "Job", cell: (row) => <JobOf id={row.job_id} /> },
-  ];
-  if (query.isPending) return <Skeleton />;
-  if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
+/** What it would make of an event that has come: nothing is done. */
+function Trial({ trigger }: { trigger: Trigger }) {
+  const known = useRecent(trigger.event ?? "");
+  const [chosen, setChosen] = useState("");
+  const id = chosen || (known[0]?.id ?? "");
+  const trial = useMutation({
+    mutationFn: () =>
+      call("post", "/api/v1/triggers/{trigger_id}/test", {
+        path: { trigger_id: trigger.id },
+        body: { event_id: id },
+      }),
+  });
+  if (known.length === 0) return null;
   return (
-    <Panel>
-      {query.data.items.length === 0 ? (
-        <Empty title="It has not fired yet">What comes of each of its times is written here.</Empty>
-      ) : (
-        <Table
-          label="Firings"
-          columns={columns}
-          rows={query.data.items}
-          idOf={(row) => `${row.fire_at}${row.at}`}
+    <Panel title="Try it on an event">
+      <div className="flex flex-col gap-3 p-4">
+        <EventPicker
+          events={known}
+          value={id}
+          onChange={(next) => {
+            setChosen(next);
+            trial.reset();
+          }}
         />
-      )}
+        <Button className="self-start" onClick={() => trial.mutate()}>
+          Try
+        </Button>
+        <FormError error={trial.error} />
+      </div>
+      {trial.data && <Result tried={trial.data} />}
     </Panel>
   );
 }
 
-function Reactions({ id }: { id: string }) {
-  const query = useQuery(reactions(id));
-  const columns: Column<EventDelivery>[] = [
-    { title: "When", cell: (row) => <Ago at={row.at} /> },
-    { title: "What came of it", cell: (row) => <Outcome name={row.outcome} /> },
-    {
-      title: "Why",
-      isMain: true,
-      cell: (row) => <span className="block truncate">{row.reason ?? ""}</span>,
-    },
-    {
-      title: "Event",
-      cell: (row) => (
-        <Link
-          to="/events/$id"
-          params={{ id: row.event_id }}
-          className="text-accent hover:underline"
-        >
-          <Id id={row.event_id} />
-        </Link>
-      ),
-    },
-    { title: "Job", cell: (row) => <JobOf id={row.job_id} /> },
-  ];
-  if (query.isPending) return <Skeleton />;
-  if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
+function Result({ tried }: { tried: Tried }) {
   return (
-    <Panel>
-      {query.data.items.length === 0 ? (
-        <Empty title="No event has come yet">
-          What it makes of each event is written here, and why not.
-        </Empty>
-      ) : (
-        <Table
-          label="Deliveries"
-          columns={columns}
-          rows={query.data.items}
-          idOf={(row) => row.id}
-        />
-      )}
-    </Panel>
+    <div className="border-line border-t">
+      <p className="flex flex-wrap gap-2 px-4 pt-3">
+        It would be: <Outcome name={tried.outcome} />
+      </p>
+      {tried.reason && <p className="px-4 py-2 text-muted">{tried.reason}</p>}
+      {tried.job ? <JsonView label="The job" value={tried.job} /> : <div className="pb-3" />}
+    </div>
+  );
+}
+
+function Backfill({ trigger, onClose }: { trigger: Trigger; onClose: () => void }) {
+  const [start, setStart] = useState("");
+  const [end, setEnd] = useState("");
+  return (
+    <Confirm
+      title={`Backfill ${trigger.label}`}
+      verb="Make up for them"
+      isReady={start !== "" && end !== ""}
+      onClose={onClose}
+      act={async () => {
+        const made = await call("post", "/api/v1/triggers/{trigger_id}/backfill", {
+          path: { trigger_id: trigger.id },
+          body: { start: new Date(start).toISOString(), end: new Date(end).toISOString() },
+        });
+        toast(made.firings === 1 ? "1 time is fired." : `${made.firings} times are fired.`);
+        await client.invalidateQueries({ queryKey: ["firings", trigger.id] });
+      }}
+    >
+      <p className="text-muted">
+        Fires the times of the schedule that have passed, 1,000 at most. One that has fired already
+        is left alone.
+      </p>
+      <div className="grid grid-cols-1 gap-4 sm:grid-cols-2">
+        <Field label="From" hint="By your clock.">
+          {(id) => (
+            <Input
+              id={id}
+              type="datetime-local"
+              value={start}
+              onChange={(event) => setStart(event.target.value)}
+            />
+          )}
+        </Field>
+        <Field label="Up to">
+          {(id) => (
+            <Input
+              id={id}
+              type="datetime-local"
+              value={end}
+              onChange={(event) => setEnd(event.target.value)}
+            />
+          )}
+        </Field>
+      </div>
+    </Confirm>
   );
 }

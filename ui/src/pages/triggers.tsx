@@ -1,85 +1,79 @@
-/** What makes jobs by itself: at times, and on events. */
+/** What makes jobs by itself: by time, and by event. */
 
 import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate } from "@tanstack/react-router";
-import { CalendarClock, Plus, Zap } from "lucide-react";
+import { Link, useNavigate, useSearch } from "@tanstack/react-router";
+import { AlarmClock, Code, Plus, Radio } from "lucide-react";
 import { call } from "@/api/client";
-import { client, triggers } from "@/api/queries";
+import { client, lastOutcome, triggers } from "@/api/queries";
 import type { Trigger } from "@/api/schema";
 import { Button } from "@/parts/button";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
+import { Switch } from "@/parts/switch";
 import { type Column, Table } from "@/parts/table";
+import { Tabs } from "@/parts/tabs";
 import { Ago } from "@/parts/time";
 import { toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
+import { Outcome } from "@/triggers/outcome";
+
+const CODE =
+  '@jf.job(cron="0 9 * * MON-FRI", tz="Europe/Berlin")\ndef morning_report() -> None: ...';
 
 export function Page() {
+  const { type } = useSearch({ strict: false }) as { type?: string };
   const { may } = useSession();
   const navigate = useNavigate();
-  const query = useQuery({ ...triggers(), refetchInterval: 5_000 });
+  const query = useQuery(triggers());
   const canAct = may("triggers", "write");
+  const rows = query.data?.items.filter((row) => type === undefined || row.type === type) ?? [];
   const columns: Column<Trigger>[] = [
-    {
-      title: "Trigger",
-      isMain: true,
-      cell: (row) => (
-        <span className="flex min-w-0 flex-col">
-          <Link
-            to="/triggers/$id"
-            params={{ id: row.id }}
-            className="truncate font-medium hover:text-accent"
-          >
-            {row.label}
-          </Link>
-          {row.fault && <span className="truncate text-bad text-xs">{row.fault}</span>}
-        </span>
-      ),
-    },
-    { title: "When", cell: (row) => <When row={row} /> },
-    { title: "Runs", isWide: true, cell: (row) => row.definition },
-    { title: "Last", isWide: true, cell: (row) => <Ago at={row.last_fired_at} /> },
-    { title: "Next", cell: (row) => <Ago at={row.enabled ? row.next_run_at : null} /> },
-    {
-      title: "On",
-      cell: (row) => <Switch row={row} isDisabled={!canAct} />,
-    },
+    { title: "On", cell: (row) => <OnOff row={row} canAct={canAct} /> },
+    { title: "Trigger", isMain: true, cell: (row) => <Name row={row} /> },
+    { title: "When", isWide: true, cell: (row) => <When row={row} /> },
+    { title: "Last", isWide: true, cell: (row) => <Last row={row} /> },
+    { title: "Next run", cell: (row) => <Next row={row} /> },
   ];
+  const make = () =>
+    void navigate({ to: "/triggers/new", search: { type: type === "event" ? type : undefined } });
   return (
     <Frame
       title="Triggers"
-      lead="What makes jobs by itself: at times, and when something happens."
+      lead="Make jobs by themselves: at times, or when an event comes."
       actions={
         canAct && (
-          <Button
-            look="primary"
-            icon={Plus}
-            onClick={() => void navigate({ to: "/triggers/$id", params: { id: "new" } })}
-          >
+          <Button look="primary" icon={Plus} onClick={make}>
             New trigger
           </Button>
         )
       }
     >
+      <Tabs
+        label="Type"
+        name="type"
+        active={type ?? "all"}
+        tabs={[
+          ["all", "All"],
+          ["schedule", "Schedules"],
+          ["event", "By event"],
+        ]}
+      />
       {query.isPending ? (
         <Skeleton />
       ) : query.isError ? (
         <Failure error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.data.items.length === 0 ? (
-        <Empty
-          title="No triggers yet"
-          code={'@jf.job(cron="0 9 * * MON-FRI", tz="tenant")\ndef daily_report() -> None: ...'}
-        >
-          Make one here, or declare it where the job is:
+      ) : rows.length === 0 ? (
+        <Empty title="No triggers yet" code={CODE}>
+          {canAct ? "Make one here, or" : "They are made by an admin, or"} declare a schedule beside
+          the job:
         </Empty>
       ) : (
         <Panel>
           <Table
             label="Triggers"
             columns={columns}
-            rows={query.data.items}
+            rows={rows}
             idOf={(row) => row.id}
-            isDim={(row) => !row.enabled}
             onOpen={(row) => void navigate({ to: "/triggers/$id", params: { id: row.id } })}
           />
         </Panel>
@@ -88,43 +82,102 @@ export function Page() {
   );
 }
 
-function When({ row }: { row: Trigger }) {
-  const Icon = row.type === "schedule" ? CalendarClock : Zap;
+export function OnOff({ row, canAct }: { row: Trigger; canAct: boolean }) {
+  if (!canAct) {
+    return row.enabled ? (
+      <span className="text-ok">On</span>
+    ) : (
+      <span className="text-faint">Off</span>
+    );
+  }
   return (
-    <span className="flex items-center gap-1.5">
-      <Icon size={14} className="text-faint" aria-hidden />
-      <code className="font-mono text-xs">{row.cron ?? row.event}</code>
-      {row.type === "schedule" && <span className="text-faint text-xs">{row.zone}</span>}
+    <Switch
+      isOn={row.enabled}
+      label={`${row.enabled ? "Switch off" : "Switch on"} ${row.label}`}
+      onChange={(enabled) => void enable(row.id, enabled)}
+    />
+  );
+}
+
+async function enable(id: string, enabled: boolean): Promise<void> {
+  try {
+    await call("patch", "/api/v1/triggers/{trigger_id}", {
+      path: { trigger_id: id },
+      body: { enabled },
+    });
+  } catch (error) {
+    toastError(error);
+  }
+  await client.invalidateQueries({ queryKey: ["triggers"] });
+  await client.invalidateQueries({ queryKey: ["trigger", id] });
+}
+
+function Name({ row }: { row: Trigger }) {
+  const Icon = row.type === "schedule" ? AlarmClock : Radio;
+  return (
+    <span className="flex min-w-0 items-center gap-2.5">
+      <Icon
+        size={14}
+        className="shrink-0 text-faint"
+        aria-label={row.type === "schedule" ? "Schedule" : "By event"}
+      />
+      <span className="flex min-w-0 flex-col">
+        <span className="flex min-w-0 items-center gap-1.5">
+          <Link
+            to="/triggers/$id"
+            params={{ id: row.id }}
+            className="truncate font-medium hover:text-accent"
+          >
+            {row.label}
+          </Link>
+          {row.declared && (
+            <Code size={12} className="shrink-0 text-faint" aria-label="Declared by code" />
+          )}
+        </span>
+        <span className="truncate text-muted text-xs">
+          {row.fault ? <span className="text-bad">{row.fault}</span> : row.definition}
+        </span>
+      </span>
     </span>
   );
 }
 
-function Switch({ row, isDisabled }: { row: Trigger; isDisabled: boolean }) {
+function When({ row }: { row: Trigger }) {
   return (
-    <button
-      type="button"
-      role="switch"
-      aria-checked={row.enabled}
-      aria-label={`${row.label} is on`}
-      disabled={isDisabled}
-      onClick={() => void toggle(row)}
-      className={`relative block h-5 w-9 rounded-full disabled:opacity-50 ${row.enabled ? "bg-accent" : "bg-strong"}`}
-    >
-      <span
-        className={`absolute top-0.5 size-4 rounded-full bg-surface ${row.enabled ? "left-[18px]" : "left-0.5"}`}
-      />
-    </button>
+    <span className="flex flex-col">
+      <code className="font-mono text-xs">{row.cron ?? row.event}</code>
+      {row.type === "schedule" ? (
+        <span className="text-faint text-xs">{row.zone}</span>
+      ) : (
+        row.filter.length > 0 && (
+          <span className="text-faint text-xs">
+            {row.filter.length === 1 ? "1 condition" : `${row.filter.length} conditions`}
+          </span>
+        )
+      )}
+    </span>
   );
 }
 
-async function toggle(row: Trigger): Promise<void> {
-  try {
-    await call("patch", "/api/v1/triggers/{trigger_id}", {
-      path: { trigger_id: row.id },
-      body: { enabled: !row.enabled },
-    });
-    await client.invalidateQueries({ queryKey: ["triggers"] });
-  } catch (error) {
-    toastError(error);
-  }
+function Last({ row }: { row: Trigger }) {
+  const { data } = useQuery(lastOutcome(row.id, row.type, row.last_fired_at));
+  if (row.last_fired_at === null) return <span className="text-faint">never</span>;
+  return (
+    <span className="flex flex-col">
+      {data ? <Outcome name={data} /> : <span>…</span>}
+      <span className="text-faint text-xs">
+        <Ago at={row.last_fired_at} />
+      </span>
+    </span>
+  );
+}
+
+function Next({ row }: { row: Trigger }) {
+  if (!row.enabled) return <span className="text-faint">off</span>;
+  if (row.type === "event") return <span className="text-faint">on event</span>;
+  return row.next_run_at ? (
+    <Ago at={row.next_run_at} />
+  ) : (
+    <span className="text-faint">not yet known</span>
+  );
 }

@@ -1,8 +1,16 @@
-/** One webhook: what was sent, what came back, and sending it again. */
+/** One endpoint: what was sent there, what it answered, and its secret's life. */
 
-import { useQuery } from "@tanstack/react-query";
-import { Link, useNavigate, useParams } from "@tanstack/react-router";
-import { ChevronLeft, KeyRound, Pencil, RotateCcw, Send, Trash2 } from "lucide-react";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import {
+  ChevronDown,
+  ChevronRight,
+  Pencil,
+  RefreshCw,
+  RotateCcw,
+  Send,
+  Trash2,
+} from "lucide-react";
 import { useState } from "react";
 import { call } from "@/api/client";
 import { client, deliveries, webhook as webhookQuery } from "@/api/queries";
@@ -11,22 +19,34 @@ import { Standing } from "@/pages/webhooks";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { Id } from "@/parts/copy";
-import { Empty, Failure, Skeleton } from "@/parts/feedback";
+import { Detail } from "@/parts/detail";
+import { Facts } from "@/parts/facts";
+import { Empty, Failure, Skeleton, Snippet } from "@/parts/feedback";
 import { Field, Input } from "@/parts/form";
-import { Panel, useTitle } from "@/parts/page";
-import { type Column, Table } from "@/parts/table";
+import { Older } from "@/parts/older";
+import { Panel } from "@/parts/page";
+import { Switch } from "@/parts/switch";
+import { Tabs } from "@/parts/tabs";
 import { Ago } from "@/parts/time";
 import { toast, toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
-import { EditWebhook, SecretDialog } from "@/webhooks/edit";
+import { Outcome } from "@/triggers/outcome";
+import { WebhookForm } from "@/webhooks/form";
+import { SecretShown } from "@/webhooks/secret";
+import { VERIFICATION } from "@/webhooks/snippets";
 
 export function Page() {
   const { id } = useParams({ strict: false }) as { id: string };
   const query = useQuery(webhookQuery(id));
-  useTitle(query.data?.url ?? "Webhook");
-  if (query.isPending) return <Skeleton rows={8} />;
+  if (query.isPending) return <Skeleton rows={10} />;
   if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
   return <View webhook={query.data} />;
+}
+
+function refresh(id: string): void {
+  void client.invalidateQueries({ queryKey: ["webhook", id] });
+  void client.invalidateQueries({ queryKey: ["webhooks"] });
+  void client.invalidateQueries({ queryKey: ["deliveries", id] });
 }
 
 function View({ webhook }: { webhook: Webhook }) {
@@ -34,80 +54,113 @@ function View({ webhook }: { webhook: Webhook }) {
   const navigate = useNavigate();
   const [open, setOpen] = useState<"edit" | "rotate" | "delete" | null>(null);
   const [secret, setSecret] = useState<string | null>(null);
-  const [hours, setHours] = useState("24");
+  const canAct = may("webhooks", "write");
   const path = { endpoint_id: webhook.id };
+
+  async function attempt(act: () => Promise<unknown>, words?: string) {
+    try {
+      await act();
+      if (words) toast(words);
+    } catch (error) {
+      toastError(error);
+    }
+    refresh(webhook.id);
+  }
+
   return (
-    <div className="mx-auto flex w-full max-w-[1400px] flex-col gap-4 p-4 lg:px-6 lg:py-5">
-      <header className="flex flex-wrap items-start justify-between gap-3">
-        <div className="min-w-0">
-          <Link
-            to="/webhooks"
-            className="mb-1 inline-flex items-center gap-0.5 text-faint text-xs hover:text-text"
-          >
-            <ChevronLeft size={12} aria-hidden />
-            Webhooks
-          </Link>
-          <h1 className="break-all font-semibold text-lg leading-7 tracking-tight">
-            {webhook.url}
-          </h1>
-          <p className="text-muted">
-            <Standing row={webhook} /> · told of {webhook.events.join(", ")}
-            {webhook.disabled_reason && ` · ${webhook.disabled_reason}`}
-            {webhook.previous_secret_until && (
-              <>
-                {" "}
-                · the old secret ends <Ago at={webhook.previous_secret_until} />
-              </>
-            )}
-          </p>
-        </div>
-        {may("webhooks", "write") && (
-          <div className="flex flex-wrap gap-2">
-            <Button icon={Send} onClick={() => void test(webhook.id)}>
+    <Detail
+      back={{ to: "/webhooks", label: "Webhooks" }}
+      title={webhook.url}
+      standing={
+        <span className="flex items-center gap-3">
+          <Standing row={webhook} />
+          {canAct && (
+            <Switch
+              isOn={webhook.enabled}
+              label={webhook.enabled ? "Switch off" : "Switch on"}
+              onChange={(enabled) =>
+                void attempt(() =>
+                  call("patch", "/api/v1/webhooks/{endpoint_id}", { path, body: { enabled } }),
+                )
+              }
+            />
+          )}
+        </span>
+      }
+      lead={webhook.description}
+      actions={
+        canAct && (
+          <>
+            <Button
+              icon={Send}
+              onClick={() =>
+                void attempt(
+                  () => call("post", "/api/v1/webhooks/{endpoint_id}/test", { path }),
+                  "A test message is on its way.",
+                )
+              }
+            >
               Send a test
             </Button>
-            <Button icon={KeyRound} onClick={() => setOpen("rotate")}>
+            <Button icon={RefreshCw} onClick={() => setOpen("rotate")}>
               Rotate the secret
             </Button>
             <Button icon={Pencil} onClick={() => setOpen("edit")}>
-              Change
+              Edit
             </Button>
             <Button look="danger" icon={Trash2} onClick={() => setOpen("delete")}>
               Delete
             </Button>
-          </div>
-        )}
-      </header>
-      <Deliveries id={webhook.id} />
-      {open === "edit" && (
-        <EditWebhook webhook={webhook} onClose={() => setOpen(null)} onSecret={setSecret} />
+          </>
+        )
+      }
+    >
+      {webhook.disabled_reason && (
+        <p role="alert" className="rounded-md bg-bad-soft px-3 py-2 text-bad">
+          Switched off <Ago at={webhook.disabled_at} />: {webhook.disabled_reason}
+        </p>
       )}
+      {webhook.enabled && webhook.failing_since && (
+        <p role="alert" className="rounded-md bg-warn-soft px-3 py-2 text-warn">
+          Its messages fail: the first one did <Ago at={webhook.failing_since} />.
+        </p>
+      )}
+      <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 xl:grid-cols-[minmax(0,1fr)_420px]">
+        <Deliveries id={webhook.id} canAct={canAct} />
+        <div className="flex min-w-0 flex-col gap-4">
+          <Panel title="What holds">
+            <Facts
+              facts={[
+                ["Messages", webhook.events.join(", ")],
+                ["Of", webhook.definitions?.join(", ") ?? "all jobs"],
+                ["Made", <Ago key="made" at={webhook.created_at} />],
+                ["By", webhook.created_by],
+                [
+                  "Old secret",
+                  webhook.previous_secret_until ? (
+                    <span key="until">
+                      signs beside the new one, ends <Ago at={webhook.previous_secret_until} />
+                    </span>
+                  ) : (
+                    "none"
+                  ),
+                ],
+              ]}
+            />
+          </Panel>
+          <Verification />
+        </div>
+      </div>
+      {open === "edit" && <WebhookForm webhook={webhook} onClose={() => setOpen(null)} />}
       {open === "rotate" && (
-        <Confirm
-          title="Rotate the secret"
-          verb="Make a new one"
-          onClose={() => setOpen(null)}
-          act={async () => {
-            const answer = await call("post", "/api/v1/webhooks/{endpoint_id}/rotate", {
-              path,
-              body: { overlap_s: Number(hours || 0) * 3600 },
-            });
-            await client.invalidateQueries({ queryKey: ["webhook", webhook.id] });
-            setSecret(answer.secret);
+        <Rotate
+          id={webhook.id}
+          onMade={(text) => {
+            setSecret(text);
+            refresh(webhook.id);
           }}
-        >
-          <Field label="Hours for which both secrets sign">
-            {(id) => (
-              <Input
-                id={id}
-                type="number"
-                min={0}
-                value={hours}
-                onChange={(e) => setHours(e.target.value)}
-              />
-            )}
-          </Field>
-        </Confirm>
+          onClose={() => setOpen(null)}
+        />
       )}
       {open === "delete" && (
         <Confirm
@@ -121,111 +174,199 @@ function View({ webhook }: { webhook: Webhook }) {
             void navigate({ to: "/webhooks" });
           }}
         >
-          <p className="text-muted">
-            Nothing more is sent to it, and what waits is not sent either.
-          </p>
+          <p className="text-muted">Messages that wait for it are not sent any more.</p>
         </Confirm>
       )}
-      {secret && <SecretDialog secret={secret} onClose={() => setSecret(null)} />}
-    </div>
+      {secret && <SecretShown text={secret} onClose={() => setSecret(null)} />}
+    </Detail>
   );
 }
 
-const COLOURS: Record<string, string> = {
-  delivered: "text-ok",
-  failed: "text-bad",
-  pending: "text-run",
-};
+interface RotateProps {
+  id: string;
+  onMade: (secret: string) => void;
+  onClose: () => void;
+}
 
-function Deliveries({ id }: { id: string }) {
-  const { may } = useSession();
-  const query = useQuery(deliveries(id));
-  const columns: Column<Delivery>[] = [
-    { title: "When", cell: (row) => <Ago at={row.created_at} /> },
-    {
-      title: "State",
-      cell: (row) => <span className={`font-medium ${COLOURS[row.state] ?? ""}`}>{row.state}</span>,
-    },
-    { title: "Event", cell: (row) => row.event },
-    {
-      title: "What came back",
-      isMain: true,
-      cell: (row) => (
-        <span className="block truncate" title={row.response ?? row.error ?? undefined}>
-          {row.status !== null && <span className="num font-medium">{row.status} </span>}
-          <span className="text-muted">{row.error ?? row.response ?? ""}</span>
-        </span>
-      ),
-    },
-    { title: "Tries", isWide: true, align: "right", cell: (row) => row.attempts },
-    {
-      title: "About",
-      isWide: true,
-      cell: (row) =>
-        row.subject_id ? (
-          <Link
-            to="/jobs/$id"
-            params={{ id: row.subject_id }}
-            className="text-accent hover:underline"
-          >
-            <Id id={row.subject_id} />
-          </Link>
-        ) : (
-          "a test"
-        ),
-    },
-    {
-      title: "Actions",
-      cell: (row) =>
-        may("webhooks", "write") && (
-          <Button
-            look="quiet"
-            icon={RotateCcw}
-            label="Send it again"
-            onClick={() => void redeliver(id, row.id)}
-          />
-        ),
-    },
-  ];
+function Rotate({ id, onMade, onClose }: RotateProps) {
+  const [hours, setHours] = useState("24");
   return (
-    <Panel title="What was sent">
+    <Confirm
+      title="Rotate the secret"
+      verb="Make the new secret"
+      onClose={onClose}
+      act={async () => {
+        const made = await call("post", "/api/v1/webhooks/{endpoint_id}/rotate", {
+          path: { endpoint_id: id },
+          body: { overlap_s: Number(hours || 0) * 3600 },
+        });
+        onMade(made.secret);
+      }}
+    >
+      <Field
+        label="Hours for which both secrets sign"
+        hint="Time to give the receiver the new one. 0: the old one ends now."
+      >
+        {(field) => (
+          <Input
+            id={field}
+            type="number"
+            min={0}
+            max={720}
+            value={hours}
+            onChange={(event) => setHours(event.target.value)}
+          />
+        )}
+      </Field>
+    </Confirm>
+  );
+}
+
+type Filter = "pending" | "delivered" | "failed" | undefined;
+
+function Deliveries({ id, canAct }: { id: string; canAct: boolean }) {
+  const { state } = useSearch({ strict: false }) as { state?: Filter };
+  const query = useInfiniteQuery(deliveries(id, state));
+  const rows = query.data?.pages.flatMap((page) => page.items) ?? [];
+  return (
+    <Panel title="Messages">
+      <div className="px-2">
+        <Tabs
+          label="State of messages"
+          name="state"
+          active={state ?? "all"}
+          tabs={[
+            ["all", "All"],
+            ["pending", "Waiting"],
+            ["delivered", "Delivered"],
+            ["failed", "Failed"],
+          ]}
+        />
+      </div>
       {query.isPending ? (
-        <Skeleton />
+        <Skeleton rows={4} />
       ) : query.isError ? (
         <Failure error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.data.items.length === 0 ? (
-        <Empty title="Nothing was sent yet">Send a test to see whether it arrives.</Empty>
+      ) : rows.length === 0 ? (
+        <Empty title={state ? "None of these" : "Nothing was sent yet"}>
+          {!state && "Send a test, or wait for a job that it is for."}
+        </Empty>
       ) : (
-        <Table
-          label="Deliveries"
-          columns={columns}
-          rows={query.data.items}
-          idOf={(row) => row.id}
-        />
+        <ul>
+          {rows.map((row) => (
+            <Message key={row.id} endpoint={id} row={row} canAct={canAct} />
+          ))}
+        </ul>
       )}
+      <Older of={query} />
     </Panel>
   );
 }
 
-async function test(id: string): Promise<void> {
-  try {
-    await call("post", "/api/v1/webhooks/{endpoint_id}/test", { path: { endpoint_id: id } });
-    toast("A test is on its way.");
-    await client.invalidateQueries({ queryKey: ["webhook", id, "deliveries"] });
-  } catch (error) {
-    toastError(error);
+function Message({ endpoint, row, canAct }: { endpoint: string; row: Delivery; canAct: boolean }) {
+  const [isOpen, setOpen] = useState(false);
+  const Icon = isOpen ? ChevronDown : ChevronRight;
+
+  async function again() {
+    try {
+      await call("post", "/api/v1/webhooks/{endpoint_id}/deliveries/{delivery_id}/redeliver", {
+        path: { endpoint_id: endpoint, delivery_id: row.id },
+      });
+      toast("It is sent again.");
+    } catch (error) {
+      toastError(error);
+    }
+    refresh(endpoint);
   }
+
+  return (
+    <li className="border-line border-b last:border-0">
+      <div className="flex items-center gap-1 pr-2 hover:bg-hover">
+        <button
+          type="button"
+          aria-expanded={isOpen}
+          onClick={() => setOpen(!isOpen)}
+          className="flex h-10 min-w-0 flex-1 items-center gap-3 pl-3 text-left"
+        >
+          <Icon size={14} className="shrink-0 text-faint" aria-hidden />
+          <span className="w-24 shrink-0">
+            <Outcome name={row.state} />
+          </span>
+          <span className="min-w-0 flex-1 truncate font-medium">{row.event}</span>
+          <span className="num shrink-0 text-muted">{row.status ?? ""}</span>
+          <span className="hidden w-16 shrink-0 text-right text-faint text-xs sm:block">
+            <Ago at={row.created_at} />
+          </span>
+        </button>
+        {canAct && (
+          <Button
+            look="quiet"
+            icon={RotateCcw}
+            label={row.state === "pending" ? "Send it now" : "Send it again"}
+            onClick={() => void again()}
+          />
+        )}
+      </div>
+      {isOpen && (
+        <div className="border-line border-t bg-bg">
+          <Facts
+            facts={[
+              ["Tells of", <JobLink key="of" id={row.subject_id} none="no job: a test" />],
+              ["Sent by", <JobLink key="by" id={row.job_id} none="–" />],
+              ["Attempts", row.attempts],
+              ["Last tried", <Ago key="tried" at={row.attempted_at} />],
+              ...(row.next_attempt_at
+                ? [
+                    ["Next", <Ago key="next" at={row.next_attempt_at} />] as [
+                      string,
+                      React.ReactNode,
+                    ],
+                  ]
+                : []),
+              ...(row.error ? [["Error", row.error] as [string, string]] : []),
+            ]}
+          />
+          {row.response && (
+            <div className="px-4 pb-3">
+              <p className="text-faint">What it answered</p>
+              <Snippet text={row.response} />
+            </div>
+          )}
+        </div>
+      )}
+    </li>
+  );
 }
 
-async function redeliver(id: string, delivery: string): Promise<void> {
-  try {
-    const path = { endpoint_id: id, delivery_id: delivery };
-    await call("post", "/api/v1/webhooks/{endpoint_id}/deliveries/{delivery_id}/redeliver", {
-      path,
-    });
-    toast("It is sent again.");
-    await client.invalidateQueries({ queryKey: ["webhook", id, "deliveries"] });
-  } catch (error) {
-    toastError(error);
-  }
+function JobLink({ id, none }: { id: string | null; none: string }) {
+  if (id === null) return <>{none}</>;
+  return (
+    <Link to="/jobs/$id" params={{ id }} className="text-accent hover:underline">
+      <Id id={id} />
+    </Link>
+  );
+}
+
+function Verification() {
+  const [at, setAt] = useState(0);
+  return (
+    <Panel
+      title="Is a message ours?"
+      actions={VERIFICATION.map(({ label }, index) => (
+        <Button
+          key={label}
+          look="quiet"
+          aria-pressed={index === at}
+          className={index === at ? "!bg-hover !text-text" : ""}
+          onClick={() => setAt(index)}
+        >
+          {label}
+        </Button>
+      ))}
+    >
+      <div className="px-4 pt-1 pb-4">
+        <Snippet text={VERIFICATION[at]?.text ?? ""} />
+      </div>
+    </Panel>
+  );
 }

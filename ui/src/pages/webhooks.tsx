@@ -1,8 +1,8 @@
-/** Where your application is told what became of jobs. */
+/** Where other services hear of jobs. */
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
-import { Plus } from "lucide-react";
+import { CircleCheck, CircleX, Plus, TriangleAlert } from "lucide-react";
 import { useState } from "react";
 import { webhooks } from "@/api/queries";
 import type { Webhook } from "@/api/schema";
@@ -12,11 +12,12 @@ import { Page as Frame, Panel } from "@/parts/page";
 import { type Column, Table } from "@/parts/table";
 import { Ago } from "@/parts/time";
 import { useSession } from "@/session";
-import { EditWebhook, SecretDialog } from "@/webhooks/edit";
+import { WebhookForm } from "@/webhooks/form";
+import { SecretShown } from "@/webhooks/secret";
 
 const COLUMNS: Column<Webhook>[] = [
   {
-    title: "Address",
+    title: "Endpoint",
     isMain: true,
     cell: (row) => (
       <span className="flex min-w-0 flex-col">
@@ -32,30 +33,33 @@ const COLUMNS: Column<Webhook>[] = [
     ),
   },
   { title: "Standing", cell: (row) => <Standing row={row} /> },
-  { title: "Told of", isWide: true, cell: (row) => row.events.join(", ") },
+  { title: "Messages", isWide: true, cell: (row) => row.events.join(", ") },
   {
-    title: "Definitions",
+    title: "Of",
     isWide: true,
     cell: (row) => (
-      <span className="block max-w-48 truncate">{row.definitions?.join(", ") ?? "all"}</span>
+      <span className="block max-w-48 truncate" title={row.definitions?.join(", ")}>
+        {row.definitions?.join(", ") ?? "all jobs"}
+      </span>
     ),
   },
-  { title: "Since", isWide: true, cell: (row) => <Ago at={row.created_at} /> },
+  { title: "Made", isWide: true, cell: (row) => <Ago at={row.created_at} /> },
 ];
 
 export function Page() {
   const { may } = useSession();
   const navigate = useNavigate();
-  const query = useQuery({ ...webhooks(), refetchInterval: 5_000 });
-  const [isNew, setNew] = useState(false);
-  const [secret, setSecret] = useState<string | null>(null);
+  const query = useQuery(webhooks());
+  const [isMaking, setMaking] = useState(false);
+  const [made, setMade] = useState<{ id: string; secret: string } | null>(null);
+  const canAct = may("webhooks", "write");
   return (
     <Frame
       title="Webhooks"
-      lead="Where your application is told what became of jobs. Signed, retried, and kept for you to look at."
+      lead="Other services hear of your jobs by signed messages."
       actions={
-        may("webhooks", "write") && (
-          <Button icon={Plus} onClick={() => setNew(true)}>
+        canAct && (
+          <Button look="primary" icon={Plus} onClick={() => setMaking(true)}>
             New webhook
           </Button>
         )
@@ -66,8 +70,11 @@ export function Page() {
       ) : query.isError ? (
         <Failure error={query.error} onRetry={() => void query.refetch()} />
       ) : query.data.items.length === 0 ? (
-        <Empty title="No webhooks yet">
-          Give an address, and it is told when jobs start, succeed, fail or die.
+        <Empty
+          title="No webhooks yet"
+          code="jobforge webhooks create https://example.com/jobs --event success --event dead"
+        >
+          An endpoint of yours is told when jobs start, succeed or fail. Make one here, or:
         </Empty>
       ) : (
         <Panel>
@@ -76,13 +83,20 @@ export function Page() {
             columns={COLUMNS}
             rows={query.data.items}
             idOf={(row) => row.id}
-            isDim={(row) => !row.enabled}
             onOpen={(row) => void navigate({ to: "/webhooks/$id", params: { id: row.id } })}
           />
         </Panel>
       )}
-      {isNew && <EditWebhook webhook={null} onClose={() => setNew(false)} onSecret={setSecret} />}
-      {secret && <SecretDialog secret={secret} onClose={() => setSecret(null)} />}
+      {isMaking && <WebhookForm webhook={null} onMade={setMade} onClose={() => setMaking(false)} />}
+      {made && (
+        <SecretShown
+          text={made.secret}
+          onClose={() => {
+            setMade(null);
+            void navigate({ to: "/webhooks/$id", params: { id: made.id } });
+          }}
+        />
+      )}
     </Frame>
   );
 }
@@ -90,17 +104,24 @@ export function Page() {
 export function Standing({ row }: { row: Webhook }) {
   if (!row.enabled) {
     return (
-      <span className="text-faint" title={row.disabled_reason ?? undefined}>
-        Off
+      <span
+        className="inline-flex items-center gap-1.5 font-medium text-bad"
+        title={row.disabled_reason ?? undefined}
+      >
+        <CircleX size={14} aria-hidden /> Off
       </span>
     );
   }
   if (row.failing_since) {
     return (
-      <span className="text-bad">
-        Failing since <Ago at={row.failing_since} />
+      <span className="inline-flex items-center gap-1.5 font-medium text-warn">
+        <TriangleAlert size={14} aria-hidden /> Failing
       </span>
     );
   }
-  return <span className="text-ok">On</span>;
+  return (
+    <span className="inline-flex items-center gap-1.5 font-medium text-ok">
+      <CircleCheck size={14} aria-hidden /> On
+    </span>
+  );
 }

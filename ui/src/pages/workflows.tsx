@@ -1,88 +1,139 @@
-/** Workflows: jobs that wait for each other, and how far each has come. */
+/** Workflows and batches, newest first, and how far each is. */
 
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { workflows } from "@/api/queries";
-import type { WorkflowInfo, WorkflowState } from "@/api/schema";
+import { Package, Workflow } from "lucide-react";
+import { batches, type WorkflowQuery, workflows } from "@/api/queries";
+import type { WorkflowInfo } from "@/api/schema";
+import { shortId } from "@/parts/copy";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
+import { Input, Select } from "@/parts/form";
+import { Older } from "@/parts/older";
 import { Page as Frame, Panel } from "@/parts/page";
 import { State } from "@/parts/state";
 import { type Column, Table } from "@/parts/table";
 import { Tabs } from "@/parts/tabs";
 import { Ago, Span } from "@/parts/time";
+import { Progress } from "@/workflows/progress";
 
-type Listed = Exclude<WorkflowState, "canceling">;
-const STATES: Listed[] = ["running", "failed", "succeeded", "canceled"];
-const COLOURS: Record<string, string> = {
-  succeeded: "bg-ok",
-  running: "bg-run",
-  canceling: "bg-warn",
-  dead: "bg-bad",
-  failed: "bg-bad",
-  canceled: "bg-faint",
-};
+interface Row extends WorkflowInfo {
+  isBatch: boolean;
+}
 
-const COLUMNS: Column<WorkflowInfo>[] = [
-  { title: "State", cell: (row) => <State name={row.state} /> },
+const COLUMNS: Column<Row>[] = [
   {
-    title: "Workflow",
-    isMain: true,
+    title: "State",
     cell: (row) => (
-      <Link
-        to="/workflows/$id"
-        params={{ id: row.id }}
-        className="block truncate font-medium hover:text-accent"
-      >
-        {row.name ?? "batch"}
-      </Link>
+      <>
+        <span className="hidden sm:block">
+          <State name={row.state} />
+        </span>
+        <span className="sm:hidden">
+          <State name={row.state} isQuiet />
+        </span>
+      </>
     ),
   },
-  { title: "Progress", cell: (row) => <Progress row={row} /> },
+  { title: "Name", isMain: true, cell: (row) => <Name row={row} /> },
+  { title: "Progress", cell: (row) => <Progress row={row} isBatch={row.isBatch} /> },
   {
     title: "Took",
     isWide: true,
+    align: "right",
     cell: (row) => <Span from={row.created_at} to={row.finished_at} />,
   },
-  { title: "Made", cell: (row) => <Ago at={row.created_at} /> },
+  {
+    title: "By",
+    isWide: true,
+    cell: (row) => <span className="font-mono text-xs">{row.created_by}</span>,
+  },
+  { title: "Started", isWide: true, cell: (row) => <Ago at={row.created_at} /> },
 ];
 
+const CODE = `with jf.workflow("nightly") as wf:
+    orders = extract.node("orders")
+    users = extract.node("users")
+    load.using(after=[orders, users]).node()`;
+
 export function Page() {
-  const { state } = useSearch({ strict: false }) as { state?: Listed };
+  const { kind, state, name } = useSearch({ strict: false }) as Record<string, string | undefined>;
   const navigate = useNavigate();
-  const query = useQuery({ ...workflows(state ? { state } : {}), refetchInterval: 5_000 });
+  const filter: WorkflowQuery = { name, state: state as WorkflowQuery["state"] };
+  const ofWorkflows = useInfiniteQuery({ ...workflows(filter), enabled: kind !== "batch" });
+  const ofBatches = useInfiniteQuery({ ...batches(filter), enabled: kind !== "workflow" });
+  const asked = [
+    ...(kind === "batch" ? [] : [ofWorkflows]),
+    ...(kind === "workflow" ? [] : [ofBatches]),
+  ];
+  const failed = asked.find((query) => query.isError);
+  const rows = inOrder(asked.map((query) => rowsOf(query.data?.pages, query === ofBatches)));
+  const more = asked.filter((query) => query.hasNextPage);
+
+  function look(changed: Record<string, string | undefined>) {
+    void navigate({ to: "/workflows", search: { kind, state, name, ...changed }, replace: true });
+  }
+
   return (
-    <Frame
-      title="Workflows"
-      lead="Jobs that wait for each other: fan out, fan in, one after the other."
-    >
-      <Tabs
-        label="States"
-        active={state ?? ""}
-        onChoose={(name) => void navigate({ to: "/workflows", search: { state: name } })}
-        tabs={[
-          { name: "", label: "All" },
-          ...STATES.map((name) => ({ name, label: name[0]?.toUpperCase() + name.slice(1) })),
-        ]}
-      />
-      {query.isPending ? (
+    <Frame title="Workflows" lead="Jobs that come after each other, and batches that end together.">
+      <div className="flex flex-wrap items-end justify-between gap-x-4 gap-y-2">
+        <Tabs
+          label="Kind"
+          name="kind"
+          active={kind ?? "all"}
+          tabs={[
+            ["all", "All"],
+            ["workflow", "Workflows"],
+            ["batch", "Batches"],
+          ]}
+        />
+        <div className="flex gap-2">
+          <Input
+            key={name}
+            data-filter
+            aria-label="Name"
+            placeholder="Name, exactly"
+            className="!w-40"
+            defaultValue={name ?? ""}
+            onKeyDown={(event) => {
+              if (event.key === "Enter") look({ name: event.currentTarget.value || undefined });
+            }}
+            onBlur={(event) => look({ name: event.target.value || undefined })}
+          />
+          <Select
+            aria-label="State"
+            className="!w-36"
+            value={state ?? ""}
+            onChange={(event) => look({ state: event.target.value || undefined })}
+          >
+            <option value="">In any state</option>
+            <option value="running">Running</option>
+            <option value="succeeded">Succeeded</option>
+            <option value="failed">Failed</option>
+            <option value="canceled">Canceled</option>
+          </Select>
+        </div>
+      </div>
+      {failed ? (
+        <Failure error={failed.error} onRetry={() => void failed.refetch()} />
+      ) : asked.some((query) => query.isPending) ? (
         <Skeleton />
-      ) : query.isError ? (
-        <Failure error={query.error} onRetry={() => void query.refetch()} />
-      ) : query.data.items.length === 0 ? (
-        <Empty
-          title={state ? "None in this state" : "No workflows yet"}
-          code={state ? undefined : "jobforge workflows --help"}
-        >
-          {state ? null : "A workflow is a set of jobs with edges between them, made all at once:"}
-        </Empty>
+      ) : rows.length === 0 ? (
+        <Nothing isFiltered={Boolean(name || state)} />
       ) : (
         <Panel>
           <Table
-            label="Workflows"
+            label="Workflows and batches"
             columns={COLUMNS}
-            rows={query.data.items}
+            rows={rows}
             idOf={(row) => row.id}
-            onOpen={(row) => void navigate({ to: "/workflows/$id", params: { id: row.id } })}
+            onOpen={(row) => void navigate({ to: addressOf(row), params: { id: row.id } })}
+          />
+          <Older
+            of={{
+              hasNextPage: more.length > 0,
+              isFetchingNextPage: more.some((query) => query.isFetchingNextPage),
+              fetchNextPage: () => Promise.all(more.map((query) => query.fetchNextPage())),
+            }}
           />
         </Panel>
       )}
@@ -90,24 +141,62 @@ export function Page() {
   );
 }
 
-export function Progress({ row }: { row: WorkflowInfo }) {
-  const counts = (row.counts ?? {}) as Record<string, number>;
-  const ended = (counts.succeeded ?? 0) + (counts.canceled ?? 0) + (counts.dead ?? 0);
+function Nothing({ isFiltered }: { isFiltered: boolean }) {
+  if (isFiltered) return <Empty title="None is like that">Take a word out of the filter.</Empty>;
   return (
-    <span className="flex items-center gap-2">
-      <span className="flex h-2 w-32 overflow-hidden rounded-full bg-raised">
-        {Object.entries(counts).map(([state, jobs]) => (
-          <span
-            key={state}
-            title={`${jobs} ${state}`}
-            className={COLOURS[state] ?? ""}
-            style={{ width: `${(100 * jobs) / Math.max(1, row.size)}%` }}
-          />
-        ))}
-      </span>
-      <span className="num text-muted text-xs">
-        {ended} of {row.size}
-      </span>
+    <Empty title="No workflows yet" code={CODE}>
+      A job may wait for others. A workflow makes all of them at once:
+    </Empty>
+  );
+}
+
+function Name({ row }: { row: Row }) {
+  const Icon = row.isBatch ? Package : Workflow;
+  return (
+    <span className="flex min-w-0 items-center gap-2">
+      <Icon
+        size={14}
+        className="shrink-0 text-faint"
+        aria-label={row.isBatch ? "Batch" : "Workflow"}
+      />
+      <Link
+        to={addressOf(row)}
+        params={{ id: row.id }}
+        className="truncate font-medium hover:text-accent"
+      >
+        {row.name ?? shortId(row.id)}
+      </Link>
+      {row.is_open && <span className="shrink-0 text-plan text-xs">open</span>}
     </span>
   );
+}
+
+function addressOf(row: Row): "/batches/$id" | "/workflows/$id" {
+  return row.isBatch ? "/batches/$id" : "/workflows/$id";
+}
+
+interface Rows {
+  rows: Row[];
+  isWhole: boolean;
+}
+
+function rowsOf(
+  pages: { items: WorkflowInfo[]; next: string | null }[] | undefined,
+  isBatch: boolean,
+): Rows {
+  return {
+    rows: pages?.flatMap((page) => page.items.map((row) => ({ ...row, isBatch }))) ?? [],
+    isWhole: pages?.at(-1)?.next === null,
+  };
+}
+
+/** Two lists as one. What is older than the end of either may have others between it, and waits. */
+function inOrder(lists: Rows[]): Row[] {
+  const ends = lists
+    .filter((list) => !list.isWhole)
+    .map((list) => list.rows.at(-1)?.created_at ?? "");
+  return lists
+    .flatMap((list) => list.rows)
+    .filter((row) => ends.every((end) => row.created_at >= end))
+    .sort((one, other) => other.created_at.localeCompare(one.created_at));
 }

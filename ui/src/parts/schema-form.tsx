@@ -23,6 +23,9 @@ export interface Schema {
 /** What each field holds: the text in it, or nothing, which leaves the member out. */
 export type Values = Record<string, string>;
 
+/** Where a template puts a value, of whatever type. */
+const TAG = /^\s*\{\{.*\}\}\s*$/;
+
 type Kind = "text" | "number" | "flag" | "choice" | "json";
 
 export function startOf(schema: Schema): Values {
@@ -30,6 +33,21 @@ export function startOf(schema: Schema): Values {
   for (const [name, each] of Object.entries(schema.properties ?? {})) {
     if (each.default === undefined || each.default === null) continue;
     values[name] = kindOf(each, schema) === "text" ? String(each.default) : print(each.default);
+  }
+  return values;
+}
+
+/** The fields for a payload that there is; null when the form has no place for all of it. */
+export function valuesOf(schema: Schema, payload: Record<string, unknown>): Values | null {
+  const values: Values = {};
+  for (const [name, value] of Object.entries(payload)) {
+    const each = schema.properties?.[name];
+    if (each === undefined) return null;
+    const kind = kindOf(each, schema);
+    if (kind === "text" && typeof value !== "string") return null;
+    if ((kind === "flag" || kind === "choice") && TAG.test(String(value))) return null;
+    const isText = typeof value === "string" && (kind === "text" || TAG.test(value));
+    values[name] = isText ? value : print(value);
   }
   return values;
 }
@@ -44,7 +62,8 @@ export function payloadText(schema: Schema, values: Values): string {
       if (isRequired && kind === "text") members.push(`${JSON.stringify(name)}: ""`);
       continue;
     }
-    members.push(`${JSON.stringify(name)}: ${kind === "text" ? JSON.stringify(value) : value}`);
+    const isText = kind === "text" || TAG.test(value);
+    members.push(`${JSON.stringify(name)}: ${isText ? JSON.stringify(value) : value}`);
   }
   return `{${members.join(", ")}}`;
 }
@@ -135,7 +154,9 @@ function One({ name, schema, kind, isRequired, value, onChange }: OneProps) {
             id={id}
             inputMode={kind === "number" ? "decimal" : "text"}
             required={isRequired}
-            pattern={kind === "number" ? "-?\\d+(\\.\\d+)?([eE][+\\-]?\\d+)?" : undefined}
+            pattern={
+              kind === "number" ? "-?\\d+(\\.\\d+)?([eE][+\\-]?\\d+)?|\\{\\{.*\\}\\}" : undefined
+            }
             value={value}
             onChange={(event) => onChange(event.target.value)}
           />

@@ -1,29 +1,33 @@
-/** Views of one thing, by name; which one is shown stands in the address. */
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
 
-export function Tabs({
-  label,
-  tabs,
-  active,
-  onChoose,
-}: {
+interface Props {
   label: string;
-  tabs: { name: string; label: string }[];
+  /** The parameter of the address; the first tab is the one without. */
+  name: string;
+  tabs: [string, ReactNode][];
   active: string;
-  onChoose: (name: string) => void;
-}) {
+}
+
+/** Views of one page: which one it is stands in the address. */
+export function Tabs({ label, name, tabs, active }: Props) {
   return (
-    <nav aria-label={label}>
+    <nav aria-label={label} className="min-w-0 overflow-x-auto">
       <ul className="flex gap-1 border-line border-b">
-        {tabs.map((tab) => (
-          <li key={tab.name}>
-            <button
-              type="button"
-              aria-current={tab.name === active ? "page" : undefined}
-              onClick={() => onChoose(tab.name)}
-              className={`-mb-px h-9 border-b-2 px-2.5 ${tab.name === active ? "border-accent font-medium" : "border-transparent text-muted hover:text-text"}`}
+        {tabs.map(([value, text], index) => (
+          <li key={value}>
+            <Link
+              to="."
+              search={(old: Record<string, string | undefined>) => ({
+                ...old,
+                [name]: index === 0 ? undefined : value,
+              })}
+              replace
+              aria-current={value === active ? "page" : undefined}
+              className={`-mb-px flex h-9 items-center whitespace-nowrap border-b-2 px-2.5 ${value === active ? "border-accent font-medium" : "border-transparent text-muted hover:text-text"}`}
             >
-              {tab.label}
-            </button>
+              {text}
+            </Link>
           </li>
         ))}
       </ul>

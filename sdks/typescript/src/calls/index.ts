@@ -1,0 +1,5 @@
+/** The engine's public functions, one typed function for each; docs/sql.md explains them. */
+
+export type { Call } from "./call.ts";
+export * from "./jobs.ts";
+export * from "./work.ts";

@@ -1,0 +1,144 @@
+/** Calls on a tenant's jobs, for applications. Each answers one text, `answer`. */
+
+import type {
+  Enqueued,
+  Job,
+  JobFilter,
+  JobListing,
+  JobRequest,
+  Json,
+  JsonObject,
+  State,
+} from "../job.ts";
+import { encode } from "../jsonb.ts";
+import { type Call, documents, value, valueOrNull } from "./call.ts";
+
+export function enqueueJob(job: JobRequest, tenantId: string | null): Call<Enqueued[]> {
+  const { definition, payload = {}, ...options } = job;
+  return {
+    name: "enqueue_job",
+    text: `select json_build_array(json_build_object('job_id', e.job_id, 'status', e.status))::text as answer
+  from jobforge.enqueue_job($1::text, $2::jsonb, $3::jsonb, $4::uuid) as e`,
+    values: [definition, encode(payload, "payload"), encode(options, "options"), tenantId],
+    decode: documents<Enqueued>,
+  };
+}
+
+/** All or nothing. The answers come in the order of the jobs. */
+export function enqueueJobs(
+  jobs: readonly JobRequest[],
+  tenantId: string | null,
+): Call<Enqueued[]> {
+  return {
+    name: "enqueue_jobs",
+    text: `select coalesce(json_agg(json_build_object('job_id', e.job_id, 'status', e.status)
+                          order by e.index), '[]')::text as answer
+  from jobforge.enqueue_jobs($1::jsonb, $2::uuid) as e`,
+    values: [encode(jobs, "payload"), tenantId],
+    decode: documents<Enqueued>,
+  };
+}
+
+export interface History {
+  readonly job: Job;
+  readonly attempts: readonly JsonObject[];
+  readonly events: readonly JsonObject[];
+}
+
+export function getJob(jobId: string, tenantId: string | null): Call<History> {
+  return {
+    name: "get_job",
+    text: `select json_build_array(row_to_json(g))::text as answer
+  from jobforge.get_job($1::uuid, $2::uuid) as g`,
+    values: [jobId, tenantId],
+    decode: (rows) => documents<History>(rows)[0] as History,
+  };
+}
+
+export interface Page {
+  readonly limit?: number;
+  readonly before?: string;
+}
+
+/** Newest first; `before` is the last id of the page before. */
+export function listJobs(
+  which: JobFilter,
+  page: Page,
+  tenantId: string | null,
+): Call<JobListing[]> {
+  return {
+    name: "list_jobs",
+    text: `select coalesce(json_agg(row_to_json(l)), '[]')::text as answer
+  from jobforge.list_jobs($1::jsonb, $2::integer, $3::uuid, $4::uuid) as l`,
+    values: [encode(which, "filter"), page.limit ?? 50, page.before ?? null, tenantId],
+    decode: documents<JobListing>,
+  };
+}
+
+export function cancelJob(
+  jobId: string,
+  reason: string | null,
+  tenantId: string | null,
+): Call<State> {
+  return {
+    name: "cancel_job",
+    text: "select jobforge.cancel_job($1::uuid, $2::text, $3::uuid) as answer",
+    values: [jobId, reason, tenantId],
+    decode: (rows) => value(rows) as State,
+  };
+}
+
+/** Answers the job that will run. */
+export function retryJob(
+  jobId: string,
+  payload: JsonObject | null,
+  attempts: number | null,
+  tenantId: string | null,
+): Call<string> {
+  return {
+    name: "retry_job",
+    text: "select jobforge.retry_job($1::uuid, $2::jsonb, $3::integer, $4::uuid)::text as answer",
+    values: [jobId, payload === null ? null : encode(payload, "payload"), attempts, tenantId],
+    decode: value,
+  };
+}
+
+export interface Explanation {
+  readonly code: string;
+  readonly message: string;
+  readonly remedy: string | null;
+  readonly detail: Json;
+}
+
+export function explainJob(jobId: string, tenantId: string | null): Call<Explanation[]> {
+  return {
+    name: "explain_job",
+    text: `select coalesce(json_agg(row_to_json(e)), '[]')::text as answer
+  from jobforge.explain_job($1::uuid, $2::uuid) as e`,
+    values: [jobId, tenantId],
+    decode: documents<Explanation>,
+  };
+}
+
+export function findTenant(slug: string): Call<string> {
+  return {
+    name: "find_tenant",
+    text: "select jobforge.find_tenant($1::text)::text as answer",
+    values: [slug],
+    decode: value,
+  };
+}
+
+/** Ends a running job within the caller's own transaction; LeaseLost when it is not held. */
+export function completeJob(
+  token: { readonly tenant_id: string; readonly job_id: string; readonly lease: string },
+  workerId: string,
+  outcome: JsonObject,
+): Call<string | null> {
+  return {
+    name: "complete_job",
+    text: "select jobforge.complete_job($1::uuid, $2::uuid, $3::uuid, $4::bigint, $5::jsonb) as answer",
+    values: [token.tenant_id, token.job_id, workerId, token.lease, encode(outcome, "result")],
+    decode: valueOrNull,
+  };
+}

@@ -1,0 +1,223 @@
+/** Calls of workers, across tenants: claim, keep, settle. */
+
+import type {
+  Beat,
+  ClaimedJob,
+  Heartbeat,
+  Json,
+  JsonObject,
+  Note,
+  OutcomeReport,
+  Settled,
+  State,
+  Token,
+  WorkerCommand,
+} from "../job.ts";
+import { encode, legible } from "../jsonb.ts";
+import { type Call, documentArray, nothing, type Row, textArray } from "./call.ts";
+
+export interface Registration {
+  readonly workerId: string;
+  readonly queues: readonly string[];
+  readonly slots: number;
+  readonly definitions: readonly string[];
+  readonly host: string;
+  readonly pid: number;
+  readonly build: string | null;
+}
+
+export function registerWorker(worker: Registration): Call<void> {
+  return {
+    name: "register_worker",
+    text: `select jobforge.register_worker(
+    $1::uuid, $2::text[], $3::integer, $4::text[], $5::text, $6::integer, $7::text)`,
+    values: [
+      worker.workerId,
+      textArray(worker.queues),
+      worker.slots,
+      textArray(worker.definitions),
+      worker.host,
+      worker.pid,
+      worker.build,
+    ],
+    decode: nothing,
+  };
+}
+
+export function unregisterWorker(workerId: string): Call<void> {
+  return {
+    name: "unregister_worker",
+    text: "select jobforge.unregister_worker($1::uuid)",
+    values: [workerId],
+    decode: nothing,
+  };
+}
+
+export function putDefinition(key: string, version: number, settings: JsonObject): Call<void> {
+  return {
+    name: "put_definition",
+    text: "select jobforge.put_definition($1::text, $2::integer, $3::jsonb)",
+    values: [key, version, encode(settings, "settings")],
+    decode: nothing,
+  };
+}
+
+export function ensurePartitions(): Call<void> {
+  return {
+    name: "ensure_partitions",
+    text: "select jobforge.ensure_partitions()",
+    values: [],
+    decode: nothing,
+  };
+}
+
+/** `limits` has how many jobs to take of each queue. */
+export function claimJobs(
+  workerId: string,
+  limits: ReadonlyMap<string, number>,
+  definitions: readonly string[],
+  leaseS: number,
+): Call<ClaimedJob[]> {
+  return {
+    name: "claim_jobs",
+    text: `select tenant_id, job_id, lease, definition, version, queue, attempt, max_attempts,
+       timeout_s, to_json(started_at) #>> '{}', correlation_id, traceparent, idempotency_key,
+       to_json(tags), payload::text
+  from jobforge.claim_jobs($1::uuid, $2::text[], $3::integer[], $4::text[], null, $5::float8)`,
+    values: [
+      workerId,
+      textArray([...limits.keys()]),
+      `{${[...limits.values()].join(",")}}`,
+      textArray(definitions),
+      leaseS,
+    ],
+    decode: (rows) => rows.map(claimed),
+  };
+}
+
+export function heartbeatJobs(
+  workerId: string,
+  tokens: readonly Token[],
+  leaseS: number,
+): Call<Heartbeat> {
+  return {
+    name: "heartbeat_jobs",
+    text: `select job_id, lease, status
+  from jobforge.heartbeat_jobs($1::uuid, $2::jsonb, $3::float8)`,
+    values: [workerId, JSON.stringify(tokens.map(tokenOf)), leaseS],
+    decode: heartbeat,
+  };
+}
+
+/** One bad report does not fail the others: it is settled as a failure that says why. */
+export function completeJobs(workerId: string, reports: readonly OutcomeReport[]): Call<Settled[]> {
+  return {
+    name: "complete_jobs",
+    text: "select job_id, lease, status, state from jobforge.complete_jobs($1::uuid, $2::jsonb)",
+    values: [workerId, JSON.stringify(reports.map(storable))],
+    decode: (rows) => rows.map(settled),
+  };
+}
+
+/** Answers the leases of those that were not settled; complete_jobs tells what became of them. */
+export function succeedJobs(
+  workerId: string,
+  tokens: readonly Token[],
+  results: readonly (Json | undefined)[] | null,
+): Call<ReadonlySet<string>> {
+  return {
+    name: "succeed_jobs",
+    text: `select job_id, lease
+  from jobforge.succeed_jobs($1::uuid, $2::uuid[], $3::uuid[], $4::bigint[], $5::jsonb[])`,
+    values: [
+      workerId,
+      `{${tokens.map((token) => token.tenant_id).join(",")}}`,
+      `{${tokens.map((token) => token.job_id).join(",")}}`,
+      `{${tokens.map((token) => token.lease).join(",")}}`,
+      results === null ? null : documentArray(results),
+    ],
+    decode: (rows) => new Set(rows.map(([jobId, lease]) => `${jobId}.${lease}`)),
+  };
+}
+
+/** Kept in the order given; answers the leases that are lost. */
+export function noteJobs(workerId: string, notes: readonly Note[]): Call<ReadonlySet<string>> {
+  return {
+    name: "note_jobs",
+    text: "select job_id, lease, status from jobforge.note_jobs($1::uuid, $2::jsonb)",
+    values: [
+      workerId,
+      JSON.stringify(notes.map((note) => ({ ...note, data: legible(note.data) }))),
+    ],
+    decode: (rows) =>
+      new Set(rows.filter((row) => row[2] === "lost").map(([jobId, lease]) => `${jobId}.${lease}`)),
+  };
+}
+
+/** Answers how many leases were ended. */
+export function reapJobs(limit: number): Call<number> {
+  return {
+    name: "reap_jobs",
+    text: "select count(*) from jobforge.reap_jobs($1::integer)",
+    values: [limit],
+    decode: (rows) => Number(rows[0]?.[0]),
+  };
+}
+
+/** Makes one step of an operation that is due; answers whether there was one. */
+export function advanceOperations(): Call<boolean> {
+  return {
+    name: "advance_operations",
+    text: "select operation_id from jobforge.advance_operations()",
+    values: [],
+    decode: (rows) => rows.length > 0,
+  };
+}
+
+function claimed(row: Row): ClaimedJob {
+  return {
+    tenant_id: row[0] ?? "",
+    job_id: row[1] ?? "",
+    lease: row[2] ?? "",
+    definition: row[3] ?? "",
+    version: Number(row[4]),
+    queue: row[5] ?? "",
+    attempt: Number(row[6]),
+    max_attempts: Number(row[7]),
+    timeout_s: row[8] == null ? null : Number(row[8]),
+    started_at: row[9] ?? "",
+    correlation_id: row[10] ?? null,
+    traceparent: row[11] ?? null,
+    idempotency_key: row[12] ?? null,
+    tags_json: row[13] ?? null,
+    payload_json: row[14] ?? "{}",
+  };
+}
+
+function heartbeat(rows: readonly Row[]): Heartbeat {
+  const own = rows.find((row) => row[0] === null);
+  const jobs = rows.filter((row) => row[0] !== null);
+  return {
+    command: (own?.[2] ?? "ok") as WorkerCommand,
+    jobs: jobs.map((row) => ({ job_id: row[0], lease: row[1], status: row[2] }) as unknown as Beat),
+  };
+}
+
+function settled(row: Row): Settled {
+  return {
+    job_id: row[0] ?? "",
+    lease: row[1] ?? "",
+    is_lost: row[2] === "lost",
+    state: (row[3] ?? null) as State | null,
+  };
+}
+
+function tokenOf(token: Token): Token {
+  return { tenant_id: token.tenant_id, job_id: token.job_id, lease: token.lease };
+}
+
+/** What describes a failure is put into words where jsonb cannot keep it; a result was checked. */
+function storable(report: OutcomeReport): OutcomeReport {
+  if (report.outcome === "succeeded") return report;
+  return legible(report) as unknown as OutcomeReport;
+}

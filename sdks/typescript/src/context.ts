@@ -1,0 +1,210 @@
+/**
+ * What a handler gets to know and to say about its own job: `ctx`. What it says goes over a Channel;
+ * who listens there is left to the runners.
+ */
+
+import * as calls from "./calls/index.ts";
+import { Invalid } from "./errors.ts";
+import type { ClaimedJob, Json, JsonObject, NoteKind } from "./job.ts";
+import { legible } from "./jsonb.ts";
+import { type Queryable, runOn } from "./queryable.ts";
+import { redactText } from "./redact/index.ts";
+import { Cancelled } from "./signals.ts";
+
+const LONGEST_MESSAGE = 8_000;
+const LONGEST_NAME = 200;
+
+/** How a running job reaches its worker. */
+export interface Channel {
+  note(kind: NoteKind, data: JsonObject): void;
+  secret(name: string): Promise<string>;
+}
+
+type LogLevel = "debug" | "info" | "warning" | "error";
+
+/** Lines that are kept with the attempt: `ctx.log.info("sent", { to })`. */
+export class Log {
+  readonly #channel: Channel;
+
+  constructor(channel: Channel) {
+    this.#channel = channel;
+  }
+
+  debug(message: string, fields: Readonly<Record<string, unknown>> = {}): void {
+    this.#write("debug", message, fields);
+  }
+
+  info(message: string, fields: Readonly<Record<string, unknown>> = {}): void {
+    this.#write("info", message, fields);
+  }
+
+  warning(message: string, fields: Readonly<Record<string, unknown>> = {}): void {
+    this.#write("warning", message, fields);
+  }
+
+  error(message: string, fields: Readonly<Record<string, unknown>> = {}): void {
+    this.#write("error", message, fields);
+  }
+
+  #write(level: LogLevel, message: string, fields: Readonly<Record<string, unknown>>): void {
+    const kept = legible(fields) as JsonObject;
+    this.#channel.note("log", { ...kept, level, message: short(String(message)) });
+  }
+}
+
+/** The job that runs, for its handler. */
+export class Context {
+  readonly #job: ClaimedJob;
+  readonly #channel: Channel;
+  readonly #workerId: string | null;
+  #controller: AbortController | null = null;
+  #isAsked = false;
+  #wasCompleted = false;
+
+  constructor(job: ClaimedJob, channel: Channel, workerId: string | null) {
+    this.#job = job;
+    this.#channel = channel;
+    this.#workerId = workerId;
+  }
+
+  get jobId(): string {
+    return this.#job.job_id;
+  }
+
+  get tenantId(): string {
+    return this.#job.tenant_id;
+  }
+
+  get definition(): string {
+    return this.#job.definition;
+  }
+
+  /** The version under which the job was enqueued; its arguments are of the newest. */
+  get version(): number {
+    return this.#job.version;
+  }
+
+  get queue(): string {
+    return this.#job.queue;
+  }
+
+  /** 1 for the first. */
+  get attempt(): number {
+    return this.#job.attempt;
+  }
+
+  get maxAttempts(): number {
+    return this.#job.max_attempts;
+  }
+
+  /** When the timeout passes, by the database's clock. */
+  get deadline(): Date | null {
+    if (this.#job.timeout_s === null) return null;
+    return new Date(Date.parse(this.#job.started_at) + this.#job.timeout_s * 1000);
+  }
+
+  /** The idempotency key. */
+  get key(): string | null {
+    return this.#job.idempotency_key;
+  }
+
+  get tags(): readonly string[] {
+    return JSON.parse(this.#job.tags_json ?? "[]") as string[];
+  }
+
+  get correlationId(): string | null {
+    return this.#job.correlation_id;
+  }
+
+  get traceparent(): string | null {
+    return this.#job.traceparent;
+  }
+
+  /** As it was enqueued. */
+  get payload(): JsonObject {
+    return JSON.parse(this.#job.payload_json) as JsonObject;
+  }
+
+  /** `<job id>.<lease>`: grows with each attempt, so that others can refuse an older one. */
+  get fence(): string {
+    return `${this.#job.job_id}.${this.#job.lease}`;
+  }
+
+  get log(): Log {
+    return new Log(this.#channel);
+  }
+
+  /** How far the job has come. Only the latest of many in a row may be kept. */
+  progress(done: number, total?: number, message?: string): void {
+    const data = { done, total, message };
+    const given = Object.entries(data).filter(([, value]) => value !== undefined);
+    this.#channel.note("progress", legible(Object.fromEntries(given)) as JsonObject);
+  }
+
+  /** An event of the job's own, in its timeline. */
+  emit(name: string, data: unknown = null): void {
+    if (name === "" || name.length > LONGEST_NAME) {
+      throw new Invalid(`the name of an event has 1 to ${LONGEST_NAME} letters`, { field: "name" });
+    }
+    this.#channel.note("event", { name, data: legible(data) });
+  }
+
+  /** A secret of the worker's. Its value is redacted from all that the job says. */
+  async secret(name: string): Promise<string> {
+    return await this.#channel.secret(name);
+  }
+
+  /** Aborted when the job is canceled, times out or its worker ends; give it to what waits. */
+  get signal(): AbortSignal {
+    if (this.#controller === null) {
+      this.#controller = new AbortController();
+      if (this.#isAsked) this.#controller.abort(new Cancelled());
+    }
+    return this.#controller.signal;
+  }
+
+  get cancelled(): boolean {
+    return this.#isAsked;
+  }
+
+  /** Throws Cancelled when the job was asked to stop. */
+  check(): void {
+    if (this.#isAsked) throw new Cancelled();
+  }
+
+  /**
+   * Ends the job as succeeded within the transaction of the handler's own connection. Whether the
+   * handler's writes and this are kept, its commit decides: for both or for neither.
+   */
+  async completeIn(conn: Queryable, result?: Json): Promise<void> {
+    if (this.#workerId === null) {
+      throw new Invalid("no worker holds this job, so it cannot be completed", { field: "conn" });
+    }
+    const outcome = { outcome: "succeeded", started_at: this.#job.started_at, result };
+    await runOn(conn, calls.completeJob(this.#job, this.#workerId, outcome));
+    this.#wasCompleted = true;
+  }
+
+  // The rest is for the runners.
+
+  /** The same, speaking of another job: hooks are told of the job that has ended. */
+  about(fields: Partial<ClaimedJob>): Context {
+    return new Context({ ...this.#job, ...fields }, this.#channel, null);
+  }
+
+  get wasCompleted(): boolean {
+    return this.#wasCompleted;
+  }
+
+  askToStop(): void {
+    this.#isAsked = true;
+    this.#controller?.abort(new Cancelled());
+  }
+}
+
+/** A cut might go through a secret, so that the rest of it is no longer known for one. */
+function short(message: string): string {
+  return message.length <= LONGEST_MESSAGE
+    ? message
+    : redactText(message).slice(0, LONGEST_MESSAGE);
+}

@@ -1,0 +1,138 @@
+/** Jobs over HTTP, for programs that have no database: one method for each route they need. */
+
+import { ConfigError, type JobForgeError, Unavailable } from "../errors.ts";
+import { byCode } from "../sqlstates.ts";
+import type { components, operations } from "./types.ts";
+
+type Schemas = components["schemas"];
+export type NewJob = Schemas["NewJob"];
+export type MadeJob = Schemas["MadeJob"];
+export type ServedJob = Schemas["Job"];
+export type JobHistory = Schemas["JobHistory"];
+export type JobPage = Schemas["Page_JobListing_"];
+export type ListQuery = NonNullable<operations["list_jobs"]["parameters"]["query"]>;
+
+export interface ServerOptions {
+  /** `https://jobs.example.com` */
+  readonly url: string;
+  /** `jf_…` */
+  readonly key: string;
+  /** For a super admin: the tenant to act for, by id or slug. */
+  readonly tenant?: string;
+  readonly timeoutMs?: number;
+  readonly fetch?: typeof globalThis.fetch;
+}
+
+interface Asked {
+  readonly query?: ListQuery;
+  readonly body?: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const TIMEOUT_MS = 30_000;
+
+export class ServerClient {
+  readonly #options: ServerOptions;
+  readonly #base: string;
+
+  constructor(options: ServerOptions) {
+    if (!/^https?:\/\//.test(options.url)) {
+      throw new ConfigError(`the server is a URL, not ${options.url}`, { field: "url" });
+    }
+    this.#options = options;
+    this.#base = `${options.url.replace(/\/+$/, "")}/api/v1`;
+  }
+
+  /** The same `requestKey` and job within 24 hours have the same answer. */
+  async enqueue(job: NewJob, requestKey?: string): Promise<MadeJob> {
+    return await this.#ask("POST", "/jobs", { body: job, headers: repeated(requestKey) });
+  }
+
+  /** All or none, in their order. */
+  async enqueueMany(jobs: readonly NewJob[], requestKey?: string): Promise<readonly MadeJob[]> {
+    const asked = { body: { jobs }, headers: repeated(requestKey) };
+    return (await this.#ask<Schemas["Items_MadeJob_"]>("POST", "/jobs/batch", asked)).items;
+  }
+
+  async getJob(jobId: string): Promise<ServedJob> {
+    return (await this.getHistory(jobId)).job;
+  }
+
+  async getHistory(jobId: string): Promise<JobHistory> {
+    return await this.#ask("GET", `/jobs/${encodeURIComponent(jobId)}`);
+  }
+
+  /** Newest first; `next` is the `cursor` of the page after. */
+  async listJobs(query: ListQuery = {}): Promise<JobPage> {
+    return await this.#ask("GET", "/jobs", { query });
+  }
+
+  /** Answers `canceled`, or `canceling` when its worker has to stop it first. */
+  async cancelJob(jobId: string, reason?: string): Promise<Schemas["State"]> {
+    const path = `/jobs/${encodeURIComponent(jobId)}/cancel`;
+    return (await this.#ask<Schemas["JobState"]>("POST", path, { body: { reason } })).state;
+  }
+
+  /** Answers the id of the job that will run. */
+  async retryJob(jobId: string, given: Schemas["Retry"] = {}): Promise<string> {
+    const path = `/jobs/${encodeURIComponent(jobId)}/retry`;
+    return (await this.#ask<Schemas["JobId"]>("POST", path, { body: given })).id;
+  }
+
+  async #ask<T>(method: string, path: string, asked: Asked = {}): Promise<T> {
+    const { key, tenant, timeoutMs = TIMEOUT_MS, fetch = globalThis.fetch } = this.#options;
+    const response = await answered(() =>
+      fetch(`${this.#base}${path}${searchOf(asked.query)}`, {
+        method,
+        redirect: "error",
+        signal: AbortSignal.timeout(timeoutMs),
+        headers: {
+          authorization: `Bearer ${key}`,
+          ...(asked.body === undefined ? {} : { "content-type": "application/json" }),
+          ...(tenant === undefined ? {} : { "x-jobforge-tenant": tenant }),
+          ...asked.headers,
+        },
+        body: asked.body === undefined ? null : JSON.stringify(asked.body),
+      }),
+    );
+    const text = await answered(() => response.text());
+    if (!response.ok) throw problemOf(response.status, text);
+    return JSON.parse(text) as T;
+  }
+}
+
+function repeated(requestKey: string | undefined): Record<string, string> {
+  return requestKey === undefined ? {} : { "idempotency-key": requestKey };
+}
+
+function searchOf(query: ListQuery = {}): string {
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    for (const each of Array.isArray(value) ? value : [value]) {
+      if (each !== undefined && each !== null) search.append(name, String(each));
+    }
+  }
+  return search.size > 0 ? `?${search}` : "";
+}
+
+async function answered<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
+    throw new Unavailable(`the server cannot be reached: ${(cause as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
+/** The class that the problem's code names; a proxy before the server may answer something else. */
+function problemOf(status: number, text: string): JobForgeError {
+  try {
+    const problem = JSON.parse(text) as Schemas["Problem"];
+    const field = problem.errors?.[0]?.field ?? undefined;
+    return new (byCode(problem.code))(problem.detail, { field, detail: { ...problem } });
+  } catch {
+    return new Unavailable(`the server answered ${status}`, { detail: { status } });
+  }
+}

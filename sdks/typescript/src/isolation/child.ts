@@ -1,0 +1,144 @@
+/**
+ * Inside a job's process: from its start, before there is a job, to the exit. It imports the app,
+ * waits, takes its job, runs the handler, says how it went, and ends. It has no connection to the
+ * database; whatever it needs from outside it asks of the worker.
+ */
+
+import { Worker as Thread } from "node:worker_threads";
+import { findApp } from "../app.ts";
+import { type Channel, Context } from "../context.ts";
+import { CURRENT, type Door } from "../current.ts";
+import type { Runnable } from "../definition.ts";
+import { Invalid, NotFound } from "../errors.ts";
+import type { ClaimedJob, Enqueued, JobRequest, JsonObject, NoteKind } from "../job.ts";
+import { legible } from "../jsonb.ts";
+import { registerSecret } from "../redact/index.ts";
+import { byCode } from "../sqlstates.ts";
+import { returned, thrown, unusable, type Verdict } from "../verdict.ts";
+import { reduce } from "./environment.ts";
+import { MARK } from "./tree.ts";
+import type { Order, Word } from "./wire.ts";
+
+type Answer = string | readonly Enqueued[];
+
+/** The way to the worker. */
+class Wire implements Channel, Door {
+  readonly #asked = new Map<
+    number,
+    { resolve(answer: Answer): void; reject(error: Error): void }
+  >();
+  #last = 0;
+
+  note(note: NoteKind, data: JsonObject): void {
+    say({ kind: "note", note, data });
+  }
+
+  async secret(name: string): Promise<string> {
+    const value = (await this.#ask((id) => ({ kind: "secret", id, name }))) as string;
+    registerSecret(value);
+    return value;
+  }
+
+  async enqueue(jobs: readonly JobRequest[]): Promise<readonly Enqueued[]> {
+    return (await this.#ask((id) => ({ kind: "enqueue", id, jobs }))) as readonly Enqueued[];
+  }
+
+  take(order: Order): void {
+    if (order.kind !== "answer" && order.kind !== "refusal") return;
+    const asked = this.#asked.get(order.id);
+    this.#asked.delete(order.id);
+    if (order.kind === "answer") asked?.resolve(order.value);
+    else {
+      const { code, message, field } = order.refusal;
+      asked?.reject(new (byCode(code))(message, { field }));
+    }
+  }
+
+  #ask(word: (id: number) => Word): Promise<Answer> {
+    this.#last += 1;
+    const id = this.#last;
+    return new Promise((resolve, reject) => {
+      this.#asked.set(id, { resolve, reject });
+      say(word(id));
+    });
+  }
+}
+
+function say(word: Word, sent: () => void = () => undefined): void {
+  // After a disconnect the watchdog ends this process.
+  if (process.connected) process.send?.(word, sent);
+}
+
+async function main(module: string): Promise<void> {
+  const extension = import.meta.url.slice(import.meta.url.lastIndexOf("."));
+  const watchdog = new Thread(new URL(`./watchdog${extension}`, import.meta.url), {
+    execArgv: [],
+    resourceLimits: { maxOldGenerationSizeMb: 16, maxYoungGenerationSizeMb: 4, codeRangeSizeMb: 8 },
+  });
+  watchdog.unref();
+  const app = findApp((await import(module)) as Record<string, unknown>);
+  if (app === null) throw new NotFound(`${module} exports no JobForge`);
+  const wire = new Wire();
+  process.on("message", (order: Order) => {
+    if (order.kind === "job") void work(app.definitions, wire, order);
+    else wire.take(order);
+  });
+  say({ kind: "ready" });
+}
+
+async function work(
+  definitions: ReadonlyMap<string, Runnable>,
+  wire: Wire,
+  order: Order & { readonly kind: "job" },
+): Promise<void> {
+  const { job, workerId, folder, environment } = order;
+  process.chdir(folder);
+  const own = { HOME: folder, TMPDIR: folder, [MARK]: process.env[MARK] ?? "" };
+  reduce(environment, { ...own, [`${MARK}_ID`]: job.job_id });
+  const ctx = new Context(job, wire, workerId);
+  process.on("message", (next: Order) => {
+    if (next.kind === "stop") ctx.askToStop();
+  });
+  const verdict = await verdictOf(definitions.get(job.definition), ctx, job, wire);
+  process.exitCode = 0;
+  end(verdict);
+}
+
+async function verdictOf(
+  definition: Runnable | undefined,
+  ctx: Context,
+  job: ClaimedJob,
+  door: Door,
+): Promise<Verdict> {
+  if (definition === undefined) {
+    return thrown(new NotFound(`the app has no ${job.definition}`), { giveUpOn: [] }, null);
+  }
+  try {
+    const result = await CURRENT.run({ job, door }, async () => await definition.invoke(ctx, job));
+    try {
+      return returned(definition.dump(result));
+    } catch (error) {
+      if (error instanceof Invalid) return unusable(error);
+      throw error;
+    }
+  } catch (error) {
+    return thrown(error, definition.settings, null);
+  }
+}
+
+function end(verdict: Verdict): void {
+  const usage = process.resourceUsage();
+  const used = {
+    cpu_ms: Math.round((usage.userCPUTime + usage.systemCPUTime) / 1000),
+    peak_memory_bytes: usage.maxRSS * 1024,
+  };
+  const word = { kind: "verdict", used, verdict: legible(verdict) as unknown as Verdict } as const;
+  // What was printed has to be out before the exit: pipes are written without waiting.
+  say(word, () => {
+    process.stdout.write("", () => process.stderr.write("", () => process.exit(0)));
+  });
+}
+
+process.on("SIGINT", () => undefined);
+process.on("SIGTERM", () => undefined);
+await main(process.argv[2] ?? "");

@@ -1,0 +1,247 @@
+/** One process for one job, as the worker sees it: what it says, what it prints, how it is stopped. */
+
+import { type ChildProcess, spawn } from "node:child_process";
+import { randomUUID } from "node:crypto";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Writable } from "node:stream";
+import { fileURLToPath } from "node:url";
+import type { Runnable } from "../definition.ts";
+import { JobForgeError } from "../errors.ts";
+import type { ClaimedJob } from "../job.ts";
+import type { Host, OnEnd, Run } from "../runner.ts";
+import type { Limits } from "../settings.ts";
+import { type Exit, exited, isFinal, type Limit, type Stop, type Verdict } from "../verdict.ts";
+import { now } from "../worker/clock.ts";
+import { forWaiting } from "./environment.ts";
+import { heapFlag, limited, residentBytes } from "./limits.ts";
+import { Tail } from "./tails.ts";
+import { killTree, MARK } from "./tree.ts";
+import { DEADLINES, type Order, type Refusal, type Used, type Word } from "./wire.ts";
+
+// What a process has said and printed before its end comes at once; a grandchild that still holds
+// the pipes is not waited for.
+const DRAIN_MS = 2_000;
+const WEIGH_MS = 250;
+// Flags of Node that one process alone can have; loaders and conditions are for all.
+const OF_THE_WORKER = /^--(inspect|cpu-prof|heap-prof|test|watch|max-old-space-size)/;
+const NOTES: readonly string[] = ["progress", "log", "event"];
+const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf("."));
+const CHILD = fileURLToPath(new URL(`./child${EXTENSION}`, import.meta.url));
+
+/** A process that has imported the app and waits for a job. */
+export class Waiting {
+  readonly child: ChildProcess;
+  readonly mark = randomUUID();
+  readonly stdout = new Tail();
+  readonly stderr = new Tail();
+  /** Whether it got so far; false when it ended before. */
+  readonly ready: Promise<boolean>;
+
+  constructor(module: string, limits: Limits) {
+    const flags = process.execArgv.filter((flag) => !OF_THE_WORKER.test(flag));
+    const node = [process.execPath, ...flags, heapFlag(limits), CHILD, module];
+    const [command, given] = limited(limits, node);
+    this.child = spawn(command, given, {
+      // A session of its own: signals of the terminal are for the worker, and all can be killed.
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe", "ipc", "pipe"],
+      env: { ...forWaiting(process.env), [MARK]: this.mark },
+    });
+    this.child.stdout?.on("data", (data: Buffer) => this.stdout.feed(data));
+    this.child.stderr?.on("data", (data: Buffer) => this.stderr.feed(data));
+    // A process that has gone is heard of by its exit.
+    this.child.on("error", () => undefined);
+    this.child.stdio[DEADLINES]?.on("error", () => undefined);
+    this.ready = new Promise((resolve) => {
+      this.child.on("message", (word: Word) => word.kind === "ready" && resolve(true));
+      this.child.on("exit", () => resolve(false));
+      this.child.on("error", () => resolve(false));
+    });
+  }
+
+  get isAlive(): boolean {
+    return (
+      this.child.pid !== undefined && this.child.exitCode === null && this.child.signalCode === null
+    );
+  }
+
+  kill(): void {
+    if (this.child.pid !== undefined) killTree(this.child.pid, this.mark);
+  }
+
+  send(order: Order): void {
+    if (this.child.connected) this.child.send(order, () => undefined);
+  }
+
+  /** The lease ends then, by the worker's clock. */
+  extend(deadline: number): void {
+    const left = BigInt(Math.floor((deadline - now()) * 1e9));
+    const pipe = this.child.stdio[DEADLINES] as Writable | null | undefined;
+    if (pipe?.writable) pipe.write(`${process.hrtime.bigint() + left}\n`);
+  }
+}
+
+/** A run in a process of its own, from the job to the report. */
+export class Process implements Run {
+  readonly job: ClaimedJob;
+  readonly #definition: Runnable;
+  readonly #host: Host;
+  readonly #onEnd: OnEnd;
+  readonly #waiting: Waiting;
+  readonly #folder: string;
+  #stopped: Stop | null = null;
+  #said: Verdict | null = null;
+  #used: Used | null = null;
+  #grace: NodeJS.Timeout | undefined;
+  #weighing: NodeJS.Timeout | undefined;
+  #isTooHeavy = false;
+  #isOver = false;
+
+  constructor(
+    waiting: Waiting,
+    job: ClaimedJob,
+    definition: Runnable,
+    parts: { readonly host: Host; readonly onEnd: OnEnd; readonly environment: readonly string[] },
+  ) {
+    this.job = job;
+    this.#waiting = waiting;
+    this.#definition = definition;
+    this.#host = parts.host;
+    this.#onEnd = parts.onEnd;
+    this.#folder = mkdtempSync(join(tmpdir(), "jobforge-job-"));
+    waiting.child.on("message", (word: Word) => this.#take(word));
+    waiting.child.once("exit", (code, signal) => void this.#end(code, signal));
+    if (!waiting.isAlive && waiting.child.pid === undefined) void this.#end(null, null);
+    void waiting.ready.then((isReady) => isReady && this.#weigh(waiting.child.pid ?? 0));
+    waiting.send({
+      kind: "job",
+      job,
+      workerId: parts.host.workerId,
+      folder: this.#folder,
+      environment: parts.environment,
+    });
+  }
+
+  stop(why: Stop): void {
+    if (this.#stopped !== null && !isFinal(why)) return;
+    const wasAsked = this.#stopped !== null;
+    this.#stopped = why;
+    if (isFinal(why)) {
+      this.#waiting.kill();
+    } else if (!wasAsked) {
+      this.#waiting.send({ kind: "stop" });
+      this.#grace = setTimeout(() => this.#waiting.kill(), this.#definition.settings.graceS * 1000);
+    }
+  }
+
+  extend(deadline: number): void {
+    this.#waiting.extend(deadline);
+  }
+
+  /** What the app took to be imported is not held against the job. */
+  #weigh(pid: number): void {
+    if (this.#isOver) return;
+    const most = residentBytes(pid) + this.#definition.settings.limits.memoryBytes;
+    this.#weighing = setInterval(() => {
+      if (residentBytes(pid) <= most) return;
+      this.#isTooHeavy = true;
+      this.#waiting.kill();
+    }, WEIGH_MS);
+  }
+
+  #take(word: Word): void {
+    switch (word.kind) {
+      case "note":
+        // One that the engine would refuse would take those of other jobs along.
+        if (NOTES.includes(word.note) && typeof word.data === "object" && word.data !== null) {
+          this.#host.note(this.job, word.note, word.data);
+        }
+        break;
+      case "verdict":
+        this.#said = word.verdict;
+        this.#used = word.used;
+        break;
+      case "secret":
+        void this.#answer(word.id, async () => this.#host.secret(word.name));
+        break;
+      case "enqueue":
+        void this.#answer(word.id, () => this.#host.enqueue(this.job, word.jobs));
+        break;
+      default:
+    }
+  }
+
+  async #answer(
+    id: number,
+    find: () => Promise<(Order & { kind: "answer" })["value"]>,
+  ): Promise<void> {
+    try {
+      this.#waiting.send({ kind: "answer", id, value: await find() });
+    } catch (error) {
+      this.#waiting.send({ kind: "refusal", id, refusal: refusalOf(error) });
+    }
+  }
+
+  async #end(code: number | null, signal: string | null): Promise<void> {
+    this.#isOver = true;
+    clearTimeout(this.#grace);
+    clearInterval(this.#weighing);
+    this.#waiting.kill(); // what it left behind
+    await drained(this.#waiting.child);
+    remove(this.#folder);
+    const { stdout, stderr, child } = this.#waiting;
+    const how: Exit = { code, signal, over: this.#isTooHeavy ? "memory" : over(signal, stderr) };
+    this.#onEnd(this.job, {
+      verdict: exited(how, this.#stopped, this.#said),
+      exit_code: code ?? undefined,
+      pid: child.pid,
+      ...this.#used,
+      stdout_tail: stdout.text(),
+      stderr_tail: stderr.text(),
+    });
+  }
+}
+
+function over(signal: string | null, stderr: Tail): Limit | null {
+  if (signal === "SIGXCPU") return "cpu";
+  if (signal === "SIGXFSZ") return "file_size";
+  const isMemory =
+    (signal === "SIGABRT" || signal === "SIGTRAP") && stderr.includes("out of memory");
+  return isMemory ? "memory" : null;
+}
+
+function refusalOf(error: unknown): Refusal {
+  const message = error instanceof Error ? error.message : String(error);
+  if (!(error instanceof JobForgeError)) return { code: "error", message };
+  return { code: error.code, message, field: error.field };
+}
+
+function remove(folder: string): void {
+  try {
+    rmSync(folder, { recursive: true, force: true });
+  } catch {
+    // What a job made so that it cannot be removed stays in the folder for temporary files.
+  }
+}
+
+/** Until all that it said and printed has been read. */
+async function drained(child: ChildProcess): Promise<void> {
+  const streams = [child.stdout, child.stderr].filter((each) => each !== null);
+  const ended = streams.map((stream) =>
+    stream.closed || stream.destroyed
+      ? Promise.resolve()
+      : new Promise<void>((resolve) => stream.once("close", resolve)),
+  );
+  // Its verdict may be read after its exit.
+  if (child.connected) ended.push(new Promise((resolve) => child.once("disconnect", resolve)));
+  let timer: NodeJS.Timeout | undefined;
+  const timeUp = new Promise<void>((resolve) => {
+    timer = setTimeout(resolve, DRAIN_MS);
+  });
+  await Promise.race([Promise.all(ended), timeUp]);
+  clearTimeout(timer);
+  for (const stream of streams) stream.destroy();
+  child.stdio[DEADLINES]?.destroy();
+}

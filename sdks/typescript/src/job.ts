@@ -1,0 +1,170 @@
+/** The engine's words as data: what its functions take and what they answer. */
+
+export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
+export interface JsonObject {
+  readonly [name: string]: Json | undefined;
+}
+
+export const FINAL_STATES = ["succeeded", "canceled", "dead"] as const;
+export type FinalState = (typeof FINAL_STATES)[number];
+/** `canceling` is a running job that was asked to stop. */
+export type State = "scheduled" | "blocked" | "queued" | "running" | "canceling" | FinalState;
+
+export type Outcome =
+  | "succeeded"
+  | "failed"
+  | "timed_out"
+  | "crashed"
+  | "canceled"
+  | "released"
+  | "snoozed";
+
+/** `existing`: the job that holds the key; `replaced`: it had not started, and has new content. */
+export type EnqueueStatus = "created" | "existing" | "replaced";
+
+/** A job to be enqueued; docs/sql.md explains each field. */
+export interface JobRequest {
+  readonly definition: string;
+  readonly version?: number | undefined;
+  readonly payload?: JsonObject | undefined;
+  readonly queue?: string | undefined;
+  readonly priority?: number | undefined;
+  readonly run_at?: string | undefined;
+  readonly delay_s?: number | undefined;
+  readonly expires_at?: string | undefined;
+  readonly expires_in_s?: number | undefined;
+  readonly max_attempts?: number | undefined;
+  readonly timeout_s?: number | undefined;
+  readonly key?: string | undefined;
+  readonly key_mode?: "active" | "window" | undefined;
+  readonly key_window_s?: number | undefined;
+  readonly on_conflict?: "existing" | "replace" | "raise" | undefined;
+  readonly limit_key?: string | undefined;
+  readonly tags?: readonly string[] | undefined;
+  readonly correlation_id?: string | undefined;
+  readonly traceparent?: string | undefined;
+}
+
+export interface Enqueued {
+  readonly job_id: string;
+  readonly status: EnqueueStatus;
+}
+
+/** What proves, with the worker's id, that a job is still held. A lease is a bigint in digits. */
+export interface Token {
+  readonly tenant_id: string;
+  readonly job_id: string;
+  readonly lease: string;
+}
+
+/** A job that this worker holds, with everything that its run needs. */
+export interface ClaimedJob extends Token {
+  readonly definition: string;
+  readonly version: number;
+  readonly queue: string;
+  readonly attempt: number;
+  readonly max_attempts: number;
+  readonly timeout_s: number | null;
+  readonly started_at: string;
+  readonly correlation_id: string | null;
+  readonly traceparent: string | null;
+  readonly idempotency_key: string | null;
+  readonly tags_json: string | null;
+  readonly payload_json: string;
+}
+
+/** How an attempt ended, for complete_jobs. */
+export interface OutcomeReport extends Token {
+  readonly outcome: Outcome;
+  readonly started_at: string;
+  readonly result?: Json | undefined;
+  readonly error?: JsonObject | undefined;
+  readonly reason?: string | undefined;
+  readonly final?: boolean | undefined;
+  readonly retry_in_s?: number | undefined;
+  readonly run_at?: string | undefined;
+  readonly exit_code?: number | undefined;
+  readonly pid?: number | undefined;
+  readonly peak_memory_bytes?: number | undefined;
+  readonly cpu_ms?: number | undefined;
+  readonly stdout_tail?: string | undefined;
+  readonly stderr_tail?: string | undefined;
+}
+
+export type NoteKind = "progress" | "log" | "event";
+
+/** Something a running job says. */
+export interface Note extends Token {
+  readonly kind: NoteKind;
+  readonly data: JsonObject;
+}
+
+/** What became of an outcome. A repeated report is not lost, but its state is not told again. */
+export interface Settled {
+  readonly job_id: string;
+  readonly lease: string;
+  readonly is_lost: boolean;
+  readonly state: State | null;
+}
+
+/** What a heartbeat tells the worker about itself; `unknown`: it should register again. */
+export type WorkerCommand = "ok" | "drain" | "stop" | "unknown";
+
+export interface Beat {
+  readonly job_id: string;
+  readonly lease: string;
+  readonly status: "ok" | "cancel" | "lost";
+}
+
+export interface Heartbeat {
+  readonly command: WorkerCommand;
+  readonly jobs: readonly Beat[];
+}
+
+/** A job as a list shows it; times are ISO 8601. */
+export interface JobListing {
+  readonly id: string;
+  readonly state: State;
+  readonly definition: string;
+  readonly version: number;
+  readonly queue: string;
+  readonly priority: number;
+  readonly attempt: number;
+  readonly max_attempts: number;
+  readonly created_at: string;
+  readonly run_at: string;
+  readonly queued_at: string | null;
+  readonly started_at: string | null;
+  readonly finished_at: string | null;
+  readonly worker_id: string | null;
+  readonly source: string;
+  readonly source_ref: string | null;
+  readonly correlation_id: string | null;
+  readonly idempotency_key: string | null;
+  readonly tags: readonly string[] | null;
+  readonly fingerprint: string | null;
+  readonly error: JsonObject | null;
+  readonly retry_of: string | null;
+  readonly created_by: string | null;
+}
+
+/** A job with its payload and result. */
+export interface Job extends JobListing {
+  readonly tenant_id: string;
+  readonly cancel_reason: string | null;
+  readonly payload: JsonObject;
+  readonly result: Json;
+}
+
+export interface JobFilter {
+  readonly state?: string | readonly string[];
+  readonly definition?: string;
+  readonly queue?: string;
+  readonly tag?: string;
+  readonly source?: string;
+  readonly key?: string;
+  readonly correlation_id?: string;
+  readonly fingerprint?: string;
+  readonly created_after?: string;
+  readonly created_before?: string;
+}

@@ -1,0 +1,78 @@
+/** JSON as Postgres keeps it. What jsonb cannot hold is refused here, before anything is sent. */
+
+import { Invalid } from "./errors.ts";
+import type { Json } from "./job.ts";
+
+const DEEPEST = 64; // as the engine has it
+
+/** The value as JSON text; Invalid with the field when something in it would be lost. */
+export function encode(value: unknown, field: string): string {
+  const fault = faultOf(value, 0);
+  if (fault !== null) {
+    throw new Invalid(`${field} holds ${fault}, which jsonb cannot keep`, { field });
+  }
+  return JSON.stringify(value) ?? "null";
+}
+
+/** The value with whatever jsonb cannot keep put into words: for messages, not for results. */
+export function legible(value: unknown, depth = 0): Json {
+  if (typeof value === "string") return value.replaceAll("\0", "\ufffd").toWellFormed();
+  if (value === null || typeof value === "boolean") return value;
+  if (typeof value === "number") return Number.isFinite(value) ? value : String(value);
+  if (value === undefined) return null;
+  if (typeof value !== "object" || depth >= DEEPEST) return worded(value);
+  if ("toJSON" in value && typeof value.toJSON === "function") {
+    return guarded(() => legible((value as { toJSON(): unknown }).toJSON(), depth + 1));
+  }
+  if (value instanceof Error) return `${value.name}: ${legible(value.message)}`;
+  if (Array.isArray(value)) return value.map((inner) => legible(inner, depth + 1));
+  const members = Object.entries(value).map(
+    ([name, inner]) => [String(legible(name)), legible(inner, depth + 1)] as const,
+  );
+  return Object.fromEntries(members);
+}
+
+function worded(value: unknown): string {
+  return typeof value === "bigint" || typeof value === "symbol"
+    ? String(value)
+    : `<${typeof value}>`;
+}
+
+function guarded(make: () => Json): Json {
+  try {
+    return make();
+  } catch {
+    return "<unreadable>";
+  }
+}
+
+function faultOf(value: unknown, depth: number): string | null {
+  switch (typeof value) {
+    case "string":
+      if (value.includes("\0")) return "the character NUL";
+      return value.isWellFormed() ? null : "half of a surrogate pair";
+    case "number":
+      return Number.isFinite(value) ? null : `the number ${value}`;
+    case "bigint":
+      return "a BigInt";
+    case "function":
+    case "symbol":
+      return `a ${typeof value}`;
+    case "object":
+      return value === null ? null : faultWithin(value, depth);
+    default:
+      return null;
+  }
+}
+
+function faultWithin(value: object, depth: number): string | null {
+  // Also what contains itself ends here.
+  if (depth > 2 * DEEPEST) return "more levels than there may be";
+  if ("toJSON" in value && typeof value.toJSON === "function") return null;
+  if (value instanceof Map || value instanceof Set) return "a Map or a Set";
+  for (const [name, inner] of Object.entries(value)) {
+    const fault = faultOf(name, depth) ?? faultOf(inner, depth + 1);
+    if (fault !== null) return fault;
+  }
+  return null;
+}

@@ -1,0 +1,60 @@
+/**
+ * Secrets by their names: a file of the secrets folder, as Kubernetes and Docker mount them, or the
+ * variable JOBFORGE_SECRET_<NAME>. Whatever is looked up is hidden from then on.
+ */
+
+import { readFileSync, realpathSync, statSync } from "node:fs";
+import { join, sep } from "node:path";
+import { Invalid, NotFound } from "./errors.ts";
+import { registerSecret } from "./redact/index.ts";
+
+const LARGEST = 65_536;
+
+export class Secrets {
+  readonly #folder: string | undefined;
+  readonly #environment: NodeJS.ProcessEnv;
+
+  constructor(folder?: string | undefined, environment: NodeJS.ProcessEnv = process.env) {
+    this.#folder = folder;
+    this.#environment = environment;
+  }
+
+  /** NotFound says where it was looked for, and no more. */
+  lookup(name: string): string {
+    if (!/^[A-Za-z0-9_.-]{1,100}$/.test(name) || name.startsWith("..")) {
+      throw new Invalid("the name of a secret has letters, digits, _ . and - only", {
+        field: "name",
+      });
+    }
+    const variable = `JOBFORGE_SECRET_${name.replace(/[.-]/g, "_").toUpperCase()}`;
+    const value = this.#fromFolder(name) ?? this.#environment[variable];
+    if (value === undefined) {
+      const folder = this.#folder ? `the file ${join(this.#folder, name)}` : "no secrets folder";
+      throw new NotFound(`there is no secret ${name}`, {
+        hint: `looked at: ${folder}; the variable ${variable}`,
+      });
+    }
+    registerSecret(value);
+    return value;
+  }
+
+  #fromFolder(name: string): string | undefined {
+    if (this.#folder === undefined) return undefined;
+    const path = insideOf(this.#folder, name);
+    if (path === null) return undefined;
+    if (statSync(path).size > LARGEST) {
+      throw new Invalid(`the secret ${name} is larger than 65,536 bytes`, { field: "name" });
+    }
+    return readFileSync(path, "utf8").replace(/\r?\n$/, "");
+  }
+}
+
+/** Kubernetes mounts files as links into ..data, which stays inside; other links may not. */
+function insideOf(folder: string, name: string): string | null {
+  try {
+    const path = realpathSync(join(folder, name));
+    return path.startsWith(realpathSync(folder) + sep) && statSync(path).isFile() ? path : null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,152 @@
+/**
+ * What the end of a run means: from an answer, an error or an exit to a Verdict. Knows nothing of
+ * processes or the database. The engine decides what becomes of the job; here it is only said how
+ * the attempt ended.
+ */
+
+import { type Invalid, InvalidPayload } from "./errors.ts";
+import type { Json, JsonObject, Outcome } from "./job.ts";
+import { redactText } from "./redact/index.ts";
+import type { Settings } from "./settings.ts";
+import { Cancel, Dead, Retry, Snooze } from "./signals.ts";
+
+// The engine keeps errors of up to 64 KiB whole.
+const LONGEST_MESSAGE = 8_000;
+const LONGEST_TRACE = 16_000;
+
+/**
+ * Why a run is told to end. `lost`: the lease is gone, there is nobody to report to. `shutdown`: the
+ * worker ends, and the job is handed back. These two leave no time to clean up.
+ */
+export type Stop = "cancel" | "timeout" | "lost" | "shutdown";
+
+export function isFinal(stop: Stop): boolean {
+  return stop === "lost" || stop === "shutdown";
+}
+
+/** How an attempt ended, in the words of complete_jobs. */
+export interface Verdict {
+  readonly outcome: Outcome;
+  readonly result?: Json | undefined;
+  readonly error?: JsonObject | undefined;
+  readonly reason?: string | undefined;
+  readonly final?: boolean | undefined;
+  readonly retry_in_s?: number | undefined;
+  readonly run_at?: string | undefined;
+}
+
+export type Limit = "memory" | "cpu" | "file_size";
+
+/** How a process ended: by exiting or by a signal, and over which of its limits. */
+export interface Exit {
+  readonly code: number | null;
+  readonly signal: string | null;
+  readonly over: Limit | null;
+}
+
+export const SUCCEEDED: Verdict = { outcome: "succeeded" };
+export const RELEASED: Verdict = { outcome: "released" };
+
+export function returned(result: Json | undefined): Verdict {
+  return result === undefined ? SUCCEEDED : { outcome: "succeeded", result };
+}
+
+/** The handler returned something that cannot be kept: it would again. */
+export function unusable(error: Invalid): Verdict {
+  return { outcome: "failed", error: described(error, "InvalidResult"), final: true };
+}
+
+export function thrown(
+  error: unknown,
+  settings: Pick<Settings, "giveUpOn">,
+  stopped: Stop | null,
+): Verdict {
+  return after(said(error, settings), stopped);
+}
+
+/** A process has ended; `told` is what it said before. Null: there is nothing to report. */
+export function exited(how: Exit, stopped: Stop | null, told: Verdict | null): Verdict | null {
+  if (stopped === "lost") return null;
+  return after(told ?? { outcome: "crashed", error: crash(how) }, stopped);
+}
+
+function said(error: unknown, settings: Pick<Settings, "giveUpOn">): Verdict {
+  if (error instanceof Snooze) {
+    return { outcome: "snoozed", retry_in_s: error.delayS, run_at: error.runAt };
+  }
+  if (error instanceof Cancel) return { outcome: "canceled", reason: redactText(error.message) };
+  if (error instanceof Dead) return { outcome: "failed", error: described(error), final: true };
+  if (error instanceof Retry) {
+    return { outcome: "failed", error: described(error), retry_in_s: error.afterS };
+  }
+  if (isOutOfMemory(error)) return { outcome: "crashed", error: over("memory") };
+  const isFinalError =
+    error instanceof InvalidPayload || settings.giveUpOn.some((kind) => error instanceof kind);
+  return { outcome: "failed", error: described(error), final: isFinalError || undefined };
+}
+
+/** What a run said that had been told to end: only an answer of its own choice still counts. */
+function after(told: Verdict, stopped: Stop | null): Verdict {
+  if (stopped === null || isChosen(told)) return told;
+  switch (stopped) {
+    case "timeout":
+      return {
+        ...told,
+        outcome: "timed_out",
+        error: { ...told.error, type: "TimedOut", message: "the timeout has passed" },
+      };
+    case "cancel":
+      return { ...told, outcome: "canceled" };
+    default:
+      return RELEASED;
+  }
+}
+
+function isChosen(told: Verdict): boolean {
+  if (["succeeded", "snoozed", "canceled"].includes(told.outcome)) return true;
+  return told.final !== undefined || told.retry_in_s !== undefined;
+}
+
+/** An allocation that the limit of the process refused. */
+function isOutOfMemory(error: unknown): boolean {
+  return error instanceof RangeError && /allocation failed/.test(error.message);
+}
+
+export function described(error: unknown, name?: string): JsonObject {
+  const type = name ?? (error instanceof Error ? nameOf(error) : typeof error);
+  // Redacted before it is cut: half a secret would not be known as one.
+  return {
+    type,
+    message: redactText(messageOf(error)).slice(0, LONGEST_MESSAGE),
+    traceback: redactText(traceOf(error)).slice(0, LONGEST_TRACE),
+  };
+}
+
+function nameOf(error: Error): string {
+  return error.name === "Error" ? error.constructor.name : error.name;
+}
+
+function messageOf(error: unknown): string {
+  try {
+    return error instanceof Error ? String(error.message) : String(error);
+  } catch {
+    return "<its message failed>";
+  }
+}
+
+function traceOf(error: unknown): string {
+  const trace = error instanceof Error ? String(error.stack ?? "") : "";
+  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : null;
+  return cause === null ? trace : `${trace}\ncaused by: ${String(cause.stack ?? cause.message)}`;
+}
+
+function crash(how: Exit): JsonObject {
+  if (how.over !== null) return over(how.over);
+  if (how.signal !== null) return { type: "Crashed", message: `killed by ${how.signal}` };
+  return { type: "Crashed", message: `ended with exit code ${how.code} and no outcome` };
+}
+
+function over(limit: Limit): JsonObject {
+  const words = limit.replace("_", " ");
+  return { type: "Crashed", message: `went over its ${words} limit`, reason: limit };
+}

@@ -1,0 +1,4 @@
+/** The worker, for programs that run one themselves; the command `jobforge-worker` does so too. */
+
+export { configure as configureLogs, type Settings as LogSettings } from "../telemetry.ts";
+export { Worker, type WorkerOptions } from "./worker.ts";

@@ -1,0 +1,117 @@
+/**
+ * The jobs that a worker is running, and until when each is its own. A deadline is by the worker's
+ * own clock and counted from before the request was sent that got or extended the lease, so it never
+ * lies after the database's.
+ */
+
+import type { Beat, ClaimedJob, Token } from "../job.ts";
+import type { Run } from "../runner.ts";
+import type { Stop } from "../verdict.ts";
+import { now, resync } from "./clock.ts";
+
+interface Held {
+  readonly run: Run;
+  readonly since: number;
+  readonly timeout: NodeJS.Timeout;
+  deadline: number;
+  isLost: boolean;
+}
+
+export class Leases {
+  readonly #leaseS: number;
+  readonly #held = new Map<ClaimedJob, Held>();
+
+  constructor(leaseS: number) {
+    this.#leaseS = leaseS;
+  }
+
+  get size(): number {
+    return this.#held.size;
+  }
+
+  get runs(): Run[] {
+    return [...this.#held.values()].map((held) => held.run);
+  }
+
+  hold(run: Run, deadline: number, timeout: NodeJS.Timeout): void {
+    this.#held.set(run.job, { run, since: now(), deadline, timeout, isLost: false });
+    run.extend(deadline);
+  }
+
+  /** It has ended. Answers for how many seconds it ran; 0 if it ended as it began. */
+  drop(job: ClaimedJob): number {
+    const held = this.#held.get(job);
+    if (held === undefined) return 0;
+    this.#held.delete(job);
+    clearTimeout(held.timeout);
+    return now() - held.since;
+  }
+
+  /** Of the jobs that have been running for so long. */
+  tokens(heldForS: number): Token[] {
+    const before = now() - heldForS;
+    return [...this.#held.values()]
+      .filter((held) => held.since <= before && !held.isLost)
+      .map((held) => held.run.job);
+  }
+
+  renew(sentAt: number, beats: readonly Beat[]): void {
+    if (beats.length === 0) return;
+    const byLease = this.#byLease();
+    for (const beat of beats) {
+      const held = byLease.get(`${beat.job_id}.${beat.lease}`);
+      if (held === undefined) continue;
+      if (beat.status === "lost") {
+        lose(held);
+        continue;
+      }
+      // A lease once given up is never extended, even if its run does not end.
+      if (!held.isLost) {
+        held.deadline = sentAt + this.#leaseS;
+        held.run.extend(held.deadline);
+      }
+      if (beat.status === "cancel") held.run.stop("cancel");
+    }
+  }
+
+  lose(leases: ReadonlySet<string>): void {
+    if (leases.size === 0) return;
+    const byLease = this.#byLease();
+    for (const lease of leases) {
+      const held = byLease.get(lease);
+      if (held !== undefined) lose(held);
+    }
+  }
+
+  /** Stops what may be somebody else's by now. */
+  stopOverdue(): void {
+    if (this.#held.size === 0) return;
+    resync();
+    const moment = now();
+    for (const held of [...this.#held.values()]) if (held.deadline <= moment) lose(held);
+  }
+
+  stopAll(why: Stop): void {
+    for (const run of this.runs) run.stop(why);
+  }
+
+  /** How long until the first lease runs out. */
+  nextDeadlineS(): number {
+    let first = Number.POSITIVE_INFINITY;
+    for (const held of this.#held.values()) first = Math.min(first, held.deadline);
+    return Math.max(0, first - now());
+  }
+
+  #byLease(): Map<string, Held> {
+    const entries = [...this.#held.values()].map(
+      (held) => [`${held.run.job.job_id}.${held.run.job.lease}`, held] as const,
+    );
+    return new Map(entries);
+  }
+}
+
+function lose(held: Held): void {
+  held.isLost = true;
+  held.deadline = Number.POSITIVE_INFINITY;
+  held.run.stop("lost");
+}

@@ -1,0 +1,239 @@
+/**
+ * How runs ended, gathered while the last batch is on its way, and settled in the next. What a job
+ * said is sent before its outcome. An outcome stays here until the database has answered for it:
+ * after a lost connection it is sent again, and the engine knows it.
+ */
+
+import { completeJobs, noteJobs, succeedJobs } from "../calls/index.ts";
+import { Contended, Denied, NotCommitted, Unavailable } from "../errors.ts";
+import type { ClaimedJob, Note, OutcomeReport, Settled } from "../job.ts";
+import { redactObject, redactText } from "../redact/index.ts";
+import { type Report, SUCCEEDED } from "../runner.ts";
+import { emit, fieldsOf, isEnabled, type Level } from "../telemetry.ts";
+import { RELEASED, type Verdict } from "../verdict.ts";
+import type { Leases } from "./leases.ts";
+import type { Loop } from "./loop.ts";
+import type { Notes } from "./notes.ts";
+import type { Line } from "./outage.ts";
+
+const LARGEST_BATCH = 2_000;
+const HEAVIEST_BATCH = 16 * 1024 ** 2;
+// So many waiting outcomes hold up the next claim.
+const ROOM = 2 * LARGEST_BATCH;
+
+const FAILURES: readonly string[] = ["failed", "timed_out", "crashed"];
+const UNREADABLE = "InvalidOutcome";
+
+interface Ended {
+  readonly job: ClaimedJob;
+  readonly report: Report;
+  readonly durationS: number;
+}
+
+export class Outcomes {
+  settled = 0;
+  readonly #workerId: string;
+  readonly #line: Line;
+  readonly #leases: Leases;
+  readonly #notes: Notes;
+  readonly #onSettled: () => void;
+  #ended: Ended[] = [];
+  #sending: Ended[] = [];
+  #saying: Note[] = [];
+  #most = LARGEST_BATCH;
+
+  constructor(
+    workerId: string,
+    line: Line,
+    parts: { readonly leases: Leases; readonly notes: Notes; readonly onSettled: () => void },
+  ) {
+    this.#workerId = workerId;
+    this.#line = line;
+    this.#leases = parts.leases;
+    this.#notes = parts.notes;
+    this.#onSettled = parts.onSettled;
+  }
+
+  get size(): number {
+    return this.#ended.length + this.#sending.length;
+  }
+
+  get isCrowded(): boolean {
+    return this.#ended.length >= ROOM;
+  }
+
+  add(job: ClaimedJob, report: Report, durationS: number): void {
+    this.#ended.push({ job, report, durationS });
+  }
+
+  /** Settles what has gathered; waits when there is nothing. */
+  async step(loop: Loop): Promise<void> {
+    // After a freeze: whatever may have been lost meanwhile ends before anything else happens.
+    this.#leases.stopOverdue();
+    if (this.#sending.length === 0) this.#sending = this.#take();
+    if (this.#sending.length === 0 && this.#saying.length === 0 && this.#notes.size === 0) {
+      await loop.rest();
+      return;
+    }
+    // The outcomes were taken first, so whatever these jobs said is among the notes.
+    await this.#sendNotes();
+    if (this.#sending.length > 0) await this.#settle();
+  }
+
+  #take(): Ended[] {
+    let count = 0;
+    let weight = 0;
+    for (const { report } of this.#ended) {
+      if (count >= this.#most || weight >= HEAVIEST_BATCH) break;
+      count += 1;
+      if (report !== SUCCEEDED) weight += weightOf(report);
+    }
+    return this.#ended.splice(0, count);
+  }
+
+  async #settle(): Promise<void> {
+    try {
+      await this.#sendPlain();
+      if (this.#sending.length > 0) await this.#send(this.#sending);
+    } catch (error) {
+      if (error instanceof Unavailable || error instanceof Denied) throw error;
+      this.#sortOut(error);
+      if (error instanceof Contended) throw error;
+      return;
+    }
+    this.#sending = [];
+    this.#most = Math.min(LARGEST_BATCH, this.#most * 2);
+    this.#onSettled();
+  }
+
+  /** One that cannot be sent, or is locked by somebody, must not keep the others. */
+  #sortOut(error: unknown): void {
+    const [only] = this.#sending;
+    if (this.#sending.length > 1 || only === undefined) {
+      this.#most = Math.max(1, Math.floor(this.#sending.length / 2));
+      this.#ended.unshift(...this.#sending.splice(this.#most));
+    } else if (error instanceof Contended) {
+      this.#ended.push(...this.#sending.splice(0));
+    } else {
+      this.#sending = instead(only, error);
+    }
+  }
+
+  /**
+   * Those that succeeded and have no more to tell: most, and the engine has a way for them. What it
+   * does not settle that way stays, for the way on which it says why.
+   */
+  async #sendPlain(): Promise<void> {
+    const plain = this.#sending.filter(({ report }) => isPlain(report));
+    if (plain.length === 0) return;
+    const others =
+      plain.length < this.#sending.length
+        ? this.#sending.filter(({ report }) => !isPlain(report))
+        : [];
+    const jobs = plain.map(({ job }) => job);
+    const hasResults = plain.some(({ report }) => report.verdict?.result !== undefined);
+    const results = hasResults ? plain.map(({ report }) => report.verdict?.result) : null;
+    const unsettled = await this.#line.run(succeedJobs(this.#workerId, jobs, results));
+    const isSettled = ({ job }: Ended) =>
+      unsettled.size === 0 || !unsettled.has(`${job.job_id}.${job.lease}`);
+    this.#sending = [...others, ...plain.filter((ended) => !isSettled(ended))];
+    this.settled += plain.length - unsettled.size;
+    if (!isEnabled("debug")) return;
+    for (const ended of plain.filter(isSettled)) {
+      tell(ended, { ...ended.job, is_lost: false, state: "succeeded" });
+    }
+  }
+
+  async #send(sending: readonly Ended[]): Promise<void> {
+    const reports = sending.map(({ job, report }) => outcomeOf(job, report));
+    const answers = await this.#line.run(completeJobs(this.#workerId, reports));
+    this.settled += answers.length;
+    const byLease = new Map(
+      sending.map((ended) => [`${ended.job.job_id}.${ended.job.lease}`, ended] as const),
+    );
+    for (const answer of answers) {
+      const ended = byLease.get(`${answer.job_id}.${answer.lease}`);
+      if (ended !== undefined) tell(ended, answer);
+    }
+  }
+
+  async #sendNotes(): Promise<void> {
+    while (this.#saying.length > 0 || this.#notes.size > 0) {
+      if (this.#saying.length === 0) this.#saying = this.#notes.take();
+      try {
+        this.#leases.lose(await this.#line.run(noteJobs(this.#workerId, this.#saying)));
+      } catch (error) {
+        const isPassing =
+          error instanceof Unavailable || error instanceof Contended || error instanceof Denied;
+        if (isPassing) throw error;
+        // What was said must not keep outcomes back.
+        emit("notes.refused", { error: String(error) }, "error");
+      }
+      this.#saying = [];
+    }
+  }
+}
+
+function isPlain(report: Report): boolean {
+  if (report === SUCCEEDED) return true;
+  if (report.verdict?.outcome !== "succeeded") return false;
+  return (
+    report.pid === undefined && report.stdout_tail === undefined && report.stderr_tail === undefined
+  );
+}
+
+function outcomeOf(job: ClaimedJob, { verdict, ...report }: Report): OutcomeReport {
+  const { error, reason, ...said } = verdict ?? RELEASED;
+  return {
+    tenant_id: job.tenant_id,
+    job_id: job.job_id,
+    lease: job.lease,
+    started_at: job.started_at,
+    ...said,
+    error: error && redactObject(error),
+    reason: reason && redactText(reason),
+    ...report,
+  };
+}
+
+/** Roughly, in bytes of JSON. */
+function weightOf(report: Report): number {
+  const result = report.verdict?.result;
+  const tails = (report.stdout_tail?.length ?? 0) + (report.stderr_tail?.length ?? 0);
+  if (result === undefined || typeof result === "number") return tails;
+  return tails + (typeof result === "string" ? result.length : JSON.stringify(result).length);
+}
+
+function tell({ job, report, durationS }: Ended, answer: Settled): void {
+  const verdict = report.verdict ?? RELEASED;
+  const [event, level] = eventOf(answer, verdict);
+  if (!isEnabled(level)) return;
+  const { type, message } = verdict.error ?? {};
+  const fields = {
+    ...fieldsOf(job),
+    outcome: verdict.outcome,
+    state: answer.state,
+    error: type === undefined ? undefined : `${type}: ${message}`,
+    duration_ms: Math.round(durationS * 1_000_000) / 1000,
+  };
+  emit(event, fields, level);
+}
+
+function eventOf(answer: Settled, verdict: Verdict): readonly [string, Level] {
+  if (answer.is_lost) {
+    // One that its own transaction has completed is not held any more, as it should be.
+    const isCommitted = verdict.error?.type === NotCommitted.name;
+    return isCommitted ? ["job.finished", "debug"] : ["job.lost", "warning"];
+  }
+  if (answer.state === "dead") return ["job.dead", "error"];
+  return FAILURES.includes(verdict.outcome) ? ["job.failed", "warning"] : ["job.finished", "debug"];
+}
+
+/** What is sent for an outcome that the engine cannot read; nothing, if it was that already. */
+function instead({ job, report, durationS }: Ended, error: unknown): Ended[] {
+  emit("outcome.refused", { ...fieldsOf(job), error: String(error) }, "error");
+  if (report.verdict?.error?.type === UNREADABLE) return [];
+  const words = { type: UNREADABLE, message: String(error) };
+  const verdict: Verdict = { outcome: "failed", error: words, final: true };
+  return [{ job, report: { verdict }, durationS }];
+}

@@ -1,0 +1,304 @@
+/** This SDK keeps the contract: every case of contract/cases, on a real Postgres. */
+
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { readdirSync, readFileSync } from "node:fs";
+import { after, test } from "node:test";
+import { z } from "zod";
+import type { Definition } from "../src/definition.ts";
+import {
+  Cancel,
+  Dead,
+  errors,
+  JobForge,
+  Retry,
+  redact,
+  redactText,
+  registerSecret,
+  Snooze,
+} from "../src/index.ts";
+import { isSecretName, redactTail } from "../src/redact/index.ts";
+import { fromSqlstate } from "../src/sqlstates.ts";
+import { Worker } from "../src/worker/index.ts";
+import { until, urlOf } from "./ground.ts";
+
+type Value = null | boolean | number | string | Value[] | { [name: string]: Value };
+type Members = { [name: string]: Value };
+
+const CONTRACT = new URL("../../../contract/", import.meta.url);
+const read = (path: string): Members => JSON.parse(readFileSync(new URL(path, CONTRACT), "utf8"));
+
+const database = new JobForge(urlOf()).database();
+after(() => database.close());
+
+/** What the payload of a case makes a handler do. */
+const SCRIPT = z.object({
+  do: z.string(),
+  value: z.json().optional(),
+  message: z.string().default("failed"),
+  after: z.number().default(0),
+});
+
+async function act(script: z.output<typeof SCRIPT>): Promise<Value> {
+  switch (script.do) {
+    case "return":
+      return (script.value ?? null) as Value;
+    case "dead":
+      throw new Dead(script.message);
+    case "cancel":
+      throw new Cancel(script.message);
+    case "retry":
+      throw new Retry(script.message, { after: script.after });
+    case "snooze":
+      throw new Snooze(script.after);
+    default:
+      throw new Error(script.message);
+  }
+}
+
+/** Makes the steps of a case with this SDK. */
+class Bench {
+  readonly #saved = new Map<string, Value>();
+  readonly #braces = new Map<string, string>([
+    ["{case}", randomUUID().replaceAll("-", "").slice(0, 10)],
+    ...["tenant", "tenant2", "worker", "worker2"].map(
+      (name) => [`{${name}}`, randomUUID()] as const,
+    ),
+  ]);
+  readonly #app = new JobForge(urlOf());
+  readonly #definitions = new Map<string, Definition<typeof SCRIPT, Value>>();
+
+  async make(step: Members): Promise<void> {
+    let rows: Value;
+    try {
+      rows = await this.#rowsOf(step);
+    } catch (error) {
+      if (!(error instanceof errors.JobForgeError) || step.code === undefined) throw error;
+      assert.equal(error.code, step.code);
+      if (step.field !== undefined) assert.equal(error.field, step.field);
+      this.match(error.detail as Members, step.detail ?? {}, "detail");
+      return;
+    }
+    assert.equal(step.code, undefined, `it was not refused: ${JSON.stringify(rows)}`);
+    if (step.rows === undefined) return;
+    const order = (each: Value) => (step.unordered ? inOrder(each as Members[]) : each);
+    const expected = step.unordered ? this.fill(step.rows) : step.rows;
+    this.match(order(rows), order(expected), JSON.stringify(step));
+  }
+
+  async close(): Promise<void> {
+    await this.#app.close();
+  }
+
+  fill(value: Value): Value {
+    if (typeof value === "string") {
+      let filled = value;
+      for (const [brace, name] of this.#braces) filled = filled.replaceAll(brace, name);
+      return filled;
+    }
+    if (Array.isArray(value)) return value.map((each) => this.fill(each));
+    if (typeof value !== "object" || value === null) return value;
+    if (isOnly(value, "$ref")) return this.#saved.get(String((value as Members).$ref)) ?? null;
+    return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, this.fill(each)]));
+  }
+
+  /** Of an object only the members that are named; `$save` takes what is there. */
+  match(seen: Value | undefined, expected: Value, where: string): void {
+    if (isOnly(expected, "$save")) {
+      this.#saved.set(String((expected as Members).$save), seen ?? null);
+    } else if (Array.isArray(expected)) {
+      assert.ok(
+        Array.isArray(seen) && seen.length === expected.length,
+        `${where}: ${JSON.stringify(seen)}`,
+      );
+      expected.forEach((each, index) => {
+        this.match(seen[index], each, `${where}[${index}]`);
+      });
+    } else if (isObject(expected) && !isOnly(expected, "$ref")) {
+      assert.ok(isObject(seen), `${where}: ${JSON.stringify(seen)}`);
+      for (const [name, each] of Object.entries(expected))
+        this.match(seen[name], each, `${where}.${name}`);
+    } else {
+      assert.deepEqual(seen ?? null, this.fill(expected), where);
+    }
+  }
+
+  async #rowsOf(step: Members): Promise<Value> {
+    if (step.call !== undefined) return await this.#call(String(step.call), step.args as Members);
+    if (step.select !== undefined) {
+      const text = String(step.select).replace("$1", "$1::text::uuid");
+      return await rowsOf(text, this.fill(step.args ?? []) as Value[]);
+    }
+    if (step.define !== undefined) return await this.#define(this.fill(step.define) as Members);
+    if (step.enqueue !== undefined) return await this.#enqueue(step);
+    return await this.#work(step.work as Record<string, Members>);
+  }
+
+  async #call(name: string, args: Members): Promise<Value> {
+    const types = await typesOf(name);
+    const given = Object.entries(this.fill(args) as Members);
+    const list = given.map(
+      ([each], index) => `${each} => ${reading(types.get(each) ?? "", index + 1)}`,
+    );
+    const values = given.map(([, value]) =>
+      value === null || typeof value === "string" ? value : JSON.stringify(value),
+    );
+    return await rowsOf(`select * from jobforge.${name}(${list.join(", ")}) as value`, values);
+  }
+
+  async #define(given: Members): Promise<Value> {
+    const { key, queue, max_attempts = 5, base = 1 } = given;
+    const definition = this.#app.job<typeof SCRIPT, Value>(
+      String(key),
+      {
+        queue: String(queue),
+        isolation: "inline",
+        retry: { maxAttempts: Number(max_attempts), base: Number(base) },
+        params: SCRIPT,
+      },
+      (_ctx, script) => act(script),
+    );
+    this.#definitions.set(String(key), definition);
+    await this.#app.register();
+    return null;
+  }
+
+  async #enqueue(step: Members): Promise<Value> {
+    const given = this.fill(step.enqueue ?? {}) as {
+      key: string;
+      payload: Members;
+      using: Members;
+    };
+    const using = Object.fromEntries(
+      Object.entries(given.using).map(([name, value]) => [camel(name), value]),
+    );
+    const payload = given.payload as z.input<typeof SCRIPT>;
+    const definition = this.#definitions.get(given.key);
+    const handle = await definition?.using(using).enqueue(payload);
+    if (step.save !== undefined) this.#saved.set(String(step.save), handle?.id ?? null);
+    if (step.status !== undefined) assert.equal(handle?.status, step.status);
+    return null;
+  }
+
+  async #work(expected: Record<string, Members>): Promise<Value> {
+    const queues = [...this.#definitions.values()].map(({ settings }) => [settings.queue, 10]);
+    const worker = new Worker(this.#app, { queues: Object.fromEntries(queues), pollS: 0.1 });
+    const running = worker.run();
+    for (const [name, job] of Object.entries(expected)) {
+      await until(async () => {
+        const seen = await this.#job(name);
+        // A job that waits has not been run yet, if it was never held.
+        return seen.state === job.state && seen.lease !== 0;
+      }, 60);
+    }
+    worker.stop();
+    await running;
+    for (const [name, job] of Object.entries(expected))
+      this.match(await this.#job(name), job, name);
+    return null;
+  }
+
+  async #job(name: string): Promise<Members> {
+    const values = [this.#saved.get(name) ?? null, this.#braces.get("{tenant}") ?? null];
+    const rows = await rowsOf(
+      "select job from jobforge.get_job($1::text::uuid, $2::text::uuid)",
+      values,
+    );
+    return (rows as { job: Members }[])[0]?.job ?? {};
+  }
+}
+
+const files = readdirSync(new URL("cases/", CONTRACT)).map((name) => name.replace(".json", ""));
+for (const file of files.filter((name) => name !== "redaction")) {
+  for (const { name, steps } of read(`cases/${file}.json`).cases as {
+    name: string;
+    steps: Members[];
+  }[]) {
+    test(`${file}: ${name}`, async () => {
+      const bench = new Bench();
+      try {
+        for (const step of steps) await bench.make(step);
+      } finally {
+        await bench.close();
+      }
+    });
+  }
+}
+
+test("what is secret is hidden as the contract says", () => {
+  const contract = read("cases/redaction.json") as unknown as {
+    registered: string[];
+    texts: [string, string][];
+    values: [Value, Value][];
+    names: Record<string, boolean>;
+  };
+  for (const value of contract.registered) registerSecret(value);
+  for (const [given, shown] of contract.texts) assert.equal(redactText(given), shown);
+  for (const [given, shown] of contract.values) assert.deepEqual(redact(given), shown);
+  for (const [name, isSecret] of Object.entries(contract.names)) {
+    assert.equal(isSecretName(name), isSecret, name);
+  }
+});
+
+test("texts are shown as Python shows them", { skip: !process.env.JOBFORGE_TEST_TEXTS }, () => {
+  const text = readFileSync(process.env.JOBFORGE_TEST_TEXTS ?? "", "utf8");
+  registerSecret("correct horse battery");
+  for (const [given, shown, tail] of JSON.parse(text) as [string, string, string][]) {
+    assert.equal(redactText(given), shown, given);
+    assert.equal(redactTail(given, true), tail, given);
+    assert.equal(redactText(shown), shown, "what was hidden stays as it is");
+  }
+});
+
+test("each error has the code that the contract says", () => {
+  const contract = read("errors.json") as unknown as {
+    classes: { name: string; code: string; sqlstate: string | null }[];
+  };
+  const known = new Map(errors.ERRORS.map((error) => [error.name, error]));
+  for (const { name, code, sqlstate } of contract.classes) {
+    assert.equal(known.get(name)?.code, code);
+    if (sqlstate !== null) assert.equal(fromSqlstate(sqlstate, "x", "{}").name, name);
+  }
+  assert.equal(known.size, contract.classes.length);
+});
+
+async function rowsOf(sql: string, values: readonly Value[]): Promise<Value> {
+  return await database.run({
+    name: "case",
+    text: `select coalesce(json_agg(row_to_json(x)), '[]')::text from (${sql}) as x`,
+    values: values as (string | number | boolean | null)[],
+    decode: (rows) => JSON.parse(rows[0]?.[0] ?? "[]") as Value,
+  });
+}
+
+async function typesOf(name: string): Promise<Map<string, string>> {
+  const rows = await rowsOf(
+    `select a.name, format_type(a.type, null) as type
+       from pg_proc as p, unnest(p.proargnames, p.proargtypes::oid[]) as a(name, type)
+      where p.pronamespace = 'jobforge'::regnamespace and p.proname = $1 and a.type is not null`,
+    [name],
+  );
+  return new Map((rows as { name: string; type: string }[]).map((row) => [row.name, row.type]));
+}
+
+function reading(type: string, number: number): string {
+  if (!type.endsWith("[]")) return `$${number}::text::${type}`;
+  return `array(select jsonb_array_elements_text($${number}::text::jsonb))::${type}`;
+}
+
+function camel(name: string): string {
+  return name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase());
+}
+
+/** For answers that come in no order, and expectations of them. */
+function inOrder(rows: readonly Members[]): Value {
+  return rows.toSorted((a, b) => (String(a.tenant_id) < String(b.tenant_id) ? -1 : 1));
+}
+
+function isObject(value: Value | undefined): value is Members {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isOnly(value: Value, member: string): boolean {
+  return isObject(value) && Object.keys(value).length === 1 && member in value;
+}

@@ -1,0 +1,75 @@
+/** What the tests stand on: a migrated database whose logins the caller names in a variable. */
+
+import { randomUUID } from "node:crypto";
+import pg from "pg";
+import { JobForge } from "../src/index.ts";
+import { Worker, type WorkerOptions } from "../src/worker/index.ts";
+
+type Login = "superuser" | "client" | "service" | "worker";
+
+const given = process.env.JOBFORGE_TEST_URLS;
+if (given === undefined) {
+  throw new Error("set JOBFORGE_TEST_URLS: tests/contract/test_typescript.py does, and runs these");
+}
+const urls = JSON.parse(given) as Record<Login, string>;
+
+export function urlOf(login: Login = "superuser"): string {
+  return urls[login];
+}
+
+/** An app for a tenant of its own, so that tests do not see each other's jobs. */
+export function newApp(login: Login = "superuser", tenant: string = randomUUID()): JobForge {
+  return new JobForge(urlOf(login), { tenant });
+}
+
+/** A name that no other test has: queues and definitions are the installation's. */
+export function unique(name: string): string {
+  return `${name}_${randomUUID().slice(0, 8)}`;
+}
+
+export async function withClient<T>(
+  work: (client: pg.Client) => Promise<T>,
+  login: Login = "superuser",
+): Promise<T> {
+  const client = new pg.Client({ connectionString: urlOf(login) });
+  await client.connect();
+  try {
+    return await work(client);
+  } finally {
+    await client.end();
+  }
+}
+
+/** A worker of the app while `work` goes on; it has drained when this resolves. */
+export async function withWorker<T>(
+  app: JobForge,
+  options: WorkerOptions,
+  work: (worker: Worker) => Promise<T>,
+): Promise<T> {
+  const worker = new Worker(app, { pollS: 0.2, ...options });
+  const running = worker.run();
+  try {
+    return await Promise.race([
+      work(worker),
+      running.then(() => {
+        throw new Error("the worker has ended");
+      }),
+    ]);
+  } finally {
+    worker.stop();
+    await running;
+    await app.close();
+  }
+}
+
+/** Resolves as soon as it holds; rejects when it does not in time. */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  withinS = 30,
+): Promise<void> {
+  const deadline = performance.now() + withinS * 1000;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error("the condition did not come true");
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}

@@ -1,0 +1,70 @@
+/** An app whose jobs run in processes of their own; imported by the test and by those processes. */
+
+import { spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { z } from "zod";
+import { Dead, JobForge } from "../src/index.ts";
+
+export const QUEUE = "isolated_tests";
+export const jf = new JobForge(undefined, { tenant: "aaaaaaaa-0000-4000-8000-000000000003" });
+
+const settings = { queue: QUEUE, retry: { base: 0.001, maxAttempts: 1 }, grace: 0.5 } as const;
+
+export const look = jf.job("iso.look", settings, async (ctx) => {
+  process.stdout.write("hello from inside, password=hunter2hunter2\n");
+  ctx.progress(1, 1);
+  return {
+    pid: process.pid,
+    attempt: ctx.attempt,
+    home: process.env.HOME === process.cwd(),
+    names: Object.keys(process.env).filter((name) => /PG|DATABASE|SECRET/.test(name)),
+    secret: await ctx.secret("isolated"),
+  };
+});
+
+export const child = jf.job(
+  "iso.child",
+  { ...settings, params: z.object({ n: z.number() }) },
+  (_ctx, { n }) => n * 2,
+);
+
+export const parent = jf.job("iso.parent", settings, async (ctx) => {
+  const handle = await child.using({ key: ctx.jobId }).enqueue({ n: 21 });
+  return { id: handle.id, tenant: handle.tenantId };
+});
+
+export const fail = jf.job(
+  "iso.fail",
+  { ...settings, params: z.object({ how: z.string() }), memory: "64MB" },
+  async (ctx, { how }) => {
+    if (how === "dead") throw new Dead("no use");
+    if (how === "exit") process.exit(3);
+    if (how === "abort") process.abort();
+    if (how === "memory") hoard([]);
+    if (how === "wait") {
+      await once(ctx.signal, "abort");
+      ctx.check();
+    }
+    for (;;) if (how !== "busy") break;
+  },
+);
+
+function hoard(kept: object[]): never {
+  for (;;) kept.push(Array.from({ length: 1000 }, () => ({})));
+}
+
+/** Starts a process that leaves its group, and computes until somebody ends it. */
+export const breed = jf.job(
+  "iso.breed",
+  { ...settings, params: z.object({ file: z.string() }) },
+  async (_ctx, { file }) => {
+    const far = spawn("sleep", ["600"], { detached: true, stdio: "ignore" });
+    writeFileSync(file, String(far.pid));
+    spawnSync("sleep", ["600"]);
+  },
+);
+
+export function pidIn(file: string): number {
+  return existsSync(file) ? Number(readFileSync(file, "utf8")) : 0;
+}

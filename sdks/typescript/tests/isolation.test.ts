@@ -1,0 +1,96 @@
+/** Jobs in processes of their own: what they get, how they fail, that nothing of them is left. */
+
+import assert from "node:assert/strict";
+import { existsSync, mkdtempSync, readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { Worker } from "../src/worker/index.ts";
+import { until, urlOf } from "./ground.ts";
+
+process.env.JOBFORGE_DATABASE_URL = urlOf();
+process.env.JOBFORGE_SECRET_ISOLATED = "open sesame";
+const { breed, child, fail, jf, look, parent, pidIn, QUEUE } = await import("./isolated_app.ts");
+const module = new URL("./isolated_app.ts", import.meta.url).href;
+
+await jf.register();
+const worker = new Worker(jf, { module, queues: { [QUEUE]: 4 }, warm: 1 });
+let running = Promise.resolve();
+before(() => {
+  running = worker.run();
+});
+after(async () => {
+  worker.stop();
+  worker.stop();
+  await running;
+  await jf.close();
+});
+
+test("a job has a process, a folder and an environment of its own, and no way to the database", async () => {
+  const handle = await look.enqueue({});
+  const seen = await handle.result({ timeout: 30 });
+  assert.notEqual(seen.pid, process.pid);
+  assert.deepEqual(
+    { ...seen, pid: 0 },
+    { pid: 0, attempt: 1, home: true, names: [], secret: "open sesame" },
+  );
+  const { attempts } = await jf.client.getHistory(handle.id);
+  assert.equal(attempts[0]?.pid, seen.pid);
+  assert.equal(attempts[0]?.stdout_tail, "hello from inside, password=[redacted]\n");
+  assert.ok(Number(attempts[0]?.peak_memory_bytes) > 1024 ** 2);
+});
+
+test("a job enqueues others through its worker, for its own tenant", async () => {
+  const handle = await parent.enqueue({});
+  const { id, tenant } = await handle.result({ timeout: 30 });
+  assert.equal(tenant, handle.tenantId);
+  const [found] = await jf.client.listJobs({ definition: child.settings.key, key: handle.id });
+  assert.equal(found?.id, id);
+});
+
+test("a process that fails, crashes or hoards memory is told apart", async () => {
+  const handles = await fail.enqueueMany(
+    ["dead", "exit", "abort", "memory"].map((how) => ({ how })),
+  );
+  const jobs = await Promise.all(handles.map((handle) => handle.wait({ timeout: 60 })));
+  const errors = jobs.map(({ error }) => [error?.type, error?.message]);
+  assert.deepEqual(errors, [
+    ["Dead", "no use"],
+    ["Crashed", "ended with exit code 3 and no outcome"],
+    ["Crashed", "killed by SIGABRT"],
+    ["Crashed", "went over its memory limit"],
+  ]);
+});
+
+test("a canceled job is asked; one that computes is killed after its grace", async () => {
+  const handles = await fail.enqueueMany([{ how: "wait" }, { how: "busy" }]);
+  for (const handle of handles) {
+    await until(async () => (await handle.job()).state === "running");
+    await jf.client.cancelJob(handle.id);
+  }
+  const jobs = await Promise.all(handles.map((handle) => handle.wait({ timeout: 30 })));
+  assert.deepEqual(
+    jobs.map((job) => job.state),
+    ["canceled", "canceled"],
+  );
+});
+
+test("a killed job leaves no process behind, also none that has left its group", async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "jobforge-test-")), "pid");
+  const handle = await breed.enqueue({ file });
+  await until(() => pidIn(file) > 0);
+  const pid = pidIn(file);
+  assert.ok(isAlive(pid));
+  await jf.client.cancelJob(handle.id);
+  await handle.wait({ timeout: 30 });
+  await until(() => !isAlive(pid));
+});
+
+function isAlive(pid: number): boolean {
+  if (!existsSync(`/proc/${pid}/stat`)) return false;
+  try {
+    return !/\) Z /.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return false;
+  }
+}

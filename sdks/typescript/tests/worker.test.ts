@@ -1,0 +1,405 @@
+/** The worker with inline jobs: outcomes, stops, leases, outages, hooks. */
+
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { test } from "node:test";
+import { z } from "zod";
+import { Cancel, Dead, errors, type JobForge, Retry, Snooze } from "../src/index.ts";
+import type { JobOptions } from "../src/settings.ts";
+import { configureLogs, Worker } from "../src/worker/index.ts";
+import { newApp, unique, until, withClient, withWorker } from "./ground.ts";
+
+/** A queue that only this test's worker serves, and settings of inline jobs on it. */
+function place(): { queues: Record<string, number>; inline: JobOptions<z.ZodObject, never> } {
+  const queue = unique("q");
+  return {
+    queues: { [queue]: 20 },
+    inline: { queue, isolation: "inline", retry: { base: 0.001 } },
+  };
+}
+
+test("a handler's answer is the result of its handle", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const add = jf.job(
+    unique("add"),
+    {
+      ...inline,
+      params: z.object({ left: z.number(), right: z.number().default(1) }),
+      result: z.object({ sum: z.number() }),
+    },
+    async (_ctx, { left, right }) => ({ sum: left + right }),
+  );
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    const handle = await add.enqueue({ left: 2 });
+    assert.deepEqual(await handle.result({ timeout: 20 }), { sum: 3 });
+  });
+});
+
+test("hundreds of jobs are claimed and settled in batches, each run once", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const seen: number[] = [];
+  const noop = jf.job(
+    unique("noop"),
+    { ...inline, params: z.object({ n: z.number() }) },
+    (_ctx, { n }) => {
+      seen.push(n);
+    },
+  );
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    await noop.enqueueMany(Array.from({ length: 600 }, (_, n) => ({ n })));
+    await until(
+      async () => (await jf.client.listJobs({ state: ["queued", "running"] })).length === 0,
+    );
+  });
+  assert.deepEqual(
+    seen.sort((a, b) => a - b),
+    Array.from({ length: 600 }, (_, n) => n),
+  );
+});
+
+test("what a handler throws decides what becomes of its job", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  class Hopeless extends Error {}
+  const ends: Record<string, () => never> = {
+    dead: () => {
+      throw new Dead("no use");
+    },
+    hopeless: () => {
+      throw new Hopeless("never again");
+    },
+    cancel: () => {
+      throw new Cancel("not wanted");
+    },
+    snooze: () => {
+      throw new Snooze("1h");
+    },
+    later: () => {
+      throw new Retry("soon", { after: 3600 });
+    },
+    broken: () => {
+      throw new TypeError("password=hunter2secret is wrong");
+    },
+  };
+  const act = jf.job(
+    unique("act"),
+    {
+      ...inline,
+      retry: { maxAttempts: 2, base: 0.001, giveUpOn: [Hopeless] },
+      params: z.object({ how: z.string() }),
+    },
+    async (_ctx, { how }) => ends[how]?.(),
+  );
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    const handles = await act.enqueueMany(Object.keys(ends).map((how) => ({ how })));
+    const jobs = () => Promise.all(handles.map((handle) => handle.job()));
+    const expected = ["dead", "dead", "canceled", "scheduled", "scheduled", "dead"];
+    await until(async () => (await jobs()).every((job, index) => job.state === expected[index]));
+    const [dead, hopeless, cancel, snooze, later, broken] = await jobs();
+    assert.equal(dead?.error?.type, "Dead");
+    assert.equal(hopeless?.attempt, 1);
+    assert.equal(cancel?.cancel_reason, "not wanted");
+    assert.equal(snooze?.attempt, 0);
+    assert.equal(later?.attempt, 1);
+    assert.equal(broken?.attempt, 2);
+    assert.equal(broken?.error?.message, "password=[redacted] is wrong");
+  });
+});
+
+test("a payload that does not fit, and a result that cannot be kept, are final", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const key = unique("strict");
+  const loose = newApp("superuser", "aaaaaaaa-0000-4000-8000-000000000001");
+  const sender = loose.job(key, { ...inline, params: z.looseObject({}) }, () => undefined);
+  jf.job(key, { ...inline, params: z.object({ n: z.number() }) }, async () => Number.NaN);
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    const [bad, good] = await sender.enqueueMany([{ n: "one" }, { n: 1 }]);
+    assert.equal((await bad?.wait({ timeout: 20 }))?.error?.type, "InvalidPayload");
+    assert.equal((await good?.wait({ timeout: 20 }))?.error?.type, "InvalidResult");
+  });
+  await loose.close();
+});
+
+test("a cancel and a timeout abort the signal of the handler", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const wait = jf.job(unique("wait"), { ...inline, retry: 1, timeout: 1 }, async (ctx) => {
+    await once(ctx.signal, "abort");
+    ctx.check();
+  });
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    const timedOut = await wait.enqueue({});
+    const canceled = await wait.using({ timeout: 60 }).enqueue({});
+    await until(async () => (await canceled.job()).state === "running");
+    assert.equal(await jf.client.cancelJob(canceled.id), "canceling");
+    assert.equal((await canceled.wait({ timeout: 20 })).state, "canceled");
+    const dead = await timedOut.wait({ timeout: 20 });
+    assert.equal(dead.error?.type, "TimedOut");
+  });
+});
+
+test("what a job says is kept, redacted, before its outcome", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  process.env.JOBFORGE_SECRET_SMTP_PASSWORD = "correct horse battery";
+  const speak = jf.job(unique("speak"), inline, async (ctx) => {
+    ctx.progress(1, 2, "half");
+    ctx.emit("sent", { token: "abcdef" });
+    ctx.log.info(`logging in with ${await ctx.secret("smtp.password")}`);
+    return ctx.fence as never;
+  });
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    const handle = await speak.enqueue({});
+    assert.match(await handle.result({ timeout: 20 }), new RegExp(`^${handle.id}\\.\\d+$`));
+    const notes = await withClient(async (client) => {
+      const text = "select kind, data from jobforge.list_notes($1, p_tenant_id => $2)";
+      return (await client.query(text, [handle.id, handle.tenantId])).rows;
+    });
+    const said = Object.fromEntries(notes.map((note) => [note.kind, note.data]));
+    assert.equal(said.progress.message, "half");
+    assert.equal(said.event.data.token, "[redacted]");
+    assert.equal(said.log.message, "logging in with [redacted]");
+  });
+});
+
+test("hooks run around an attempt and once after the end", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const told: string[] = [];
+  jf.onEnd((ctx, state) => {
+    told.push(`end ${ctx.attempt} ${state}`);
+  });
+  const job = jf
+    .job(
+      unique("hooked"),
+      { ...inline, params: z.object({ fails: z.boolean() }) },
+      async (_ctx, { fails }) => {
+        if (fails) throw new Dead("no");
+        return "yes" as never;
+      },
+    )
+    .onStart((ctx) => {
+      told.push(`start ${ctx.attempt}`);
+    })
+    .onSuccess((_ctx, result) => {
+      told.push(`success ${result}`);
+    })
+    .onFail((_ctx, error) => {
+      told.push(`fail ${error.message}`);
+    });
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    await job.enqueueMany([{ fails: false }, { fails: true }]);
+    await until(() => told.length === 6);
+  });
+  assert.deepEqual(told.toSorted(), [
+    "end 1 dead",
+    "end 1 succeeded",
+    "fail no",
+    "start 1",
+    "start 1",
+    "success yes",
+  ]);
+});
+
+test("a handler that ends its job in its own transaction is not settled twice", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const exact = jf.job(unique("exact"), inline, async (ctx) => {
+    await withClient(async (client) => {
+      await client.query("begin");
+      await ctx.completeIn(client, { by: "transaction" });
+      await client.query("commit");
+    });
+  });
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    const handle = await exact.enqueue({});
+    const job = await handle.wait({ timeout: 20 });
+    assert.deepEqual([job.state, job.result], ["succeeded", { by: "transaction" }]);
+  });
+});
+
+test("a worker that ends lets jobs finish; told twice, it hands them back", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  let release: () => void = () => undefined;
+  const gate = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const wait = jf.job(
+    unique("hold"),
+    { ...inline, params: z.object({ stays: z.boolean() }) },
+    async (ctx, { stays }) => {
+      if (!stays) return await gate;
+      await once(ctx.signal, "abort");
+      ctx.check();
+    },
+  );
+  const reader = newApp("superuser", "aaaaaaaa-0000-4000-8000-000000000002");
+  const [short, long] = await withWorker(jf, { queues, drainS: 60 }, async (worker) => {
+    await until(() => registered(jf));
+    const handles = await wait
+      .using({ tenant: "aaaaaaaa-0000-4000-8000-000000000002" })
+      .enqueueMany([{ stays: false }, { stays: true }]);
+    await until(
+      async () =>
+        (await reader.client.listJobs({ state: "running", definition: wait.settings.key }))
+          .length === 2,
+    );
+    worker.stop();
+    release();
+    await until(
+      async () => (await reader.client.getJob(handles[0]?.id ?? "")).state === "succeeded",
+    );
+    worker.stop();
+    return handles;
+  });
+  assert.equal((await reader.client.getJob(short?.id ?? "")).state, "succeeded");
+  const handedBack = await reader.client.getJob(long?.id ?? "");
+  assert.deepEqual([handedBack.state, handedBack.attempt], ["queued", 0]);
+  await reader.close();
+});
+
+test("a lease that another has taken is given up, and its outcome is not recorded", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  let aborted = false;
+  const stay = jf.job(unique("stay"), inline, async (ctx) => {
+    await once(ctx.signal, "abort");
+    aborted = true;
+    return "too late" as never;
+  });
+  await withWorker(jf, { queues, leaseS: 2, heartbeatS: 0.5 }, async () => {
+    await until(() => registered(jf));
+    const handle = await stay.enqueue({});
+    await until(async () => (await handle.job()).state === "running");
+    await withClient((client) =>
+      client.query(
+        "update jobforge.jobs set lease = lease + 1, worker_id = gen_random_uuid() where id = $1",
+        [handle.id],
+      ),
+    );
+    await until(() => aborted);
+    assert.equal((await handle.job()).state, "running");
+  });
+});
+
+test("outcomes are kept while connections are lost, and recorded after", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const lines: string[] = [];
+  configureLogs({ write: (line) => lines.push(line) });
+  let ran = 0;
+  const count = jf.job(unique("count"), inline, async () => {
+    ran += 1;
+  });
+  await withWorker(jf, { queues }, async (worker) => {
+    await until(() => registered(jf));
+    for (let round = 0; round < 3; round++) {
+      await count.enqueueMany(Array.from({ length: 40 }, () => ({})));
+      await withClient((client) =>
+        client.query(
+          `select pg_terminate_backend(pid) from pg_stat_activity
+            where application_name = 'jobforge' and datname = current_database() and pid <> pg_backend_pid()`,
+        ),
+      );
+      await until(async () => {
+        const open = { state: ["queued", "running", "scheduled"], definition: count.settings.key };
+        return (await settled(() => jf.client.listJobs(open))).length === 0;
+      }, 60);
+    }
+    assert.ok(worker.isRunning);
+  });
+  configureLogs({ level: "critical" });
+  assert.ok(ran >= 120);
+  const events = lines.map((line) => JSON.parse(line) as { event: string; timestamp: string });
+  assert.ok(events.some((line) => line.event === "database.lost"));
+  assert.ok(events.some((line) => line.event === "database.back"));
+  assert.ok(!events.some((line) => line.event === "worker.failed"), lines.join(""));
+});
+
+test("a notification wakes a worker long before it would poll", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const wake = jf.job(unique("wake"), inline, async () => undefined);
+  const lines: string[] = [];
+  configureLogs({ write: (line) => lines.push(line) });
+  await withWorker(jf, { queues, pollS: 3600 }, async () => {
+    await until(() => registered(jf));
+    for (let round = 0; round < 3; round++) {
+      assert.equal((await (await wake.enqueue({})).wait({ timeout: 60 })).state, "succeeded");
+    }
+  });
+  configureLogs({ level: "critical" });
+  const [started, stopped] = lines.map((line) => JSON.parse(line) as Record<string, unknown>);
+  assert.equal(started?.event, "worker.started");
+  assert.deepEqual([stopped?.event, stopped?.claimed, stopped?.settled], ["worker.stopped", 3, 3]);
+});
+
+test("a job that outlasts its lease is still its worker's", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  let release: () => void = () => undefined;
+  const gate = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const long = jf.job(unique("long"), inline, async (ctx) => {
+    await gate;
+    return ctx.attempt as never;
+  });
+  await withWorker(jf, { queues, leaseS: 1, heartbeatS: 0.3 }, async () => {
+    await until(() => registered(jf));
+    const handle = await long.enqueue({});
+    const text = `select from jobforge.jobs
+                   where id = $1 and heartbeat_at > started_at + interval '1.2 seconds'`;
+    await until(() =>
+      withClient(async (client) => (await client.query(text, [handle.id])).rowCount === 1),
+    );
+    release();
+    assert.equal(await handle.result({ timeout: 60 }), 1);
+  });
+});
+
+test("a worker is drained from afar", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  jf.job(unique("idle"), inline, async () => undefined);
+  const worker = new Worker(jf, { queues });
+  const running = worker.run();
+  await until(() => worker.isRunning);
+  await withClient((client) => client.query("select jobforge.drain_worker($1)", [worker.workerId]));
+  await running;
+  await jf.close();
+});
+
+test("a worker needs a module for jobs that run in processes of their own", async () => {
+  const jf = newApp();
+  jf.job(unique("isolated"), {}, () => undefined);
+  assert.throws(() => new Worker(jf), errors.ConfigError);
+  await jf.close();
+});
+
+async function registered(jf: JobForge): Promise<boolean> {
+  const [key] = jf.definitions.keys();
+  const text = "select from jobforge.definitions where key = $1";
+  return await withClient(async (client) => (await client.query(text, [key])).rowCount === 1);
+}
+
+async function settled<T>(ask: () => Promise<T>): Promise<T> {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof errors.Unavailable) return await settled(ask);
+    throw error;
+  }
+}

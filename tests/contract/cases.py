@@ -1,0 +1,84 @@
+"""The cases of contract/: what they are made of, and how what is seen is compared with them."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from jobforge.errors import Json
+
+CONTRACT = Path(__file__).parents[2] / "contract"
+_PARTIES = ("tenant", "tenant2", "worker", "worker2")
+_TABLE = "redaction"  # no steps
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Steps that are made one after the other, in the names of its own."""
+
+    file: str
+    name: str
+    steps: list[dict[str, Json]]
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.name}"
+
+
+def cases() -> Iterator[Case]:
+    files = sorted(path.stem for path in (CONTRACT / "cases").glob("*.json"))
+    for file in files:
+        found = [] if file == _TABLE else read(file)["cases"]
+        yield from (Case(file, case["name"], case["steps"]) for case in found)
+
+
+def read(file: str) -> dict[str, Json]:
+    text = (CONTRACT / "cases" / f"{file}.json").read_text(encoding="utf-8")
+    return cast("dict[str, Json]", json.loads(text))
+
+
+@dataclass(slots=True)
+class Names:
+    """What stands for the braces and the references of one case."""
+
+    saved: dict[str, Json] = field(default_factory=dict)
+    braces: dict[str, str] = field(
+        default_factory=lambda: {
+            "{case}": uuid.uuid4().hex[:10],
+            **{f"{{{name}}}": str(uuid.uuid4()) for name in _PARTIES},
+        }
+    )
+
+    def fill(self, value: Json) -> Json:
+        if isinstance(value, str):
+            for brace, name in self.braces.items():
+                value = value.replace(brace, name)
+            return value
+        if isinstance(value, list):
+            return [self.fill(each) for each in value]
+        if isinstance(value, dict):
+            if set(value) == {"$ref"}:
+                return self.saved[value["$ref"]]
+            return {name: self.fill(each) for name, each in value.items()}
+        return value
+
+    def match(self, seen: Json, expected: Json, where: str = "") -> None:
+        """Of an object only the members that are named; `$save` takes what is there."""
+        if isinstance(expected, dict) and set(expected) == {"$save"}:
+            self.saved[expected["$save"]] = seen
+        elif isinstance(expected, dict) and set(expected) != {"$ref"}:
+            assert isinstance(seen, dict), f"{where}: {seen}"
+            for name, each in expected.items():
+                self.match(seen.get(name), each, f"{where}.{name}")
+        elif isinstance(expected, list):
+            assert len(seen) == len(expected), f"{where}: {seen}"
+            for index, each in enumerate(expected):
+                self.match(seen[index], each, f"{where}[{index}]")
+        else:
+            assert seen == self.fill(expected), where
+
+
+def in_order(rows: list[Json]) -> list[Json]:
+    """For answers that come in no order, and expectations of them."""
+    return sorted(rows, key=lambda row: str(row.get("tenant_id")))

@@ -1,0 +1,205 @@
+"""The Python SDK keeps the contract: every case of contract/cases, on a real Postgres."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, cast
+
+import anyio
+import pytest
+from cluster import Connection, Database, connect_to, fresh_database
+from pydantic import StrictStr
+
+from contract.cases import CONTRACT, Case, Names, cases, in_order, read
+from jobforge import Cancel, Context, Dead, JobForge, Retry, Snooze, db, errors, redact
+from jobforge.calls import Call
+from jobforge.definition import Definition
+from jobforge.embedded import Server
+from jobforge.errors import JobForgeError, Json
+from jobforge.worker import Worker
+
+pytestmark = pytest.mark.anyio
+
+_DEADLINE_S = 60
+
+
+async def act(
+    ctx: Context,  # noqa: ARG001 - as handlers have it
+    do: StrictStr,
+    value: Json = None,
+    message: str = "failed",
+    after: float = 0,
+) -> Json:
+    """What the payload of a case makes a handler do."""
+    match do:
+        case "return":
+            return value
+        case "dead":
+            raise Dead(message)
+        case "cancel":
+            raise Cancel(message)
+        case "retry":
+            raise Retry(message, after=after)
+        case "snooze":
+            raise Snooze(after)
+        case _:
+            raise RuntimeError(message)
+
+
+@pytest.fixture(scope="module")
+def contract_database(server: Server) -> Iterator[Database]:
+    with fresh_database(server) as fresh:
+        yield fresh
+
+
+class Bench:
+    """Makes the steps of a case with this SDK."""
+
+    def __init__(self, database: Database, conn: Connection) -> None:
+        self._url = database.url
+        self._conn = conn
+        self._names = Names()
+        self._definitions: dict[str, Definition[..., Any]] = {}
+        self._jf = JobForge(database.url)
+
+    async def make(self, step: dict[str, Json]) -> None:
+        kind = next(
+            each for each in ("call", "select", "define", "enqueue", "work") if each in step
+        )
+        make = getattr(self, f"_{kind}")
+        try:
+            rows = await make(step)
+        except JobForgeError as error:
+            if "code" not in step:
+                raise
+            self._match_error(error, step)
+            return
+        assert "code" not in step, f"it was not refused: {rows}"
+        if "rows" in step:
+            seen, expected = rows, step["rows"]
+            if step.get("unordered"):
+                seen, expected = in_order(seen), in_order(self._names.fill(expected))
+            self._names.match(seen, expected, str(step))
+
+    async def close(self) -> None:
+        self._jf.close()
+
+    async def _call(self, step: dict[str, Json]) -> Json:
+        function, given = step["call"], self._names.fill(step["args"])
+        types = _types(self._conn, function)
+        arguments = ", ".join(f"{name} => {_read(types[name])}" for name in given)
+        return self._rows(
+            f"select * from jobforge.{function}({arguments}) as value",
+            [_written(value) for value in given.values()],
+        )
+
+    async def _select(self, step: dict[str, Json]) -> Json:
+        return self._rows(
+            step["select"].replace("$1", "%s::text::uuid"), self._names.fill(step["args"])
+        )
+
+    async def _define(self, step: dict[str, Json]) -> None:
+        given = self._names.fill(step["define"])
+        retry = Retry(max_attempts=given.get("max_attempts", 5), base=given.get("base", 1))
+        declare = self._jf.job(
+            key=given["key"], queue=given["queue"], isolation="inline", retry=retry
+        )
+        self._definitions[given["key"]] = cast("Definition[..., Any]", declare(act))
+        self._jf.register()
+
+    async def _enqueue(self, step: dict[str, Json]) -> None:
+        given = self._names.fill(step["enqueue"])
+        definition = self._definitions[given["key"]]
+        handle = definition.using(**given["using"]).enqueue(**given["payload"])
+        if "save" in step:
+            self._names.saved[step["save"]] = str(handle.id)
+        if "status" in step:
+            assert handle.status == step["status"]
+
+    async def _work(self, step: dict[str, Json]) -> None:
+        queues = {each.settings.queue: 10 for each in self._definitions.values()}
+        async with db.Database(self._url) as database, anyio.create_task_group() as group:
+            worker = Worker(self._jf, database, queues=queues, poll_s=0.1)
+            group.start_soon(worker.run)
+            with anyio.fail_after(_DEADLINE_S):
+                for name, expected in step["work"].items():
+                    while self._is_early(name, expected["state"]):  # noqa: ASYNC110 - the database tells
+                        await anyio.sleep(0.02)
+            worker.stop()
+        for name, expected in step["work"].items():
+            self._names.match(self._job(name), expected, name)
+
+    def _is_early(self, name: str, state: str) -> bool:
+        """A job that waits has not been run yet, if it was never held."""
+        job = self._job(name)
+        return bool(job["state"] != state or job["lease"] == 0)
+
+    def _job(self, name: str) -> dict[str, Json]:
+        rows = self._rows(
+            "select job from jobforge.get_job(%s::uuid, %s::uuid)",
+            [self._names.saved[name], self._names.braces["{tenant}"]],
+        )
+        return cast("dict[str, Json]", rows[0]["job"])
+
+    def _rows(self, sql: str, values: list[Json]) -> list[Json]:
+        text = f"select coalesce(json_agg(row_to_json(x)), '[]')::text from ({sql}) as x"
+        call = Call(text, values, lambda rows: json.loads(rows[0][0]))
+        return cast("list[Json]", db.run(self._conn, call))
+
+    def _match_error(self, error: JobForgeError, step: dict[str, Json]) -> None:
+        assert error.code == step["code"], error
+        assert error.field == step.get("field", error.field)
+        self._names.match(error.detail, step.get("detail", {}), "detail")
+
+
+@pytest.mark.parametrize("case", list(cases()), ids=str)
+async def test_the_case_holds(case: Case, contract_database: Database) -> None:
+    with connect_to(contract_database.url) as conn:
+        bench = Bench(contract_database, conn)
+        for step in case.steps:
+            await bench.make(step)
+        await bench.close()
+
+
+def test_what_is_secret_is_hidden_as_the_contract_says() -> None:
+    contract = read("redaction")
+    for value in contract["registered"]:
+        redact.register_secret(value)
+    for given, shown in contract["texts"]:
+        assert redact.redact_text(given) == shown
+    for given, shown in contract["values"]:
+        assert redact.redact(given) == shown
+    for name, is_secret in contract["names"].items():
+        assert redact.is_secret_name(name) is is_secret, name
+
+
+def test_each_error_has_the_code_that_the_contract_says() -> None:
+    contract = json.loads((CONTRACT / "errors.json").read_text(encoding="utf-8"))
+    for row in contract["classes"]:
+        kind = getattr(errors, row["name"])
+        assert (kind.code, kind.sqlstate) == (row["code"], row["sqlstate"])
+        if row["sqlstate"]:
+            assert type(errors.from_sqlstate(row["sqlstate"], "x", "{}")) is kind
+
+
+def _types(conn: Connection, function: str) -> dict[str, str]:
+    rows = conn.execute(
+        """
+        select a.name, format_type(a.type, null) as type
+          from pg_proc as p, unnest(p.proargnames, p.proargtypes::oid[]) as a(name, type)
+         where p.pronamespace = 'jobforge'::regnamespace and p.proname = %s and a.type is not null
+        """,
+        [function],
+    )
+    return {row["name"]: row["type"] for row in rows}
+
+
+def _read(kind: str) -> str:
+    if kind.endswith("[]"):
+        return f"array(select jsonb_array_elements_text(%s::text::jsonb))::{kind}"
+    return f"%s::text::{kind}"
+
+
+def _written(value: Json) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value)

@@ -1,0 +1,214 @@
+"""The TypeScript SDK keeps the contract, and so do both languages side by side."""
+
+import fcntl
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from uuid import UUID
+
+import httpx2
+import pytest
+from api.house import house
+from cluster import Database, wait_until
+from contract.texts import shown_texts
+from contract.typescript import ROOT, node, run_node, sdk, urls_of, worker_command
+
+from jobforge import calls, db
+from jobforge.job import JobRequest
+
+ACME = UUID("aaaaaaaa-0000-4000-8000-000000000000")
+
+
+@pytest.mark.parametrize("file", ["sdk", "contract", "worker", "isolation"])
+def test_the_suite_of_the_sdk_passes(file: str, database: Database, tmp_path: Path) -> None:
+    texts = tmp_path / "texts.json"
+    texts.write_text(json.dumps(shown_texts() if file == "contract" else []))
+    environment = {"JOBFORGE_TEST_URLS": urls_of(database), "JOBFORGE_TEST_TEXTS": str(texts)}
+    run_node("--test", f"tests/{file}.test.ts", environment=environment)
+
+
+def test_the_suite_of_the_http_client_passes_on_a_real_server(database: Database) -> None:
+    with house(database) as served:
+        key = served.a.keys["tenant_admin"]
+        server = json.dumps({"url": served.url, "key": key, "definition": "mail"})
+        run_node("--test", "tests/http.test.ts", environment={"JOBFORGE_TEST_SERVER": server})
+
+
+def test_the_errors_of_both_languages_have_one_source() -> None:
+    written = _script("write_errors")
+    assert written.TABLE.read_text(encoding="utf-8") == written.json_text(), _STALE
+    assert written.TYPESCRIPT.read_text(encoding="utf-8") == written.typescript(), _STALE
+
+
+def test_the_types_of_the_http_api_are_those_of_its_openapi_document() -> None:
+    written = _script("write_http_types")
+    with written.TYPES.open(encoding="utf-8") as types:
+        assert types.readline() == written.mark(written.document()), _STALE
+
+
+def test_workers_of_both_languages_on_one_queue_run_what_they_serve(
+    database: Database, tmp_path: Path
+) -> None:
+    app = tmp_path / "app.py"
+    app.write_text(_PYTHON_APP)
+    python = [sys.executable, "-m", "jobforge", "worker", str(app)]
+    queues = ("--queues", "faults:4")
+    environment = {"JOBFORGE_DATABASE_URL": database.url}
+    payload = {"marks": str(tmp_path / "marks"), "seconds": 0}
+    requests = [JobRequest(key, payload) for key in ("light", "python.only") * 20]
+    with (
+        db.connect(database.url) as conn,
+        _serving([*python, *queues], tmp_path, environment),
+        _serving([*worker_command("faults_app.ts"), *queues], tmp_path, environment),
+    ):
+        wait_until(lambda: len(db.run(conn, calls.list_workers())) == len(_LANGUAGES), within_s=60)
+        made = db.run(conn, calls.enqueue_jobs(requests, tenant_id=ACME))
+        wait_until(lambda: conn.execute(_UNFINISHED).fetchone() == (0,), within_s=60)
+        jobs = [db.run(conn, calls.get_job(each.job_id, tenant_id=ACME)).job for each in made]
+
+    assert {(job.state, job.attempt) for job in jobs} == {("succeeded", 1)}
+    served = {(job.worker_id, job.definition) for job in jobs}
+    assert len(served) == len({worker_id for worker_id, _ in served}) == len(_LANGUAGES)
+    assert {job.result for job in jobs} == {1, "python"}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty project into which the packed package was installed; one for all processes."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "typescript"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _program(folder).exists():
+            _make_project(folder)
+    return folder
+
+
+def _make_project(folder: Path) -> None:
+    packed = [_pack(folder / name) for name in ("one", "two")]
+    assert packed[0]["integrity"] == packed[1]["integrity"], "it is not built the same twice"
+    (folder / "package.json").write_text('{"name": "empty", "private": true, "type": "module"}')
+    archive = folder / "one" / str(packed[0]["filename"])
+    wanted = (str(archive), "pg@8", "zod@4")
+    done = node().npm(folder, "install", "--prefer-offline", "--no-audit", *wanted)
+    if done.returncode != 0:
+        pytest.skip(f"npm cannot install: {done.stderr[-300:]}")
+
+
+def test_the_package_runs_the_jobs_of_the_guide(database: Database, project: Path) -> None:
+    page = (ROOT / "docs" / "typescript.md").read_text(encoding="utf-8")
+    (project / "jobs.ts").write_text(page.partition("```ts\n// jobs.ts\n")[2].partition("```")[0])
+    (project / "ask.ts").write_text(_ASK)
+    with db.connect(database.url) as conn:
+        db.run(conn, calls.put_tenant(ACME, {"slug": "acme"}))
+    environment = {"JOBFORGE_DATABASE_URL": database.url}
+    with _serving([str(_program(project)), "jobs.ts"], project, environment):
+        answer = run_node("ask.ts", folder=project, environment=environment)
+    assert answer == '{"sent":1}\n'
+
+
+def test_a_bundle_for_browsers_refuses_to_load(project: Path) -> None:
+    with pytest.raises(AssertionError, match="is for servers"):
+        run_node("--conditions=browser", "-e", 'import("@jobforge/sdk")', folder=project)
+
+
+def test_the_example_signs_a_user_up_and_welcomes_them(database: Database, project: Path) -> None:
+    folder = project / "example"
+    shutil.copytree(ROOT / "examples" / "typescript", folder)
+    environment = {
+        "JOBFORGE_DATABASE_URL": database.url,
+        "JOBFORGE_TENANT": str(ACME),
+        "PORT": "0",
+    }
+    server = [str(node().NODE), "server.ts"]
+    with (
+        _serving([str(_program(project)), "jobs.ts"], folder, environment),
+        _serving(server, folder, environment) as served,
+    ):
+        assert served.stdout is not None
+        url = f"http://127.0.0.1:{json.loads(served.stdout.readline())['port']}"
+        client = httpx2.Client(base_url=url, trust_env=False)
+        with client:
+            user = {"email": "ada@example.com", "name": "Ada"}
+            job = client.post("/signup", json=user).json()["job"]
+            wait_until(lambda: client.get(f"/jobs/{job}").json()["state"] == "succeeded")
+            assert client.get(f"/jobs/{job}").json()["result"] == "Welcome, Ada!"
+            assert "duplicate key" in client.post("/signup", json=user).json()["error"]
+
+
+def _program(project: Path) -> Path:
+    return project / "node_modules" / ".bin" / "jobforge-worker"
+
+
+@contextmanager
+def _serving(
+    command: list[str], folder: Path, environment: dict[str, str]
+) -> Iterator["subprocess.Popen[str]"]:
+    """Ends in peace when it is told to."""
+    with subprocess.Popen(
+        command,
+        cwd=folder,
+        env=node().environment() | environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.wait(60)
+    assert process.returncode == 0
+
+
+def _pack(folder: Path) -> dict[str, object]:
+    """Builds a copy, so that nobody's work is in the way."""
+    source = sdk()
+    left_out = shutil.ignore_patterns("node_modules", "dist", "tests", "codegen")
+    shutil.copytree(source, folder, ignore=left_out, dirs_exist_ok=True)
+    (folder / "node_modules").symlink_to(source / "node_modules")
+    assert node().run(folder, "tsc", "-p", "tsconfig.build.json") == 0
+    done = node().npm(folder, "pack", "--json")
+    assert done.returncode == 0, done.stderr
+    told: list[dict[str, object]] = json.loads(done.stdout)
+    return told[0]
+
+
+def _script(name: str) -> ModuleType:
+    node()  # which it may import
+    spec = importlib.util.spec_from_file_location(name, ROOT / "scripts" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_LANGUAGES = ("python", "typescript")
+_UNFINISHED = "select count(*) from jobforge.jobs"
+_PYTHON_APP = """
+from jobforge import JobForge
+
+jf = JobForge()
+
+
+@jf.job(key="python.only", queue="faults", isolation="inline")
+async def python_only(marks: str, seconds: float) -> str:
+    return "python"
+"""
+_STALE = "run scripts/write_errors.py or scripts/write_http_types.py"
+_ASK = """
+import { jf, sendWelcome } from "./jobs.ts";
+
+await jf.register();
+const handle = await sendWelcome.enqueue({ to: "ada@example.com" });
+console.log(JSON.stringify(await handle.result({ timeout: 60 })));
+await jf.close();
+"""

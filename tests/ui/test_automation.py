@@ -1,0 +1,200 @@
+"""Workflows, triggers, events, webhooks and connectors: each page is sound, and what people do
+there works."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+from ui.automation import PHOTOS, Automation, automation
+from ui.looking import NARROW, WIDE, Look, looking
+from ui.scene import Scene
+
+# Name, path, and words that are there when it has loaded. {…} is a thing of the scene.
+PAGES = [
+    ("workflows", "/workflows", "album winter"),
+    ("workflow", "/workflows/{failed}?node=publish", "the album winter is locked"),
+    ("workflow-gantt", "/workflows/{album}?view=gantt", "tell-friends"),
+    ("workflow-table", "/workflows/{order}?view=table", "thank"),
+    ("batch", "/batches/{batch}", "40 of 40 jobs have ended"),
+    ("triggers", "/triggers", "Receipt for a paid order"),
+    ("trigger-schedule", "/triggers/{schedule}", "At 02:30"),
+    ("trigger-event", "/triggers/{reaction}", "event.total"),
+    ("trigger-new", "/triggers/new?definition=make_report", "pages"),
+    ("trigger-edit", "/triggers/{reaction}?edit=1", "On a real event"),
+    ("events", "/events", "order.seen"),
+    ("event", "/events/{event}", "Job made"),
+    ("webhooks", "/webhooks", "tells the shop's own books"),
+    ("webhook", "/webhooks/{webhook}", "Is a message ours?"),
+    ("connectors", "/settings?tab=connectors", "billing"),
+    ("job-steps", "/jobs/{shipping}", "print the label"),
+]
+# Of these a viewer's are looked at: one for each kind of action.
+LOOKED_AT = {"workflow", "triggers", "trigger-event", "event", "webhook", "connectors"}
+SHOTS = os.environ.get("JOBFORGE_SHOTS")
+# Of which the documentation has pictures.
+SHOWN = {
+    "wide": {
+        "workflows",
+        "workflow",
+        "workflow-gantt",
+        "triggers",
+        "trigger-schedule",
+        "trigger-edit",
+        "event",
+        "webhook",
+        "job-steps",
+    },
+    "narrow": {"workflow", "trigger-new"},
+}
+
+
+@pytest.fixture(scope="module")
+def shop_at_work(shop: Scene) -> Automation:
+    return automation(shop)
+
+
+def _admin(made: Automation) -> str:
+    return made.scene.house.a.keys["tenant_admin"]
+
+
+@pytest.mark.timeout(300)  # it is many pages
+def test_every_page_is_sound(shop_at_work: Automation, browser: Browser) -> None:
+    made = shop_at_work
+    with looking(browser, made.scene, _admin(made)) as look:
+        look.page.emulate_media(color_scheme="dark")
+        for name, path, words in PAGES:
+            look.go(path.format(**made.ids))
+            look.see(words)
+            _check(look, name, "wide")
+            look.check_access("color-contrast", part="main")
+            look.page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+            _check(look, name, "narrow")
+            look.page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
+
+
+def _check(look: Look, name: str, size: str) -> None:
+    look.check_fits(name)
+    _keep(look, name, size, "dark")
+    look.page.emulate_media(color_scheme="light")
+    look.check_access(part="main")
+    _keep(look, name, size, "light")
+    look.page.emulate_media(color_scheme="dark")
+
+
+def test_a_cron_trigger_is_made_with_its_next_runs_in_sight(
+    shop_at_work: Automation, browser: Browser
+) -> None:
+    with looking(browser, shop_at_work.scene, _admin(shop_at_work)) as look:
+        look.go("/triggers")
+        look.press("New trigger")
+        look.page.get_by_label("Name").fill("Nightly report")
+        look.page.get_by_label("Runs").select_option("make_report")
+        look.page.get_by_role("textbox", name="Cron").fill("61 2 * * *")
+        expect(look.page.get_by_role("alert")).to_be_visible()
+        look.page.get_by_role("textbox", name="Cron").fill("30 2 * * *")
+        look.page.get_by_role("combobox", name="Time zone").fill("Europe/Berlin")
+        look.see("At 02:30")
+        runs = look.page.get_by_role("table", name="Next runs")
+        expect(runs.get_by_role("row")).to_have_count(6)
+        look.page.get_by_role("textbox", name="month").fill("{{ schedule.fire_at }}")
+        look.press("Make the trigger")
+        look.see("It has not fired yet")
+        look.press("Run now")
+        expect(look.page.get_by_role("region", name="Firings")).to_contain_text("Job made")
+        look.page.get_by_role("switch").click()
+        expect(look.page.get_by_role("switch")).to_have_attribute("aria-checked", "false")
+        look.complaints[:] = [each for each in look.complaints if "422" not in each]
+
+
+def test_a_workflow_is_seen_as_a_graph_and_retried(
+    shop_at_work: Automation, browser: Browser
+) -> None:
+    with looking(browser, shop_at_work.scene, _admin(shop_at_work)) as look:
+        look.go("/workflows?kind=workflow")
+        look.press("album winter", role="link")
+        # Many alike nodes are one.
+        expect(look.page.locator("[data-node]")).to_have_count(5)
+        look.press(f"{PHOTOS} \N{MULTIPLICATION SIGN} resize")
+        look.see(f"{PHOTOS} succeeded")
+        look.press("publish, Dead")
+        look.see("PermissionError")
+        expect(look.page).to_have_url(re.compile("node=publish"))
+        look.page.keyboard.press("k")
+        expect(look.page).not_to_have_url(re.compile("node=publish"))
+        look.press("Retry…")
+        look.press("Retry", exact=True)
+        look.see("jobs were made")
+        expect(look.page.get_by_role("main")).to_contain_text(re.compile("Failed"))
+
+
+def test_the_secret_of_a_webhook_is_seen_once(shop_at_work: Automation, browser: Browser) -> None:
+    with looking(browser, shop_at_work.scene, _admin(shop_at_work)) as look:
+        look.go("/webhooks")
+        look.press("New webhook")
+        look.page.get_by_label("URL").fill(shop_at_work.scene.receiver.url)
+        look.page.get_by_label("All definitions").uncheck()
+        look.page.get_by_label("ship_order").check()
+        look.check_access(part="dialog")
+        look.press("Make it")
+        secret = look.page.get_by_text(re.compile(r"^whsec_\S+$"))
+        expect(secret).to_be_visible()
+        text = secret.text_content()
+        look.press("I have kept it")
+        expect(secret).to_have_count(0)
+        look.see("Nothing was sent yet")
+        look.press("Send a test")
+        look.press("webhook.test")
+        look.see("no job: a test")
+        expect(look.page.get_by_role("main")).to_contain_text("204")
+        assert shop_at_work.scene.receiver.received[-1].verified(str(text))
+
+
+def test_an_event_is_sent_and_shows_what_it_caused(
+    shop_at_work: Automation, browser: Browser
+) -> None:
+    with looking(browser, shop_at_work.scene, _admin(shop_at_work)) as look:
+        look.go("/events")
+        look.press("Send an event")
+        look.page.get_by_role("dialog").get_by_label("Name").fill("order.paid")
+        look.page.get_by_label("Data").fill('{"email": "eve@example.com", "total": 12}')
+        look.check_access(part="dialog")
+        look.press("Send", exact=True)
+        look.see("Job made")
+        look.press("Receipt for a paid order", role="link")
+        look.press("Try", exact=True)
+        look.see("eve@example.com")
+        _sees_no_secret(look)
+
+
+def _sees_no_secret(look: Look) -> None:
+    look.go("/settings?tab=connectors")
+    look.press("Edit billing")
+    expect(look.page.get_by_label("Kind of secret 1")).to_have_value("kept")
+    assert "s3cr3t-of-billing" not in look.page.content()
+
+
+def test_a_viewer_looks_and_is_offered_no_action(
+    shop_at_work: Automation, browser: Browser
+) -> None:
+    made = shop_at_work
+    viewer = made.scene.house.a.keys["viewer"]
+    actions = re.compile(
+        r"\b(New|Send|Edit|Delete|Cancel|Retry|Run now|Backfill|Replay|Rotate|Close it)\b"
+    )
+    with looking(browser, made.scene, viewer) as look:
+        for name, path, words in PAGES:
+            if name not in LOOKED_AT:
+                continue
+            look.go(path.format(**made.ids))
+            look.see(words)
+            expect(look.page.get_by_role("main").get_by_role("button", name=actions)).to_have_count(
+                0
+            )
+            expect(look.page.get_by_role("switch")).to_have_count(0)
+
+
+def _keep(look: Look, name: str, size: str, theme: str) -> None:
+    if SHOTS and name in SHOWN[size]:
+        look.page.screenshot(path=Path(SHOTS) / f"{name}-{size}-{theme}.png")

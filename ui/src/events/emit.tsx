@@ -1,0 +1,53 @@
+import { useNavigate } from "@tanstack/react-router";
+import { useState } from "react";
+import { call } from "@/api/client";
+import { client } from "@/api/queries";
+import { faultOf } from "@/jobs/edited-retry";
+import { Confirm } from "@/parts/confirm";
+import { Area, Field, Input } from "@/parts/form";
+
+interface Props {
+  name?: string;
+  data?: string;
+  onClose: () => void;
+}
+
+/** Says that something has happened; then one sees what came of it. */
+export function Emit({ name: first = "", data: filled = '{"order": 7}', onClose }: Props) {
+  const [name, setName] = useState(first);
+  const [data, setData] = useState(filled);
+  const navigate = useNavigate();
+  const fault = faultOf(data);
+  return (
+    <Confirm
+      title="Send an event"
+      verb="Send"
+      isReady={name.trim() !== "" && fault === null}
+      onClose={onClose}
+      act={async () => {
+        const made = await call("post", "/api/v1/events", {
+          text: `{"name": ${JSON.stringify(name.trim())}, "data": ${data}}`,
+        });
+        void client.invalidateQueries({ queryKey: ["events"] });
+        void navigate({ to: "/events/$id", params: { id: made.id } });
+      }}
+    >
+      <p className="text-muted">Triggers act on it as on any other: their jobs really run.</p>
+      <Field label="Name" isRequired>
+        {(id) => (
+          <Input
+            id={id}
+            placeholder="order.paid"
+            value={name}
+            onChange={(event) => setName(event.target.value)}
+          />
+        )}
+      </Field>
+      <Field label="Data" hint={fault ?? "JSON, an object."}>
+        {(id) => (
+          <Area id={id} rows={6} value={data} onChange={(event) => setData(event.target.value)} />
+        )}
+      </Field>
+    </Confirm>
+  );
+}

@@ -1,0 +1,42 @@
+/** The frame of a page about one thing: where it belongs, its name, what can be done. */
+
+import { Link } from "@tanstack/react-router";
+import { ChevronLeft } from "lucide-react";
+import type { ReactNode } from "react";
+import { useTitle } from "@/parts/page";
+
+interface Props {
+  back: { to: string; label: string };
+  title: string;
+  /** Beside the title: its state. */
+  standing?: ReactNode;
+  lead?: ReactNode;
+  actions?: ReactNode;
+  children: ReactNode;
+}
+
+export function Detail({ back, title, standing, lead, actions, children }: Props) {
+  useTitle(title);
+  return (
+    <div className="mx-auto flex w-full max-w-[1400px] flex-col gap-4 p-4 lg:px-6 lg:py-5">
+      <header className="flex flex-wrap items-start justify-between gap-x-4 gap-y-3">
+        <div className="min-w-0">
+          <Link
+            to={back.to}
+            className="mb-1 inline-flex items-center gap-0.5 text-faint text-xs hover:text-text"
+          >
+            <ChevronLeft size={12} aria-hidden />
+            {back.label}
+          </Link>
+          <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
+            <h1 className="break-all font-semibold text-lg leading-7 tracking-tight">{title}</h1>
+            {standing}
+          </div>
+          {lead && <div className="flex min-w-0 items-center gap-1 text-muted">{lead}</div>}
+        </div>
+        {actions && <div className="flex flex-wrap items-center gap-2">{actions}</div>}
+      </header>
+      {children}
+    </div>
+  );
+}

@@ -1,0 +1,90 @@
+/** When a schedule fires next: in its zone and in UTC, with what a change of the clocks does. */
+
+import { useQuery } from "@tanstack/react-query";
+import { TriangleAlert } from "lucide-react";
+import { nextRuns } from "@/api/queries";
+import type { PreviewedRun } from "@/api/schema";
+import { FormError } from "@/parts/feedback";
+import { relative, useNow } from "@/parts/time";
+
+const CHANGES: Record<string, string> = {
+  skipped: "The clocks leave this time out: it fires at the next minute that they show.",
+  repeated: "The clocks show this time twice.",
+};
+
+export function NextRuns({ cron, zone }: { cron: string; zone: string }) {
+  const now = useNow();
+  const query = useQuery({ ...nextRuns(cron, zone), enabled: cron !== "" && zone !== "" });
+  if (query.isError) {
+    return (
+      <div className="p-4">
+        <FormError error={query.error} />
+      </div>
+    );
+  }
+  if (!query.data)
+    return <p className="px-4 py-3 text-faint">Write a time to see when it fires.</p>;
+  return (
+    <div className="flex flex-col gap-2 py-3">
+      <p className="px-4 font-medium">{query.data.words}</p>
+      <table className="w-full text-left">
+        <caption className="sr-only">Next runs</caption>
+        <thead>
+          <tr className="text-faint text-xs">
+            <th scope="col" className="py-1 pl-4 font-medium">
+              {zone}
+            </th>
+            <th scope="col" className="px-2 py-1 font-medium">
+              UTC
+            </th>
+            <th scope="col" className="py-1 pr-4 text-right font-medium">
+              In
+            </th>
+          </tr>
+        </thead>
+        <tbody>
+          {query.data.runs.map((run) => (
+            <tr key={run.at} className="border-line border-t">
+              <td className="num whitespace-nowrap py-1.5 pl-4">
+                {localOf(run)}
+                {run.change && (
+                  <span className="block text-warn text-xs" title={CHANGES[run.change]}>
+                    <TriangleAlert size={12} className="mr-1 inline" aria-hidden />
+                    clocks change: {run.change}
+                  </span>
+                )}
+              </td>
+              <td className="num whitespace-nowrap px-2 text-muted">{utcOf(run)}</td>
+              <td className="num whitespace-nowrap pr-4 text-right text-faint">
+                {relative(new Date(run.at).getTime() - now).replace(/^in /, "")}
+              </td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+const DAY = new Intl.DateTimeFormat("en-GB", {
+  weekday: "short",
+  day: "numeric",
+  month: "short",
+  timeZone: "UTC",
+});
+
+function dayOf(at: Date): string {
+  const year = at.getUTCFullYear();
+  return year === new Date().getUTCFullYear() ? DAY.format(at) : `${DAY.format(at)} ${year}`;
+}
+
+/** As the clocks of its zone show it, which the server has written down. */
+function localOf(run: PreviewedRun): string {
+  const [date, time] = run.local.split("T");
+  return `${dayOf(new Date(`${date}T00:00:00Z`))}, ${time?.slice(0, 5)}`;
+}
+
+function utcOf(run: PreviewedRun): string {
+  const at = new Date(run.at);
+  return `${dayOf(at)}, ${at.toISOString().slice(11, 16)}`;
+}

@@ -1,0 +1,31 @@
+import {
+  CircleCheck,
+  CircleDashed,
+  CircleSlash,
+  CircleX,
+  Copy,
+  Filter,
+  type LucideIcon,
+} from "lucide-react";
+
+const LOOKS: Record<string, [string, LucideIcon, string]> = {
+  enqueued: ["Job made", CircleCheck, "text-ok"],
+  pending: ["Waiting", CircleDashed, "text-muted"],
+  skipped: ["Skipped", CircleSlash, "text-faint"],
+  deduplicated: ["Seen already", Copy, "text-faint"],
+  filtered: ["Filtered out", Filter, "text-faint"],
+  failed: ["Failed", CircleX, "text-bad"],
+  delivered: ["Delivered", CircleCheck, "text-ok"],
+};
+
+/** What a firing, an event or a message led to. */
+export function Outcome({ name, count }: { name: string; count?: number }) {
+  const [label, Icon, colour] = LOOKS[name] ?? [name, CircleDashed, "text-muted"];
+  return (
+    <span className={`inline-flex items-center gap-1.5 whitespace-nowrap font-medium ${colour}`}>
+      <Icon size={14} strokeWidth={2.25} aria-hidden className="shrink-0" />
+      {count !== undefined && <span className="num">{count}</span>}
+      {count !== undefined ? label.toLowerCase() : label}
+    </span>
+  );
+}

@@ -67,6 +67,8 @@ def test_the_python_of_a_page_runs(
     with asyncio.Runner() as runner:
         for block in (SURROUNDINGS[page], *_blocks(page)):
             _run(block.replace("postgresql://app@db.example.com/app", database.url), names, runner)
+    if "lent" in names:
+        names["lent"].__exit__(None, None, None)
     if "jf" in names:
         names["jf"].close()
 

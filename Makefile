@@ -15,8 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test test-15 test-long faults fuzz check format types bench bench-sql bench-worker \
-	bench-api bench-schedules bench-ui bench-ts docs pages lock system-deps clean ui ui-types ui-dev \
-	ui-shots
+	bench-api bench-schedules bench-ui bench-ts docs pages lock system-deps clean ui ui-dev ui-shots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,9 +62,6 @@ types: $(INSTALLED) ## write what other languages take from the Python code: err
 ui: $(INSTALLED) ## build the dashboard, when its sources have changed
 	@$(BIN)/python hatch_build.py build
 
-ui-types: $(INSTALLED) ## write the types of the HTTP API for the dashboard
-	@$(BIN)/python hatch_build.py types
-
 ui-dev: $(INSTALLED) ## the dashboard's own server, which reloads, before a `make dev` that runs
 	@$(BIN)/python hatch_build.py serve
 
@@ -108,7 +104,7 @@ system-deps: ## Postgres 15, PgBouncer, libfaketime, Chromium for the tests that
 
 clean: ## remove what make made; the data of `make dev` stay
 	rm -rf $(SDK)/node_modules $(SDK)/dist $(SDK)/codegen/node_modules
-	rm -rf .venv jobforge/ui ui/node_modules ui/codegen/node_modules .hypothesis .import_linter_cache \
+	rm -rf .venv jobforge/ui ui/node_modules .hypothesis .import_linter_cache \
 		.mypy_cache .pytest_cache .ruff_cache build dist site .cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,4 +1,7 @@
-"""Writes the types of the HTTP API for TypeScript, from its OpenAPI document."""
+"""Writes the types of the HTTP API for TypeScript, from its OpenAPI document.
+
+The SDK has them; the dashboard takes them from there.
+"""
 
 import hashlib
 import json
@@ -32,7 +35,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         source, made = Path(folder, "openapi.json"), Path(folder, "types.ts")
         source.write_text(text, encoding="utf-8")
-        failed = node.run(node.CODEGEN, "openapi-typescript", str(source), "-o", str(made))
+        words = ("--root-types", "--root-types-no-schema-prefix", "--silent")
+        failed = node.run(node.CODEGEN, "openapi-typescript", str(source), "-o", str(made), *words)
         if failed:
             return failed
         TYPES.write_text(mark(text) + made.read_text(encoding="utf-8"), encoding="utf-8")

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-import pytest
 from cluster import LOGINS, Database
 
 ROOT = Path(__file__).parents[2]
@@ -28,12 +27,9 @@ def node() -> ModuleType:
 
 @cache
 def sdk() -> Path:
-    """The folder of the SDK with its packages; skips the test where npm cannot get them."""
+    """The folder of the SDK with its packages."""
     tools = node()
-    try:
-        tools.install(tools.SDK)
-    except tools.NotInstalled as error:
-        pytest.skip(f"npm cannot install: {str(error)[-300:]}")
+    tools.install(tools.SDK)
     return Path(tools.SDK)
 
 

@@ -155,6 +155,7 @@ class Trial:
     def finish(self, crew: Crew, *, within_s: float = 60) -> None:
         """I3: all jobs come to their end in time, and the workers then end in peace."""
         wait_within(within_s, lambda: self.unfinished() == 0, self._what_is_left)
+        self.wait_until_ready(*crew.members)  # a process that only starts dies of a signal
         crew.drain()
         wait_until(lambda: not self.oracle.survivors())  # I23
 

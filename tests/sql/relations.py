@@ -86,12 +86,14 @@ def relations(conn: Connection) -> list[Relation]:
     return [Relation(**row) for row in rows]
 
 
-def attack_relations(world: World, attacker: Attacker) -> list[str]:
-    """Tries to read, copy, lock and change every relation."""
+def attack_relations(world: World, attacker: Attacker, among: str = "") -> list[str]:
+    """Tries to read, copy, lock and change every relation, or those with such a name."""
     before = imprint(world.conn, apart_from=world.a.tenant)
     found: list[str] = []
     with world.session(attacker) as session:
         for relation in relations(world.conn):
+            if among not in relation.name:
+                continue
             for statement in _statements(READS, relation):
                 found += _read(session, relation, statement)
             for statement in _statements(WRITES, relation):

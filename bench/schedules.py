@@ -93,15 +93,16 @@ def _due_at_once(stage: Stage, size: Size, schedulers: int) -> Figure:
 
 
 def _idle(stage: Stage, size: Size, way: str, environment: dict[str, str]) -> Figure:
-    with stage.fresh_database("schedules") as url, psycopg.connect(url, autocommit=True) as conn:
+    with (
+        stage.without_autovacuum(),
+        stage.fresh_database("schedules") as url,
+        psycopg.connect(url, autocommit=True) as conn,
+    ):
         _add(conn, 10)
-        database = conn.info.dbname
-        background = _transactions_per_s(stage, database, size.idle_s)
         with _running(url, 1, **environment):
             _wait(lambda: _count(conn, "triggers where next_run_at is not null"), 10)
-            time.sleep(min(5, size.idle_s))  # it settles down
-            busy = _transactions_per_s(stage, database, size.idle_s)
-    value = max(0.0, busy - background)
+            time.sleep(min(15, size.idle_s))  # it settles down, and its start is counted
+            value = stage.transactions_per_s(conn.info.dbname, size.idle_s)
     name = f"queries per second of an idle scheduler{way}"
     return Figure(name, value, 2, 0, "", lower_is_better=True)
 
@@ -166,19 +167,6 @@ def _wait(count: Callable[[], int], wanted: int) -> None:
 
 def _count(conn: Connection, rows: str) -> int:
     (found,) = conn.execute(f"select count(*) from jobforge.{rows}".encode()).fetchone() or (0,)
-    return int(found)
-
-
-def _transactions_per_s(stage: Stage, name: str, seconds: float) -> float:
-    before, start = _transactions(stage, name), time.monotonic()
-    time.sleep(seconds)
-    return (_transactions(stage, name) - before) / (time.monotonic() - start)
-
-
-def _transactions(stage: Stage, name: str) -> int:
-    (found,) = stage.admin.execute(
-        "select xact_commit + xact_rollback from pg_stat_database where datname = %s", [name]
-    ).fetchone() or (0,)
     return int(found)
 
 

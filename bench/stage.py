@@ -87,6 +87,32 @@ class Stage:
         finally:
             self.admin.execute(f"drop database if exists {name} with (force)".encode())
 
+    @contextmanager
+    def without_autovacuum(self) -> Iterator[None]:
+        """Its transactions look like everybody's; within this there are none."""
+        self._set("autovacuum = off")
+        try:
+            yield
+        finally:
+            self._set("autovacuum = on")
+
+    def transactions(self, database: str) -> int:
+        (count,) = self.admin.execute(
+            "select coalesce(sum(xact_commit + xact_rollback), 0) from pg_stat_database"
+            " where datname = %s",
+            [database],
+        ).fetchone() or (0,)
+        return int(count)
+
+    def transactions_per_s(self, database: str, seconds: float) -> float:
+        before, start = self.transactions(database), time.monotonic()
+        time.sleep(seconds)
+        return (self.transactions(database) - before) / (time.monotonic() - start)
+
+    def _set(self, setting: str) -> None:
+        self.admin.execute(f"alter system set {setting}".encode())
+        self.admin.execute("select pg_reload_conf()")
+
 
 def settle_down(conn: Connection) -> None:
     """After a bulk load: the statistics that autovacuum would make, and nothing left to write."""

@@ -147,24 +147,16 @@ def cancel(stage: Stage, side: Side, size: Size) -> Measured:
 
 
 def idle(stage: Stage, side: Side, size: Size) -> Measured:
-    with side.fresh(stage) as url:
+    with stage.without_autovacuum(), side.fresh(stage) as url:
         with psycopg.connect(url, autocommit=True) as conn:
             name = conn.info.dbname
-        # The server has transactions of its own: autovacuum looks at every database.
-        background = _transactions_per_s(stage, name, size.idle_s)
         with side.working(url, env={}) as workers:
-            started = _transactions(stage, name)
-            workers.until(lambda: _transactions(stage, name) > started)
-            time.sleep(min(5, size.idle_s))  # it settles down
-            busy = _transactions_per_s(stage, name, size.idle_s)
+            started = stage.transactions(name)
+            workers.until(lambda: stage.transactions(name) > started)
+            time.sleep(min(15, size.idle_s))  # it settles down, and its start is counted
+            busy = stage.transactions_per_s(name, size.idle_s)
             workers.check()
-    return {IDLE: [max(0.0, busy - background)]}
-
-
-def _transactions_per_s(stage: Stage, name: str, seconds: float) -> float:
-    before, start = _transactions(stage, name), time.monotonic()
-    time.sleep(seconds)
-    return (_transactions(stage, name) - before) / (time.monotonic() - start)
+    return {IDLE: [busy]}
 
 
 def memory(stage: Stage, side: Side, size: Size) -> Measured:
@@ -198,15 +190,6 @@ def _enqueue_sleeper(conn: Connection, pid_file: Path, *, is_deaf: bool) -> UUID
 
 def _is_gone(process: Path) -> bool:
     return not process.exists()
-
-
-def _transactions(stage: Stage, database: str) -> int:
-    (count,) = stage.admin.execute(
-        "select coalesce(sum(xact_commit + xact_rollback), 0) from pg_stat_database"
-        " where datname = %s",
-        [database],
-    ).fetchone() or (0,)
-    return int(count)
 
 
 def _resident_mb(pid: int) -> float:

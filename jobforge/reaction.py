@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Self
 from uuid import UUID
 
 import orjson
@@ -35,6 +36,18 @@ class Occurrence:
     traceparent: str | None
     data: Json
     replay: int = 0
+
+    @classmethod
+    def of(cls, event: Event) -> Self:
+        """One that has come before."""
+        return cls(
+            event.id,
+            event.name,
+            event.created_at,
+            event.correlation_id,
+            event.traceparent,
+            event.data,
+        )
 
     def values(self) -> Mapping[str, Json]:
         """What templates and filters can speak of."""
@@ -140,15 +153,8 @@ def trial(trigger: Trigger, event: Event, parameters: Json) -> Reaction:
         trigger.dedupe_window_s,
         trigger.dedupe_key,
     )
-    occurrence = Occurrence(
-        event.id,
-        event.name,
-        event.created_at,
-        event.correlation_id,
-        event.traceparent,
-        event.data,
-    )
-    return read(as_event_trigger, compiled(trigger.definition, parameters)).react(occurrence)
+    reader = read(as_event_trigger, compiled(trigger.definition, parameters))
+    return reader.react(Occurrence.of(event))
 
 
 def _read_key(text: str | None) -> Template | None:

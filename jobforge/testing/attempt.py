@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from jobforge import calls, db
+from jobforge.artifacts import open_artifacts
 from jobforge.client import set_door
 from jobforge.command import Command
 from jobforge.config import load
@@ -30,6 +31,7 @@ from jobforge.testing.loop import Loop
 from jobforge.testing.notes import Notes
 from jobforge.testing.program import run_program
 from jobforge.verdict import Verdict, raised, returned, unusable
+from jobforge.worker.fetches import with_parents
 from jobforge.worker.lineage import question
 from jobforge.worker.steps import check_saved, children
 
@@ -109,6 +111,9 @@ class Desk:
             case "enqueue_children":
                 made = db.run(self._conn, children(self._worker_id, self._job, **data))
                 return [[str(each.job_id), each.status] for each in made]
+            case "parents":
+                lineage = db.run(self._conn, question(self._worker_id, self._job, kind, data))
+                return with_parents(open_artifacts(load()), self.tenant_id, lineage)
             case _:
                 return db.run(self._conn, question(self._worker_id, self._job, kind, data))
 

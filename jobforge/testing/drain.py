@@ -161,7 +161,9 @@ class Drain:
 
     def _attempt(self, job: ClaimedJob) -> Ran:
         definition = self._definitions[job.definition]
-        whole = fetched(self._artifacts, job) if needs_fetch(job, definition) else job
+        whole = job
+        if needs_fetch(job, definition):
+            whole = fetched(self._artifacts, job, definition)
         played = self._stage.play(definition, whole, self._worker_id)
         if played.said:
             self._run(calls.note_jobs(self._worker_id, played.said))

@@ -15,6 +15,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -36,6 +37,7 @@ from jobforge.secrets import Secrets
 from jobforge.settings import Isolation
 from jobforge.worker.claims import Claims
 from jobforge.worker.deposits import Deposits
+from jobforge.worker.fetches import with_parents
 from jobforge.worker.inline import Inline
 from jobforge.worker.leases import Leases
 from jobforge.worker.lineage import question
@@ -95,6 +97,7 @@ class Worker:
         self._app = app
         self._database = database
         self._secrets = secrets or Secrets()
+        self._artifacts = artifacts
         # A server puts away by itself what is too large.
         self._payloads = None if database.keeps_operations else artifacts
         self._drain_s = drain_s
@@ -274,6 +277,10 @@ class Worker:
             case "enqueue_children":
                 made = await self._database.run(children(self.worker_id, job, **data))
                 return [[str(each.job_id), each.status] for each in made]
+            case "parents":
+                lineage = await self._database.run(question(self.worker_id, job, kind, data))
+                whole = partial(with_parents, self._artifacts, job.tenant_id)
+                return await asyncio.to_thread(whole, lineage)
             case _:
                 return await self._database.run(question(self.worker_id, job, kind, data))
 

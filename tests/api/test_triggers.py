@@ -101,6 +101,22 @@ def test_a_preview_shows_what_changes_of_the_clocks_do(api: House) -> None:
     assert shown["payload"] == {"path": "/in"}
 
 
+def test_a_preview_knows_the_tenants_zone_and_what_is_known_of_an_event(api: House) -> None:
+    admin = api.client("tenant_admin")
+    zone = {"timezone": "Asia/Kathmandu"}
+    changed = api.client("super_admin").patch(f"/tenants/{api.a.tenant_id}", json=zone)
+    assert changed.status_code == 204
+    body: dict[str, Any] = {"cron": "0 9 * * *", "timezone": "tenant", "count": 1}
+    shown = admin.post("/triggers/preview", json=body).json()
+    assert shown["timezone"] == "Asia/Kathmandu"
+    assert shown["runs"][0]["local"].endswith("09:00:00+05:45")
+    event = {"name": "file.came", "data": {"path": "/in"}}
+    made = admin.post("/events", json=event).json()["id"]
+    body = {"payload": {"path": "{{event.path}}", "by": "{{meta.name}}"}, "event_id": made}
+    shown = admin.post("/triggers/preview", json=body).json()
+    assert shown["payload"] == {"path": "/in", "by": "file.came"}
+
+
 def test_firings_are_asked_for_and_listed(api: House, schedule: dict[str, Any]) -> None:
     admin, path = api.client("tenant_admin"), f"/triggers/{schedule['id']}"
     asked = admin.post(f"{path}/run")

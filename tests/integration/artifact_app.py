@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jobforge import JobForge
+from jobforge import Context, JobForge
 from jobforge.definition import Decorated
 
 Jobs = Decorated[..., Any, ..., Any]
@@ -14,6 +14,8 @@ class Defined:
     double: Jobs
     repeat: Jobs
     pass_on: Jobs
+    count: Jobs
+    count_own: Jobs
 
 
 def define(app: JobForge, told: list[Any] | None = None) -> Defined:
@@ -31,13 +33,22 @@ def define(app: JobForge, told: list[Any] | None = None) -> Defined:
     def pass_on(size: int) -> str:
         return str(double.enqueue(text="p" * size).id)
 
+    @app.job()
+    def count(ctx: Context) -> list[int]:
+        return list(map(len, ctx.parents.results))
+
+    @app.job()
+    def count_own(ctx: Context) -> list[int]:
+        made = ctx.enqueue(repeat, text="r" * 10_000, times=120)
+        return list(map(len, ctx.gather([made])))
+
     if told is not None:
 
         @repeat.on_success
         async def tell(ctx: Any, result: Any) -> None:
             told.append((ctx.payload, result))
 
-    return Defined(double, repeat, pass_on)
+    return Defined(double, repeat, pass_on, count, count_own)
 
 
 jf = JobForge()

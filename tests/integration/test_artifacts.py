@@ -134,6 +134,17 @@ async def test_what_a_job_enqueues_may_be_large_too(
     assert await shop.app.client.aget_result(job) == "p" * 1_200_000
 
 
+async def test_jobs_are_given_all_that_others_returned(
+    shop: Workshop, jobs: Defined, artifacts: Artifacts
+) -> None:
+    async with _working(shop, artifacts):
+        parent = await jobs.repeat.aenqueue(text="r" * 700_000, times=2)
+        child = await jobs.count.using(after=parent).aenqueue()
+        gathering = await jobs.count_own.aenqueue()
+        assert await child.aresult(30) == [2]
+        assert await gathering.aresult(30) == [120]
+
+
 @pytest.mark.usefixtures("artifacts")
 async def test_a_worker_without_a_store_says_so(shop: Workshop, jobs: Defined) -> None:
     async with _working(shop, None):

@@ -23,7 +23,10 @@ from jobforge.api.schemas.triggers import (
     TriggerId,
 )
 from jobforge.api.views import masked_trigger
-from jobforge.errors import Invalid
+from jobforge.errors import Invalid, Json
+from jobforge.reaction import Occurrence
+from jobforge.redact import redact
+from jobforge.schedule import OWN_CLOCKS
 from jobforge.trigger import Firing, Trigger, TriggerFilter, TriggerType
 
 router = area("triggers")
@@ -57,26 +60,42 @@ async def create_trigger(body: NewTrigger, caller: Caller) -> Answer:
 
 
 @router.post("/triggers/preview", response_model=Preview, summary="Try a trigger before saving it")
-async def preview_trigger(body: PreviewRequest) -> Answer:
+async def preview_trigger(body: PreviewRequest, caller: Caller) -> Answer:
     """When a schedule would fire next, with what changes of the clocks do to it; and the payload
     that an event would make."""
     if body.cron is None and body.payload is None:
         raise Invalid("there is neither a cron nor a payload to preview", field="cron")
-    read = None if body.cron is None else cron.parse(body.cron, body.timezone)
+    zone = await _clocks(body.timezone, caller)
+    read = None if body.cron is None else cron.parse(body.cron, zone)
     runs = [] if read is None else read.preview(body.after or datetime.now(UTC), body.count)
-    payload = body.payload
-    if payload is not None and body.event is not None:
-        payload = template.render(payload, {"event": body.event})
     return Answer(
         {
             "words": None if read is None else read.words(),
-            "timezone": body.timezone,
+            "timezone": zone,
             "runs": [
                 {"at": run.at, "local": run.local.isoformat(), "change": run.change} for run in runs
             ],
-            "payload": payload,
+            "payload": await _rendered(body, caller),
         }
     )
+
+
+async def _clocks(zone: str, caller: Caller) -> str:
+    """The zone `tenant` by its own name."""
+    if zone != OWN_CLOCKS:
+        return zone
+    tenants = await caller.run_installation(calls.list_tenants())
+    own = (tenant.timezone for tenant in tenants if tenant.id == caller.tenant_id)
+    return next(own, "UTC")
+
+
+async def _rendered(body: PreviewRequest, caller: Caller) -> Json:
+    if body.payload is None or (body.event is None and body.event_id is None):
+        return body.payload
+    if body.event_id is None:
+        return template.render(body.payload, {"event": body.event})
+    event = await caller.run(calls.get_event(body.event_id))
+    return redact(template.render(body.payload, Occurrence.of(event).values()))
 
 
 @router.get("/triggers/{trigger_id}", response_model=Trigger, summary="Look at a trigger")

@@ -137,6 +137,9 @@ class PreviewRequest(Body):
     count: Annotated[Whole, Field(ge=1, le=100)] = 5
     payload: dict[str, Json] | None = None
     event: dict[str, Json] | None = Field(None, description="The data of an event.")
+    event_id: Annotated[UUID, Field(strict=False)] | None = Field(
+        None, description="An event that has come, in the place of `event`: with its `meta`, too."
+    )
 
 
 class PreviewedRun(BaseModel):

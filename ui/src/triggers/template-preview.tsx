@@ -4,7 +4,7 @@ import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { call } from "@/api/client";
 import { print } from "@/api/json";
-import { event as eventQuery, events } from "@/api/queries";
+import { events } from "@/api/queries";
 import { faultOf } from "@/jobs/edited-retry";
 import { FormError } from "@/parts/feedback";
 import { Field, Select } from "@/parts/form";
@@ -16,21 +16,15 @@ export function TemplatePreview({ pattern, payload }: { pattern: string; payload
   const [chosen, setChosen] = useState("");
   const known = useRecent(pattern);
   const id = chosen || known[0]?.id;
-  const source = useQuery({
-    ...eventQuery(id ?? ""),
-    enabled: id !== undefined,
-    refetchInterval: false,
-  });
-  const data = source.data?.data;
   const isSound = faultOf(payload) === null;
   const preview = useQuery({
-    queryKey: ["template preview", payload, id, data === undefined],
+    queryKey: ["template preview", payload, id],
     queryFn: ({ signal }) =>
       call("post", "/api/v1/triggers/preview", {
-        text: `{"payload": ${payload}, "event": ${print(data)}}`,
+        text: `{"payload": ${payload}, "event_id": ${print(id)}}`,
         signal,
       }),
-    enabled: data !== undefined && isSound,
+    enabled: id !== undefined && isSound,
     retry: false,
     placeholderData: (old) => old,
   });

@@ -13,6 +13,7 @@ from jobforge.control import (
 )
 from jobforge.job import JobFilter
 from jobforge.jsonb import encode
+from jobforge.rows import Rows
 
 NO_OPTIONS = OperationOptions()
 
@@ -56,7 +57,7 @@ def get_operation(operation_id: UUID, *, tenant_id: UUID | None = None) -> Call[
           from jobforge.get_operation(%s, %s)
         """,
         (operation_id, tenant_id),
-        rows.operation,
+        _operation,
     )
 
 
@@ -71,7 +72,7 @@ def list_operations(
           from jobforge.list_operations(%s::integer, %s, %s)
         """,
         (limit, before, tenant_id),
-        rows.operations,
+        _operations,
     )
 
 
@@ -80,7 +81,7 @@ def cancel_operation(operation_id: UUID, *, tenant_id: UUID | None = None) -> Ca
     return Call(
         "select jobforge.cancel_operation(%s, %s)",
         (operation_id, tenant_id),
-        rows.operation_state,
+        _operation_state,
     )
 
 
@@ -92,5 +93,27 @@ def advance_operations(*, limit: int = 1000) -> Call[OperationStep | None]:
           from jobforge.advance_operations(%s::integer)
         """,
         (limit,),
-        rows.operation_step,
+        _operation_step,
     )
+
+
+def _operations(rows: Rows) -> list[Operation]:
+    return [
+        Operation(operation_id, OperationKind(kind), OperationState(state), *others)
+        for operation_id, kind, state, *others in rows
+    ]
+
+
+def _operation(rows: Rows) -> Operation:
+    return _operations(rows)[0]
+
+
+def _operation_state(rows: Rows) -> OperationState:
+    return OperationState(rows[0][0])
+
+
+def _operation_step(rows: Rows) -> OperationStep | None:
+    if not rows:
+        return None
+    tenant_id, operation_id, state, jobs = rows[0]
+    return OperationStep(tenant_id, operation_id, OperationState(state), jobs)

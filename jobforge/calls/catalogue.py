@@ -2,10 +2,10 @@
 
 from uuid import UUID
 
-from jobforge import rows
 from jobforge.calls.call import Call
 from jobforge.control import AuditEntry, AuditFilter, DefinitionInfo, DefinitionListing, QueueInfo
 from jobforge.jsonb import encode
+from jobforge.rows import Rows
 
 EVERY_ENTRY = AuditFilter()
 
@@ -23,7 +23,7 @@ def list_definitions(
           from jobforge.list_definitions(%s, %s::integer, %s)
         """,
         (prefix, limit, after),
-        rows.definitions,
+        _definitions,
     )
 
 
@@ -39,7 +39,7 @@ def get_definition(key: str, *, version: int | None = None) -> Call[DefinitionIn
           from jobforge.get_definition(%s, %s::integer)
         """,
         (key, version),
-        rows.definition,
+        _definition,
     )
 
 
@@ -52,7 +52,7 @@ def list_queues(*, tenant_id: UUID | None = None) -> Call[list[QueueInfo]]:
           from jobforge.list_queues(%s)
         """,
         (tenant_id,),
-        rows.queues,
+        _queues,
     )
 
 
@@ -70,5 +70,21 @@ def list_audit(
           from jobforge.list_audit(%s::jsonb, %s::integer, %s, %s)
         """,
         (encode(which.to_json(), "filter"), limit, before, tenant_id),
-        rows.audit,
+        _audit,
     )
+
+
+def _definitions(rows: Rows) -> list[DefinitionListing]:
+    return [DefinitionListing(*row) for row in rows]
+
+
+def _definition(rows: Rows) -> DefinitionInfo:
+    return DefinitionInfo(*rows[0])
+
+
+def _queues(rows: Rows) -> list[QueueInfo]:
+    return [QueueInfo(*row) for row in rows]
+
+
+def _audit(rows: Rows) -> list[AuditEntry]:
+    return [AuditEntry(*row) for row in rows]

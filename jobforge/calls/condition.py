@@ -1,8 +1,8 @@
 """Calls of servers and operators that look at the whole installation."""
 
-from jobforge import rows
 from jobforge.calls.call import Call
 from jobforge.condition import AppliedFile, Gauge, Trouble
+from jobforge.rows import Rows
 
 
 def read_gauges(tenants: int = 20) -> Call[list[Gauge]]:
@@ -10,7 +10,7 @@ def read_gauges(tenants: int = 20) -> Call[list[Gauge]]:
     return Call(
         "select gauge, subject, state, value from jobforge.read_gauges(%s::integer)",
         (tenants,),
-        rows.gauges,
+        _gauges,
     )
 
 
@@ -18,11 +18,23 @@ def find_troubles() -> Call[list[Trouble]]:
     return Call(
         "select kind, subject, tenant_id, since, detail from jobforge.find_troubles()",
         (),
-        rows.troubles,
+        _troubles,
     )
 
 
 def list_migrations() -> Call[list[AppliedFile]]:
     return Call(
-        "select name, checksum, applied_at from jobforge.list_migrations()", (), rows.applied_files
+        "select name, checksum, applied_at from jobforge.list_migrations()", (), _applied_files
     )
+
+
+def _gauges(rows: Rows) -> list[Gauge]:
+    return list(map(Gauge._make, rows))
+
+
+def _troubles(rows: Rows) -> list[Trouble]:
+    return list(map(Trouble._make, rows))
+
+
+def _applied_files(rows: Rows) -> list[AppliedFile]:
+    return list(map(AppliedFile._make, rows))

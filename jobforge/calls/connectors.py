@@ -8,6 +8,7 @@ from jobforge.calls.call import Call
 from jobforge.control import ConnectorConfig, OpenConfig, TenantWrappedKey, WrappedKey
 from jobforge.errors import Json
 from jobforge.jsonb import encode
+from jobforge.rows import Rows
 
 
 def create_connector_config(
@@ -49,7 +50,7 @@ def get_connector_config(
           from jobforge.get_connector_config(%s, %s)
         """,
         (config_id, tenant_id),
-        rows.connector_config,
+        _connector_config,
     )
 
 
@@ -64,7 +65,7 @@ def list_connector_configs(
           from jobforge.list_connector_configs(%s::integer, %s, %s)
         """,
         (limit, after, tenant_id),
-        rows.connector_configs,
+        _connector_configs,
     )
 
 
@@ -73,7 +74,7 @@ def open_connector_config(name: str, *, tenant_id: UUID | None = None) -> Call[O
     return Call(
         "select id, settings, secrets from jobforge.open_connector_config(%s, %s)",
         (name, tenant_id),
-        rows.open_config,
+        _open_config,
     )
 
 
@@ -82,7 +83,7 @@ def keep_tenant_key(made: WrappedKey, *, tenant_id: UUID | None = None) -> Call[
     return Call(
         "select key_id, wrapped from jobforge.keep_tenant_key(%s, %s, %s)",
         (made.key_id, made.wrapped, tenant_id),
-        rows.wrapped_key,
+        _wrapped_key,
     )
 
 
@@ -96,7 +97,7 @@ def list_tenant_keys(
           from jobforge.list_tenant_keys(%s, %s::integer, %s, %s)
         """,
         (key_id, limit, after, tenant_id),
-        rows.tenant_keys,
+        _tenant_keys,
     )
 
 
@@ -109,3 +110,27 @@ def rewrap_tenant_key(
         (before.wrapped, after.key_id, after.wrapped, tenant_id),
         rows.value,
     )
+
+
+def _connector_config(rows: Rows) -> ConnectorConfig:
+    return ConnectorConfig(*rows[0])
+
+
+def _connector_configs(rows: Rows) -> list[ConnectorConfig]:
+    return [ConnectorConfig(*row) for row in rows]
+
+
+def _open_config(rows: Rows) -> OpenConfig:
+    return OpenConfig(*rows[0])
+
+
+def _wrapped_key(rows: Rows) -> WrappedKey:
+    key_id, wrapped = rows[0]
+    return WrappedKey(key_id, bytes(wrapped))
+
+
+def _tenant_keys(rows: Rows) -> list[TenantWrappedKey]:
+    return [
+        TenantWrappedKey(tenant_id, WrappedKey(key_id, bytes(wrapped)))
+        for tenant_id, key_id, wrapped in rows
+    ]

@@ -1,22 +1,31 @@
 """Calls of events: emitted by applications, read by people, dispatched by schedulers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 from uuid import UUID
 
 from jobforge import rows
 from jobforge.calls.call import Call
 from jobforge.errors import Json
 from jobforge.event import (
+    DeliveryOutcome,
     Dispatched,
     Event,
     EventDelivery,
     EventFilter,
     EventListing,
+    EventTrigger,
+    PendingEvent,
     PendingEvents,
 )
 from jobforge.jsonb import encode
+from jobforge.rows import Rows, reader
 
 EVERY_EVENT = EventFilter()
+
+_read_event_delivery = reader(EventDelivery)
+_read_trigger = reader(EventTrigger)
 
 
 def emit_event(
@@ -45,7 +54,7 @@ def get_event(event_id: UUID, *, tenant_id: UUID | None = None) -> Call[Event]:
           from jobforge.get_event(%s, %s)
         """,
         (event_id, tenant_id),
-        rows.event,
+        _event,
     )
 
 
@@ -63,7 +72,7 @@ def list_events(
           from jobforge.list_events(%s::jsonb, %s::integer, %s, %s)
         """,
         (encode(which.to_json(), "filter"), limit, before, tenant_id),
-        rows.event_listings,
+        _event_listings,
     )
 
 
@@ -81,7 +90,7 @@ def list_event_deliveries(
           from jobforge.list_event_deliveries(%s, %s::integer, %s, %s)
         """,
         (trigger_id, limit, before, tenant_id),
-        rows.event_deliveries,
+        _event_deliveries,
     )
 
 
@@ -92,9 +101,7 @@ def replay_event(event_id: UUID, *, tenant_id: UUID | None = None) -> Call[int]:
 
 def pending_events(*, limit: int = 500, after: UUID | None = None) -> Call[PendingEvents]:
     """Events of the outbox behind a place; other schedulers leave them alone for a moment."""
-    return Call(
-        "select jobforge.pending_events(%s::integer, %s)", (limit, after), rows.pending_events
-    )
+    return Call("select jobforge.pending_events(%s::integer, %s)", (limit, after), _pending_events)
 
 
 def record_deliveries(dispatched: Sequence[Dispatched]) -> Call[dict[str, int]]:
@@ -107,4 +114,41 @@ def record_deliveries(dispatched: Sequence[Dispatched]) -> Call[dict[str, int]]:
         "select jobforge.record_deliveries(%s::jsonb)",
         (encode(document, "deliveries"),),
         rows.value,
+    )
+
+
+def _event(rows: Rows) -> Event:
+    found = Event(*rows[0])
+    return replace(found, deliveries=[_read_event_delivery(each) for each in rows[0][-1]])
+
+
+def _event_listings(rows: Rows) -> list[EventListing]:
+    return [EventListing(*row) for row in rows]
+
+
+def _event_deliveries(rows: Rows) -> list[EventDelivery]:
+    return [replace(EventDelivery(*row), outcome=DeliveryOutcome(row[4])) for row in rows]
+
+
+def _pending_events(rows: Rows) -> PendingEvents:
+    document = rows[0][0]
+    triggers = map(_read_trigger, document["triggers"])
+    return PendingEvents(
+        [_pending_event(event) for event in document["events"]],
+        {trigger.id: trigger for trigger in triggers},
+        {(each["key"], each["version"]): each["parameters"] for each in document["definitions"]},
+    )
+
+
+def _pending_event(document: dict[str, Json]) -> PendingEvent:
+    return PendingEvent(
+        UUID(document["id"]),
+        UUID(document["event_id"]),
+        document["name"],
+        datetime.fromisoformat(document["created_at"]),
+        document["correlation_id"],
+        document["traceparent"],
+        document["replay"],
+        [UUID(trigger) for trigger in document["triggers"]],
+        document["data"],
     )

@@ -8,6 +8,7 @@ from jobforge.calls.call import Call
 from jobforge.control import FailureFilter, FailureGroup
 from jobforge.errors import Json
 from jobforge.jsonb import encode
+from jobforge.rows import Rows
 
 EVERY_FAILURE = FailureFilter()
 
@@ -27,7 +28,7 @@ def list_failures(
           from jobforge.list_failures(%s::jsonb, %s::integer, %s, %s)
         """,
         (encode(which.to_json(), "filter"), limit, before, tenant_id),
-        rows.failures,
+        _failures,
     )
 
 
@@ -40,3 +41,7 @@ def annotate_failure(
         (fingerprint, encode(dict(changes), "changes"), tenant_id),
         rows.nothing,
     )
+
+
+def _failures(rows: Rows) -> list[FailureGroup]:
+    return [FailureGroup(*row) for row in rows]

@@ -9,20 +9,32 @@ from jobforge.calls.call import Call
 from jobforge.calls.document import encode_jobs
 from jobforge.errors import Invalid, Json
 from jobforge.job import (
+    Attempt,
     Enqueued,
+    EnqueueStatus,
     Explanation,
+    Job,
     JobEvent,
     JobFilter,
     JobHistory,
     JobListing,
     JobRequest,
+    Membership,
+    Relative,
     State,
     StoredStep,
     SummaryLine,
 )
 from jobforge.jsonb import encode
+from jobforge.rows import Rows, reader
 
 EVERY_JOB = JobFilter()
+
+_read_job = reader(Job)
+_read_attempt = reader(Attempt)
+_read_event = reader(JobEvent)
+_read_relative = reader(Relative)
+_read_membership = reader(Membership)
 
 
 def enqueue_job(job: JobRequest, *, tenant_id: UUID | None = None) -> Call[Enqueued]:
@@ -31,7 +43,7 @@ def enqueue_job(job: JobRequest, *, tenant_id: UUID | None = None) -> Call[Enque
     return Call(
         "select job_id, status from jobforge.enqueue_job(%s, %s::jsonb, %s::jsonb, %s)",
         (definition, encode(payload, "payload"), encode(options, "options"), tenant_id),
-        rows.enqueued_one,
+        _enqueued_one,
     )
 
 
@@ -50,7 +62,7 @@ def cancel_job(
     job_id: UUID, *, reason: str | None = None, tenant_id: UUID | None = None
 ) -> Call[State]:
     """Answers `canceled`, or `canceling` when its worker has to stop it first."""
-    return Call("select jobforge.cancel_job(%s, %s, %s)", (job_id, reason, tenant_id), rows.state)
+    return Call("select jobforge.cancel_job(%s, %s, %s)", (job_id, reason, tenant_id), _state)
 
 
 def cancel_jobs(
@@ -75,9 +87,7 @@ def reschedule_job(
     """None is as soon as possible."""
     if run_at is not None and run_at.tzinfo is None:
         raise Invalid("run_at needs a time zone", field="run_at")
-    return Call(
-        "select jobforge.reschedule_job(%s, %s, %s)", (job_id, run_at, tenant_id), rows.state
-    )
+    return Call("select jobforge.reschedule_job(%s, %s, %s)", (job_id, run_at, tenant_id), _state)
 
 
 def edit_job(
@@ -87,7 +97,7 @@ def edit_job(
     return Call(
         "select jobforge.edit_job(%s, %s::jsonb, %s)",
         (job_id, encode(dict(changes), "changes"), tenant_id),
-        rows.state,
+        _state,
     )
 
 
@@ -127,7 +137,7 @@ def get_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[JobHistory]:
     return Call(
         "select job, attempts, events from jobforge.get_job(%s, %s)",
         (job_id, tenant_id),
-        rows.history,
+        _history,
     )
 
 
@@ -147,7 +157,7 @@ def list_jobs(
           from jobforge.list_jobs(%s::jsonb, %s::integer, %s, %s)
         """,
         (encode(which.to_json(), "filter"), limit, before, tenant_id),
-        rows.listings,
+        _listings,
     )
 
 
@@ -163,7 +173,7 @@ def list_notes(
     return Call(
         "select at, kind, actor, data from jobforge.list_notes(%s, %s, %s, %s::integer, %s)",
         (job_id, after, None if kinds is None else list(kinds), limit, tenant_id),
-        rows.events,
+        _events,
     )
 
 
@@ -171,7 +181,7 @@ def summarize(*, window_s: float = 86400, tenant_id: UUID | None = None) -> Call
     return Call(
         "select queue, state, jobs, oldest_queued_at from jobforge.summarize(%s::float8, %s)",
         (window_s, tenant_id),
-        rows.summary,
+        _summary,
     )
 
 
@@ -183,7 +193,7 @@ def list_steps(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[Stor
           from jobforge.list_steps(%s, %s)
         """,
         (job_id, tenant_id),
-        rows.steps,
+        _steps,
     )
 
 
@@ -192,5 +202,47 @@ def explain_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[Exp
     return Call(
         "select code, message, remedy, detail from jobforge.explain_job(%s, %s)",
         (job_id, tenant_id),
-        rows.explanations,
+        _explanations,
+    )
+
+
+def _state(rows: Rows) -> State:
+    return State(rows[0][0])
+
+
+def _enqueued_one(rows: Rows) -> Enqueued:
+    job_id, status = rows[0]
+    return Enqueued(job_id, EnqueueStatus(status))
+
+
+def _steps(rows: Rows) -> list[StoredStep]:
+    return [StoredStep(*row) for row in rows]
+
+
+def _listings(rows: Rows) -> list[JobListing]:
+    return [JobListing(job_id, State(state), *others) for job_id, state, *others in rows]
+
+
+def _events(rows: Rows) -> list[JobEvent]:
+    return [JobEvent(*row) for row in rows]
+
+
+def _summary(rows: Rows) -> list[SummaryLine]:
+    return [SummaryLine(queue, State(state), *others) for queue, state, *others in rows]
+
+
+def _explanations(rows: Rows) -> list[Explanation]:
+    return [Explanation(*row) for row in rows]
+
+
+def _history(rows: Rows) -> JobHistory:
+    job, attempts, events = rows[0]
+    workflow = job.get("workflow")
+    return JobHistory(
+        _read_job(job),
+        list(map(_read_attempt, attempts)),
+        list(map(_read_event, events)),
+        list(map(_read_relative, job.get("parents", ()))),
+        list(map(_read_relative, job.get("children", ()))),
+        workflow and _read_membership(workflow),
     )

@@ -12,6 +12,7 @@ from jobforge import rows
 from jobforge.calls.call import Call
 from jobforge.control import ApiKey, FoundKey, Role
 from jobforge.errors import Invalid
+from jobforge.rows import Rows
 
 
 def create_api_key(
@@ -45,7 +46,7 @@ def list_api_keys(
           from jobforge.list_api_keys(%s::integer, %s, %s)
         """,
         (limit, before, tenant_id),
-        rows.api_keys,
+        _api_keys,
     )
 
 
@@ -76,7 +77,7 @@ def find_api_key(lookup: str) -> Call[FoundKey | None]:
           from jobforge.find_api_key(%s)
         """,
         (lookup,),
-        rows.found_key,
+        _found_key,
     )
 
 
@@ -86,3 +87,17 @@ def touch_api_key(key_id: UUID) -> Call[None]:
 
 def _listed(scopes: Sequence[str] | None) -> list[str] | None:
     return None if scopes is None else list(scopes)
+
+
+def _api_keys(rows: Rows) -> list[ApiKey]:
+    return [
+        ApiKey(key_id, tenant_id, name, Role(role), *others)
+        for key_id, tenant_id, name, role, *others in rows
+    ]
+
+
+def _found_key(rows: Rows) -> FoundKey | None:
+    if not rows:
+        return None
+    key_id, tenant_id, role, *others = rows[0]
+    return FoundKey(key_id, tenant_id, Role(role), *others)

@@ -8,6 +8,7 @@ from jobforge.calls.call import Call
 from jobforge.errors import Json
 from jobforge.job import SweepPosition, TenantInfo, WorkerInfo
 from jobforge.jsonb import encode
+from jobforge.rows import Rows
 
 
 def override_definition(key: str, overrides: Mapping[str, Json]) -> Call[None]:
@@ -40,7 +41,7 @@ def list_tenants() -> Call[list[TenantInfo]]:
           from jobforge.list_tenants()
         """,
         (),
-        rows.tenants,
+        _tenants,
     )
 
 
@@ -84,7 +85,7 @@ def list_workers() -> Call[list[WorkerInfo]]:
           from jobforge.list_workers()
         """,
         (),
-        rows.workers,
+        _workers,
     )
 
 
@@ -123,5 +124,17 @@ def regate_jobs(after: SweepPosition | None = None, *, limit: int = 5000) -> Cal
     return Call(
         "select after_tenant, after_id, changed from jobforge.regate_jobs(%s::integer, %s, %s)",
         (limit, after.after_tenant if after else None, after.after_id if after else None),
-        rows.position,
+        _position,
     )
+
+
+def _workers(rows: Rows) -> list[WorkerInfo]:
+    return [WorkerInfo(*row) for row in rows]
+
+
+def _tenants(rows: Rows) -> list[TenantInfo]:
+    return [TenantInfo(*row) for row in rows]
+
+
+def _position(rows: Rows) -> SweepPosition:
+    return SweepPosition(*rows[0])

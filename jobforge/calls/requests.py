@@ -8,6 +8,7 @@ from jobforge.calls.call import Call
 from jobforge.calls.document import encode_jobs
 from jobforge.control import Allowance, EnqueuedOnce
 from jobforge.job import JobRequest
+from jobforge.rows import STATUSES, Rows
 
 
 def take_request(bucket: str, *, rate: float, burst: int) -> Call[Allowance]:
@@ -15,7 +16,7 @@ def take_request(bucket: str, *, rate: float, burst: int) -> Call[Allowance]:
     return Call(
         "select allowed, retry_after_s from jobforge.take_request(%s, %s::float8, %s::integer)",
         (bucket, rate, burst),
-        rows.allowance,
+        _allowance,
     )
 
 
@@ -36,7 +37,7 @@ def enqueue_jobs_once(
           from jobforge.enqueue_jobs_once(%s, %s, %s::jsonb, %s)
         """,
         (request_key, body_hash, encode_jobs(jobs), tenant_id),
-        rows.enqueued_once,
+        _enqueued_once,
     )
 
 
@@ -47,3 +48,13 @@ def note_access(
     return Call(
         "select jobforge.note_access(%s, %s, %s)", (action, target, tenant_id), rows.nothing
     )
+
+
+def _allowance(rows: Rows) -> Allowance:
+    return Allowance(*rows[0])
+
+
+def _enqueued_once(rows: Rows) -> list[EnqueuedOnce]:
+    return [
+        EnqueuedOnce(job_id, STATUSES[status], replayed) for _, job_id, status, replayed in rows
+    ]

@@ -8,6 +8,7 @@ from uuid import UUID
 from jobforge import rows
 from jobforge.calls.call import Call
 from jobforge.jsonb import encode
+from jobforge.rows import Rows
 from jobforge.statistics import Statistic, Usage
 
 MaintenanceTask = Literal["statistics", "partitions", "retention"]
@@ -33,7 +34,7 @@ def get_statistics(
           from jobforge.get_statistics(%s, %s, %s::integer, %s::jsonb, %s, %s)
         """,
         (since, until, step_s, encode(dict(which), "filter"), by, tenant_id),
-        rows.statistics,
+        _statistics,
     )
 
 
@@ -47,7 +48,7 @@ def meter_tenants(
           from jobforge.meter_tenants(%s, %s)
         """,
         (since, until),
-        rows.usages,
+        _usages,
     )
 
 
@@ -59,3 +60,11 @@ def roll_up_statistics(*, limit: int = 50_000) -> Call[int]:
 def start_maintenance(task: MaintenanceTask, *, every_s: float) -> Call[bool]:
     """Whether the caller is to do it: nobody has begun to within the last `every_s`."""
     return Call("select jobforge.start_maintenance(%s, %s)", (task, every_s), rows.value)
+
+
+def _statistics(rows: Rows) -> list[Statistic]:
+    return [Statistic(*row) for row in rows]
+
+
+def _usages(rows: Rows) -> list[Usage]:
+    return [Usage(*row) for row in rows]

@@ -5,7 +5,8 @@ from uuid import UUID
 
 from jobforge import rows
 from jobforge.calls.call import Call
-from jobforge.stream import QueueCount, StreamPage
+from jobforge.rows import Rows
+from jobforge.stream import Happening, QueueCount, StreamPage
 
 
 def read_stream(
@@ -19,7 +20,7 @@ def read_stream(
           from jobforge.read_stream(%s, %s::integer, %s)
         """,
         (after, limit, tenant_id),
-        rows.stream_page,
+        _stream_page,
     )
 
 
@@ -30,10 +31,20 @@ def count_states(tenants: Sequence[UUID]) -> Call[list[QueueCount]]:
           from jobforge.count_states(%s::uuid[])
         """,
         (list(tenants),),
-        rows.queue_counts,
+        _queue_counts,
     )
 
 
 def find_worker(worker_id: UUID, owner: str) -> Call[None]:
     """Raises NotFound, unless that owner registered it for the tenant of the call."""
     return Call("select jobforge.find_worker(%s, %s)", (worker_id, owner), rows.nothing)
+
+
+def _stream_page(rows: Rows) -> StreamPage:
+    # The last row is the mark: how far the rows before it reach.
+    *happened, (position, *_, found) = rows
+    return StreamPage(list(map(Happening._make, happened)), position, found["is_complete"])
+
+
+def _queue_counts(rows: Rows) -> list[QueueCount]:
+    return list(map(QueueCount._make, rows))

@@ -8,7 +8,20 @@ from jobforge import rows
 from jobforge.calls.call import Call
 from jobforge.errors import Json
 from jobforge.jsonb import encode
-from jobforge.trigger import DueSchedules, Firing, Plan, Trigger, TriggerFilter, TriggerType
+from jobforge.rows import Row, Rows
+from jobforge.trigger import (
+    CatchUp,
+    DueSchedules,
+    Firing,
+    FiringKind,
+    FiringOutcome,
+    Overlap,
+    Plan,
+    Trigger,
+    TriggerFilter,
+    TriggerType,
+    read_due,
+)
 
 EVERY_TRIGGER = TriggerFilter()
 
@@ -52,7 +65,7 @@ def get_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[Trig
           from jobforge.get_trigger(%s, %s)
         """,
         (trigger_id, tenant_id),
-        rows.trigger,
+        _trigger,
     )
 
 
@@ -73,7 +86,7 @@ def list_triggers(
           from jobforge.list_triggers(%s::jsonb, %s::integer, %s, %s)
         """,
         (encode(which.to_json(), "filter"), limit, before, tenant_id),
-        rows.triggers,
+        _triggers,
     )
 
 
@@ -91,7 +104,7 @@ def list_firings(
           from jobforge.list_firings(%s, %s::integer, %s, %s)
         """,
         (trigger_id, limit, before, tenant_id),
-        rows.firings,
+        _firings,
     )
 
 
@@ -112,7 +125,7 @@ def backfill_trigger(
 
 
 def due_schedules(*, limit: int = 1000) -> Call[DueSchedules]:
-    return Call("select jobforge.due_schedules(%s::integer)", (limit,), rows.due_schedules)
+    return Call("select jobforge.due_schedules(%s::integer)", (limit,), _due_schedules)
 
 
 def record_firings(plans: Sequence[Plan]) -> Call[int | None]:
@@ -133,3 +146,29 @@ def declare_triggers(
         (encode([dict(each) for each in declared], "declared"), list(definitions)),
         rows.nothing,
     )
+
+
+def _triggers(rows: Rows) -> list[Trigger]:
+    return list(map(_read_trigger, rows))
+
+
+def _trigger(rows: Rows) -> Trigger:
+    return _read_trigger(rows[0])
+
+
+def _firings(rows: Rows) -> list[Firing]:
+    return [
+        Firing(fire_at, at, FiringKind(kind), FiringOutcome(outcome), *others)
+        for fire_at, at, kind, outcome, *others in rows
+    ]
+
+
+def _due_schedules(rows: Rows) -> DueSchedules:
+    return read_due(rows[0][0])
+
+
+def _read_trigger(row: Row) -> Trigger:
+    trigger_id, kind, *others = row
+    catch_up, overlap = others[12], others[14]
+    others[12], others[14] = CatchUp(catch_up), Overlap(overlap)
+    return Trigger(trigger_id, TriggerType(kind), *others)

@@ -7,7 +7,8 @@ from jobforge import rows
 from jobforge.calls.call import Call
 from jobforge.errors import Json
 from jobforge.jsonb import encode
-from jobforge.webhook import Delivery, DeliveryState, OpenDelivery, Webhook
+from jobforge.rows import Rows
+from jobforge.webhook import Delivery, DeliveryState, OpenDelivery, Webhook, WebhookEvent
 
 
 def create_webhook(
@@ -50,7 +51,7 @@ def get_webhook(webhook_id: UUID, *, tenant_id: UUID | None = None) -> Call[Webh
           from jobforge.get_webhook(%s, %s)
         """,
         (webhook_id, tenant_id),
-        rows.webhook,
+        _webhook,
     )
 
 
@@ -65,7 +66,7 @@ def list_webhooks(
           from jobforge.list_webhooks(%s::integer, %s, %s)
         """,
         (limit, before, tenant_id),
-        rows.webhooks,
+        _webhooks,
     )
 
 
@@ -105,7 +106,7 @@ def list_deliveries(
           from jobforge.list_deliveries(%s, %s, %s::integer, %s, %s)
         """,
         (webhook_id, state, limit, before, tenant_id),
-        rows.deliveries,
+        _deliveries,
     )
 
 
@@ -126,7 +127,7 @@ def open_delivery(
           from jobforge.open_delivery(%s, %s, %s)
         """,
         (webhook_id, delivery_id, tenant_id),
-        rows.open_delivery,
+        _open_delivery,
     )
 
 
@@ -143,3 +144,25 @@ def record_delivery(
         (webhook_id, delivery_id, encode(dict(attempt), "attempt"), tenant_id),
         rows.value,
     )
+
+
+def _webhooks(rows: Rows) -> list[Webhook]:
+    return [
+        Webhook(webhook_id, url, description, list(map(WebhookEvent, events)), *others)
+        for webhook_id, url, description, events, *others in rows
+    ]
+
+
+def _webhook(rows: Rows) -> Webhook:
+    return _webhooks(rows)[0]
+
+
+def _deliveries(rows: Rows) -> list[Delivery]:
+    return [
+        Delivery(delivery_id, event, DeliveryState(state), *others)
+        for delivery_id, event, state, *others in rows
+    ]
+
+
+def _open_delivery(rows: Rows) -> OpenDelivery | None:
+    return OpenDelivery(*rows[0]) if rows else None

@@ -15,6 +15,7 @@ from jobforge.calls.document import (
 from jobforge.calls.packed import packed_documents, packed_tokens
 from jobforge.errors import Json
 from jobforge.job import (
+    Beat,
     BeatStatus,
     ClaimedJob,
     Enqueued,
@@ -28,12 +29,17 @@ from jobforge.job import (
     State,
     Step,
     Token,
+    WorkerCommand,
 )
 from jobforge.jsonb import encode
+from jobforge.rows import Rows
 
 LEASE_S = 30.0
 
 T = TypeVar("T")
+
+# Jobs come by the thousand, and calling an enum takes as long as all else about one.
+_STATES = {state.value: state for state in State}
 
 
 def register_worker(
@@ -90,7 +96,7 @@ def claim_jobs(
             *(worker_id, worker_id, list(limits), list(limits.values())),
             *(_listed(definitions), _listed(tenants), lease_s),
         ),
-        rows.claimed,
+        _claimed,
     )
 
 
@@ -99,7 +105,7 @@ def heartbeat_job(worker_id: UUID, token: Token, *, lease_s: float = LEASE_S) ->
     return Call(
         "select jobforge.heartbeat_job(%s, %s, %s, %s::bigint, %s::float8)",
         (token.tenant_id, token.job_id, worker_id, token.lease, lease_s),
-        rows.beat,
+        _beat,
     )
 
 
@@ -109,7 +115,7 @@ def heartbeat_jobs(
     return Call(
         "select job_id, lease, status from jobforge.heartbeat_jobs(%s, %s::jsonb, %s::float8)",
         (worker_id, encode_tokens(tokens), lease_s),
-        rows.heartbeat,
+        _heartbeat,
     )
 
 
@@ -118,7 +124,7 @@ def complete_job(worker_id: UUID, report: OutcomeReport) -> Call[State | None]:
     return Call(
         "select jobforge.complete_job(%s, %s, %s, %s::bigint, %s::jsonb)",
         (report.tenant_id, report.job_id, worker_id, report.lease, encode_report(report)),
-        rows.state_if_any,
+        _state_if_any,
     )
 
 
@@ -127,7 +133,7 @@ def complete_jobs(worker_id: UUID, reports: Sequence[OutcomeReport]) -> Call[lis
     return Call(
         "select job_id, lease, status, state from jobforge.complete_jobs(%s, %s::jsonb)",
         (worker_id, encode_reports(reports)),
-        rows.settled,
+        _settled,
     )
 
 
@@ -141,7 +147,7 @@ def succeed_jobs(
           from jobforge.succeed_jobs(%s, %s::uuid[], %s::uuid[], %s::bigint[], %s::jsonb[])
         """,
         (worker_id, *packed_tokens(tokens), None if results is None else packed_documents(results)),
-        rows.unsettled,
+        _unsettled,
     )
 
 
@@ -149,7 +155,7 @@ def release_jobs(worker_id: UUID, tokens: Iterable[Token]) -> Call[list[Settled]
     return Call(
         "select job_id, lease, status, state from jobforge.release_jobs(%s, %s::jsonb)",
         (worker_id, encode_tokens(tokens)),
-        rows.settled,
+        _settled,
     )
 
 
@@ -158,7 +164,7 @@ def note_jobs(worker_id: UUID, notes: Sequence[Note]) -> Call[list[Noted]]:
     return Call(
         "select job_id, lease, status from jobforge.note_jobs(%s, %s::jsonb)",
         (worker_id, encode_notes(notes)),
-        rows.noted,
+        _noted,
     )
 
 
@@ -167,7 +173,7 @@ def save_steps(worker_id: UUID, steps: Sequence[Step]) -> Call[list[SaveStatus]]
     return Call(
         "select job_id, lease, name, index, status from jobforge.save_steps(%s, %s::jsonb)",
         (worker_id, encode([step.to_json() for step in steps], "steps")),
-        lambda found: rows.saved(found, steps),
+        lambda found: _saved(found, steps),
     )
 
 
@@ -202,9 +208,60 @@ def reap_jobs(*, limit: int = 500) -> Call[list[Reaped]]:
     return Call(
         "select tenant_id, job_id, lease, state from jobforge.reap_jobs(%s::integer)",
         (limit,),
-        rows.reaped,
+        _reaped,
     )
 
 
 def _listed(names: Sequence[T] | None) -> list[T] | None:
     return None if names is None else list(names)
+
+
+def _state_if_any(rows: Rows) -> State | None:
+    return None if rows[0][0] is None else State(rows[0][0])
+
+
+def _claimed(rows: Rows) -> list[ClaimedJob]:
+    return list(map(ClaimedJob._make, rows))
+
+
+def _settled(rows: Rows) -> list[Settled]:
+    return [
+        Settled(job_id, lease, status == "lost", _STATES[state] if state else None)
+        for job_id, lease, status, state in rows
+    ]
+
+
+def _unsettled(rows: Rows) -> list[tuple[UUID, int]]:
+    """Ids and leases."""
+    return list(rows)
+
+
+def _noted(rows: Rows) -> list[Noted]:
+    return [Noted(job_id, lease, status == "lost") for job_id, lease, status in rows]
+
+
+def _saved(rows: Rows, steps: Sequence[Step]) -> list[SaveStatus]:
+    # The engine answers in the order in which it locked the jobs.
+    told = {row[:4]: SaveStatus(row[4]) for row in rows}
+    return [told[step.job_id, step.lease, step.name, step.index] for step in steps]
+
+
+def _reaped(rows: Rows) -> list[Reaped]:
+    return [
+        Reaped(tenant_id, job_id, lease, State(state)) for tenant_id, job_id, lease, state in rows
+    ]
+
+
+def _beat(rows: Rows) -> BeatStatus:
+    return BeatStatus(rows[0][0])
+
+
+def _heartbeat(rows: Rows) -> Heartbeat:
+    command = WorkerCommand.UNKNOWN
+    jobs = []
+    for job_id, lease, status in rows:
+        if job_id is None:  # the row that speaks of the worker itself
+            command = WorkerCommand(status)
+        else:
+            jobs.append(Beat(job_id, lease, BeatStatus(status)))
+    return Heartbeat(command, jobs)

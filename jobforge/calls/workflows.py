@@ -1,6 +1,7 @@
 """Calls on a tenant's workflows and batches, and those of the jobs in them."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from uuid import UUID
 
 from jobforge import rows
@@ -9,11 +10,13 @@ from jobforge.calls.document import encode_jobs
 from jobforge.errors import Json
 from jobforge.job import Enqueued, JobRequest, Token
 from jobforge.jsonb import encode
+from jobforge.rows import STATUSES, Rows, read_lineage, reader
 from jobforge.workflow import (
     BatchRequest,
     Lineage,
     MadeBatch,
     MadeWorkflow,
+    NodeInfo,
     WorkflowDetail,
     WorkflowFilter,
     WorkflowInfo,
@@ -24,6 +27,9 @@ from jobforge.workflow import (
 EVERYTHING = WorkflowFilter()
 PLAIN = BatchRequest()
 
+_read_workflow = reader(WorkflowInfo)
+_read_node = reader(NodeInfo)
+
 
 def enqueue_workflow(
     workflow: WorkflowRequest, *, tenant_id: UUID | None = None
@@ -32,7 +38,7 @@ def enqueue_workflow(
     return Call(
         "select workflow_id, node, job_id from jobforge.enqueue_workflow(%s::jsonb, %s)",
         (encode(workflow.to_json(), "workflow"), tenant_id),
-        rows.made_workflow,
+        _made_workflow,
     )
 
 
@@ -43,7 +49,7 @@ def get_workflow(
     return Call(
         "select workflow, nodes, edges from jobforge.get_workflow(%s, %s::integer, %s)",
         (workflow_id, limit, tenant_id),
-        rows.workflow_detail,
+        _workflow_detail,
     )
 
 
@@ -58,7 +64,7 @@ def list_workflows(
     return Call(
         "select workflow from jobforge.list_workflows(%s::jsonb, %s::integer, %s, %s)",
         (encode(which.to_json(), "filter"), limit, before, tenant_id),
-        rows.workflows,
+        _workflows,
     )
 
 
@@ -69,7 +75,7 @@ def cancel_workflow(
     return Call(
         "select jobforge.cancel_workflow(%s, %s, %s)",
         (workflow_id, reason, tenant_id),
-        rows.workflow_state,
+        _workflow_state,
     )
 
 
@@ -96,7 +102,7 @@ def create_batch(
           from jobforge.create_batch(%s::jsonb, %s::jsonb, %s)
         """,
         (encode(batch.to_json(), "batch"), encode_jobs(jobs), tenant_id),
-        rows.made_batch,
+        _made_batch,
     )
 
 
@@ -112,11 +118,11 @@ def add_to_batch(
 
 
 def close_batch(batch_id: UUID, *, tenant_id: UUID | None = None) -> Call[WorkflowState]:
-    return Call("select jobforge.close_batch(%s, %s)", (batch_id, tenant_id), rows.workflow_state)
+    return Call("select jobforge.close_batch(%s, %s)", (batch_id, tenant_id), _workflow_state)
 
 
 def get_batch(batch_id: UUID, *, tenant_id: UUID | None = None) -> Call[WorkflowInfo]:
-    return Call("select batch from jobforge.get_batch(%s, %s)", (batch_id, tenant_id), rows.batch)
+    return Call("select batch from jobforge.get_batch(%s, %s)", (batch_id, tenant_id), _batch)
 
 
 def list_batches(
@@ -130,7 +136,7 @@ def list_batches(
     return Call(
         "select batch from jobforge.list_batches(%s::jsonb, %s::integer, %s, %s)",
         (encode(which.to_json(), "filter"), limit, before, tenant_id),
-        rows.workflows,
+        _workflows,
     )
 
 
@@ -140,7 +146,7 @@ def cancel_batch(
     return Call(
         "select jobforge.cancel_batch(%s, %s, %s)",
         (batch_id, reason, tenant_id),
-        rows.workflow_state,
+        _workflow_state,
     )
 
 
@@ -149,7 +155,7 @@ def load_parents(worker_id: UUID, token: Token) -> Call[Lineage]:
     call: Call[Lineage] = Call(
         "select parents, workflow from jobforge.load_parents(%s, %s, %s::bigint)",
         (worker_id, token.job_id, token.lease),
-        rows.lineage,
+        _lineage,
     )
     return call.within(worker_id, token)
 
@@ -161,6 +167,48 @@ def add_workflow_jobs(
     call: Call[dict[str, UUID]] = Call(
         "select node, job_id from jobforge.add_workflow_jobs(%s, %s, %s::bigint, %s::jsonb)",
         (worker_id, token.job_id, token.lease, encode(list(nodes), "nodes")),
-        rows.node_jobs,
+        _node_jobs,
     )
     return call.within(worker_id, token)
+
+
+def _made_workflow(rows: Rows) -> MadeWorkflow:
+    # The row without a job is the workflow's own.
+    return MadeWorkflow(rows[0][0], {node: job_id for _, node, job_id in rows if job_id})
+
+
+def _node_jobs(rows: Rows) -> dict[str, UUID]:
+    return dict(rows)
+
+
+def _made_batch(rows: Rows) -> MadeBatch:
+    jobs = sorted((row[1:] for row in rows if row[2] is not None), key=itemgetter(0))
+    return MadeBatch(rows[0][0], [Enqueued(job_id, STATUSES[status]) for _, job_id, status in jobs])
+
+
+def _workflows(rows: Rows) -> list[WorkflowInfo]:
+    return [_read_workflow(document) for (document,) in rows]
+
+
+def _batch(rows: Rows) -> WorkflowInfo:
+    return _workflows(rows)[0]
+
+
+def _workflow_state(rows: Rows) -> WorkflowState:
+    return WorkflowState(rows[0][0])
+
+
+def _workflow_detail(rows: Rows) -> WorkflowDetail:
+    workflow, nodes, edges = rows[0]
+    return WorkflowDetail(
+        _read_workflow(workflow),
+        list(map(_read_node, nodes)),
+        [(parent, child) for parent, child in edges],
+        workflow["result"],
+        workflow["is_whole"],
+    )
+
+
+def _lineage(rows: Rows) -> Lineage:
+    parents, workflow = rows[0]
+    return read_lineage({"parents": parents, "workflow": workflow})

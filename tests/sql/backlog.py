@@ -11,7 +11,7 @@ from sql.engine import TENANT_A
 
 Change = Callable[[Connection], None]
 
-ROWS = 100_000
+ROWS = 30_000
 
 # One tenant has two thirds of the jobs, a thousand others share the rest.
 LARGE = TENANT_A

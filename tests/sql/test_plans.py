@@ -38,7 +38,7 @@ Find = Callable[[Connection], list[Row]]
 @dataclass(frozen=True, slots=True)
 class Act:
     """Something done to the jobs that `find` gives, ten at most: by which indexes it may find
-    them, and how many rows it may read, index entries included, of a backlog of 100,000."""
+    them, and how many rows it may read, index entries included, of a backlog of 30,000."""
 
     name: str
     indexes: set[str]

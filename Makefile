@@ -14,8 +14,9 @@ SDK := sdks/typescript
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help dev test test-15 test-long faults fuzz check format types bench bench-sql bench-worker \
-	bench-api bench-schedules bench-ui bench-ts docs pages lock system-deps clean ui ui-dev ui-shots
+.PHONY: help dev test test-15 test-long faults fuzz check check-types check-style check-node format \
+	types bench bench-sql bench-worker bench-api bench-schedules bench-ui bench-ts docs pages lock \
+	system-deps clean ui ui-dev ui-shots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,12 +40,19 @@ faults: $(INSTALLED) system-deps ## kill, freeze, crash and cut workers and data
 fuzz: $(INSTALLED) ## ask the HTTP API everything that its OpenAPI allows, and much that it does not: hours
 	@JOBFORGE_LONG=1 $(BIN)/pytest tests/api/test_contract.py $(ARGS)
 
-check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules, the dashboard's types
+check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules; of Python, the dashboard and the SDK
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync check-types check-style check-node
+
+check-types: $(INSTALLED)
+	@$(BIN)/mypy
+
+check-style: $(INSTALLED)
 	@$(BIN)/ruff format --check --quiet . || { echo "run: make format"; exit 1; }
 	@$(BIN)/ruff check --quiet .
-	@$(BIN)/mypy
 	@said=$$($(BIN)/lint-imports --no-cache) || { echo "$$said"; exit 1; }; echo "$$said" | tail -n 1
 	@$(BIN)/python scripts/lint_sql.py
+
+check-node: $(INSTALLED)
 	@$(BIN)/python hatch_build.py check
 	@$(NODE) run $(SDK) biome check --error-on-warnings --log-level=error .
 	@$(NODE) run $(SDK) tsc

@@ -106,6 +106,8 @@ lock: $(INSTALLED) ## choose new versions of everything we depend on
 	$(COMPILE) --upgrade requirements/uv.in -o requirements/uv.txt
 	$(COMPILE) --upgrade pyproject.toml --extra dev --group test -o requirements/dev.txt
 	$(COMPILE) --upgrade --group docs -c requirements/dev.txt -o requirements/docs.txt
+	$(COMPILE) --upgrade pyproject.toml --extra server --extra s3 -c requirements/dev.txt \
+		-o requirements/image.txt
 
 system-deps: ## Postgres 15, PgBouncer, libfaketime, Chromium for the tests that want them, where we may install
 	@scripts/system_deps.sh

@@ -140,8 +140,11 @@ def history() -> Call[list[History]]:
                coalesce(max(to_date(right(c.relname, 8), 'YYYYMMDD'))
                    filter (where c.relname ~ '_[0-9]{8}$'), '-infinity'::date)
                    - (current_timestamp at time zone 'UTC')::date,
+               -- Emptied, it keeps its pages until it is vacuumed.
                coalesce(bool_or(c.relname ~ '_default$'
-                   and pg_catalog.pg_relation_size(c.oid) > 0), false)
+                   and pg_catalog.pg_relation_size(c.oid) > 0
+                   and (pg_catalog.pg_stat_get_live_tuples(c.oid) > 0
+                        or pg_catalog.pg_stat_get_tuples_deleted(c.oid) = 0)), false)
           from pg_catalog.pg_class as p
           join pg_catalog.pg_inherits as i on i.inhparent = p.oid
           join pg_catalog.pg_class as c on c.oid = i.inhrelid

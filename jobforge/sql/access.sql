@@ -113,49 +113,65 @@ begin
     end loop;
 end $$;
 
--- Rows. A client reads its own tenant's; operators read all; only the engine writes.
+-- Rows. A client reads its own tenant's; operators read all; only the engine writes. What is so
+-- already is left alone: changing it would lock each table against the workers, in an order that is
+-- not theirs. So conditions are written as Postgres shows them.
 do $$
 declare
     v_table record;
+    v_policy record;
 begin
     for v_table in
         select c.oid::regclass as name, c.relname, c.relispartition,
-               exists (select from pg_catalog.pg_attribute as a
-                        where a.attrelid = c.oid and a.attname = 'tenant_id') as has_tenant
+               c.relrowsecurity and c.relforcerowsecurity as is_forced,
+               case when exists (select from pg_catalog.pg_attribute as a
+                                  where a.attrelid = c.oid and a.attname = 'tenant_id')
+                    then '(tenant_id = ( SELECT jobforge.tenant() AS tenant))'
+                    when c.relname = 'tenants' then '(id = ( SELECT jobforge.tenant() AS tenant))'
+                    else 'true' end as is_the_clients
           from pg_catalog.pg_class as c
          where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p')
          order by c.relname
     loop
-        execute format('alter table %s enable row level security', v_table.name);
-        execute format('alter table %s force row level security', v_table.name);
+        if not v_table.is_forced then
+            execute format('alter table %s enable row level security', v_table.name);
+            execute format('alter table %s force row level security', v_table.name);
+        end if;
         execute format('revoke all on table %s from public', v_table.name);
-        execute format('grant select, insert, update, delete on table %s to jobforge_engine',
-                       v_table.name);
-        execute format('drop policy if exists engine_all on %s', v_table.name);
-        execute format(
-            'create policy engine_all on %s to jobforge_engine using (true) with check (true)',
-            v_table.name);
-        -- Partitions are reached through their parents only, by anybody.
-        continue when v_table.relispartition;
-        execute format('grant select on table %s to jobforge_admin', v_table.name);
-        execute format('drop policy if exists admin_reads on %s', v_table.name);
-        execute format('create policy admin_reads on %s for select to jobforge_admin using (true)',
-                       v_table.name);
-        continue when v_table.relname in (
-            'migrations', 'workers', 'rate_limits', 'api_keys', 'request_rates', 'artifact_sweeps',
-            'declared_schedules', 'webhook_endpoints', 'tenant_keys', 'connector_configs',
-            'statistics_position', 'maintenance');
-        execute format('grant select on table %s to jobforge_client', v_table.name);
-        execute format('drop policy if exists client_reads on %s', v_table.name);
-        execute format('create policy client_reads on %s for select to jobforge_client using (%s)',
-            v_table.name,
-            case when v_table.has_tenant then 'tenant_id = (select jobforge.tenant())'
-                 when v_table.relname = 'tenants' then 'id = (select jobforge.tenant())'
-                 else 'true' end);
+        for v_policy in
+            select p.* from (values
+                ('engine_all', 'jobforge_engine', 'all', 'true', 'true', true),
+                ('owner_all', 'jobforge_owner', 'all', 'true', 'true',
+                 v_table.relname = 'migrations'),
+                -- Partitions are reached through their parents only, by anybody.
+                ('admin_reads', 'jobforge_admin', 'select', 'true', null,
+                 not v_table.relispartition),
+                ('client_reads', 'jobforge_client', 'select', v_table.is_the_clients, null,
+                 not v_table.relispartition and v_table.relname not in (
+                    'migrations', 'workers', 'rate_limits', 'api_keys', 'request_rates',
+                    'artifact_sweeps', 'declared_schedules', 'webhook_endpoints', 'tenant_keys',
+                    'connector_configs', 'statistics_position', 'maintenance'))
+            ) as p(name, role, command, reads, writes, is_wanted)
+             where p.is_wanted
+        loop
+            execute format('grant %s on table %s to %I',
+                           case v_policy.command when 'all' then 'select, insert, update, delete'
+                                                 else v_policy.command end,
+                           v_table.name, v_policy.role);
+            continue when exists (
+                select from pg_catalog.pg_policies as e
+                 where e.schemaname = 'jobforge' and e.tablename = v_table.relname
+                   and e.policyname = v_policy.name and e.permissive = 'PERMISSIVE'
+                   and e.roles = array[v_policy.role]::name[] and lower(e.cmd) = v_policy.command
+                   and e.qual = v_policy.reads
+                   and e.with_check is not distinct from v_policy.writes);
+            execute format('drop policy if exists %I on %s', v_policy.name, v_table.name);
+            execute format('create policy %I on %s for %s to %I using (%s)%s',
+                           v_policy.name, v_table.name, v_policy.command, v_policy.role,
+                           v_policy.reads, ' with check (' || v_policy.writes || ')');
+        end loop;
     end loop;
 end $$;
-drop policy if exists owner_all on jobforge.migrations;
-create policy owner_all on jobforge.migrations to jobforge_owner using (true) with check (true);
 revoke all on jobforge.all_jobs from public;
 grant select on jobforge.all_jobs to jobforge_engine, jobforge_client, jobforge_admin;
 

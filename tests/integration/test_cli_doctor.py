@@ -7,6 +7,7 @@ from uuid import uuid4
 import pytest
 from cluster import Connect, Connection, Database
 from integration.terminal import QuickTerminal, Terminal
+from sql import engine
 
 from jobforge import calls, db, examination
 from jobforge.job import JobRequest
@@ -65,6 +66,15 @@ def test_partitions_that_are_missing_and_rows_that_went_astray_are_found(
         " for values from ('2020-01-01') to ('2020-01-02')"
     )
     assert "attempts has partitions for 0 days" in findings(shell)["partitions"]
+    engine.definition(conn)
+    engine.enqueue_one(conn)
+    worker = engine.new_worker()
+    engine.complete(conn, worker, engine.claim(conn, worker))
+    assert "rows of attempts are in its default partition" in findings(shell)["partitions"]
+    engine.call(conn, "ensure_partitions")
+    conn.execute("select pg_stat_force_next_flush()")
+    assert "partitions" not in findings(shell)
+    assert (engine.count(conn, "attempts_default"), engine.count(conn, "attempts")) == (0, 1)
 
 
 def test_the_session_that_holds_a_snapshot_is_named(connect: Connect, conn: Connection) -> None:

@@ -2,15 +2,16 @@
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate  # type: ignore[import-untyped]  # it has none
 import promql_parser
 import pytest
 import yaml
 from dockerfile_parse import DockerfileParser
+from jsonschema_rs import Draft202012Validator, ValidationError
 from promql_parser import AggregateExpr, BinaryExpr, Call, MatrixSelector, ParenExpr, VectorSelector
 
 from jobforge.cli import app as commands
@@ -22,7 +23,8 @@ METRICS = set(
     re.findall(r"^\| `(jobforge_\w+)` \|", (ROOT / "docs/metrics.md").read_text(), re.MULTILINE)
 )
 LABELS = {"queue", "state", "tenant", "table", "definition", "outcome", "route", "status", "le"}
-KUBERNETES = ("1.30", "1.33")
+IGNORED = (DEPLOY / "Dockerfile.dockerignore").read_text("utf-8").split()
+KUBERNETES = json.loads(Path(__file__).with_name("kubernetes.json").read_text("utf-8"))
 
 
 def read(name: str) -> list[Any]:
@@ -100,14 +102,20 @@ def test_the_dashboard_names_metrics_that_exist_and_panels_do_not_overlap() -> N
     assert len(shown) > 20
 
 
-@pytest.mark.parametrize("version", KUBERNETES)
-def test_the_manifests_are_as_kubernetes_has_them(version: str) -> None:
-    for manifest in read("kubernetes/jobforge.yaml"):
-        kubernetes_validate.validate(manifest, version, strict=True)
-    broken = read("kubernetes/jobforge.yaml")[1]
-    broken["spec"]["replicsa"] = 2
-    with pytest.raises(kubernetes_validate.ValidationError):
-        kubernetes_validate.validate(broken, version, strict=True)
+def test_the_manifests_are_as_kubernetes_has_them() -> None:
+    manifests = read("kubernetes/jobforge.yaml")
+    for manifest in manifests:
+        schema_of(manifest).validate(manifest)
+    broken = manifests[1]
+    broken["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["periodSecond"] = 2
+    with pytest.raises(ValidationError, match="periodSecond"):
+        schema_of(broken).validate(broken)
+
+
+def schema_of(manifest: Any) -> Draft202012Validator:
+    group, _, version = manifest["apiVersion"].rpartition("/")
+    kind = f"io.k8s.api.{group or 'core'}.{version}.{manifest['kind']}"
+    return Draft202012Validator({**KUBERNETES, "$ref": f"#/$defs/{kind}"})
 
 
 def test_containers_of_kubernetes_are_confined_and_probed() -> None:
@@ -155,7 +163,9 @@ def test_compose_runs_commands_and_settings_that_exist() -> None:
             assert other in services
     assert (DEPLOY / services["migrate"]["build"]["context"]).samefile(ROOT)
     assert (ROOT / services["migrate"]["build"]["dockerfile"]).exists()
-    mounted = services["worker"]["volumes"][0].split(":")[0]
+    shared = [set(services[name]["volumes"]) for name in ("server", "worker")]
+    assert "data:/data" in shared[0] & shared[1]
+    [mounted] = [each.split(":")[0] for each in shared[1] if each.startswith("..")]
     assert (DEPLOY / mounted / "app.py").exists()
     [prometheus] = read("prometheus/prometheus.yaml")
     for file in prometheus["rule_files"]:
@@ -164,7 +174,7 @@ def test_compose_runs_commands_and_settings_that_exist() -> None:
     assert all(name in asked for name in ("server:8700", "worker", "metrics_token"))
 
 
-def test_the_image_has_two_stages_is_not_root_and_copies_what_exists() -> None:
+def test_the_image_has_two_stages_and_is_not_root() -> None:
     parsed = DockerfileParser(path=str(DEPLOY / "Dockerfile"))
     steps = [(step["instruction"], step["value"]) for step in parsed.structure]
     assert len(parsed.parent_images) == 2
@@ -174,17 +184,34 @@ def test_the_image_has_two_stages_is_not_root_and_copies_what_exists() -> None:
     assert final["USER"] == "10001:10001"
     assert json.loads(final["ENTRYPOINT"]) == ["jobforge"]
     _check_command(json.loads(final["CMD"]))
+    assert IGNORED[0] == "*"
     known = {name for name, _ in steps}
     assert known <= {
         *("FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "STOPSIGNAL"),
         *("ENTRYPOINT", "CMD", "COMMENT"),
     }
-    for instruction, value in steps:
-        if instruction == "COPY" and not value.startswith("--from"):
-            for source in value.split()[:-1]:
-                assert (ROOT / source).exists(), source
-    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text("utf-8").split()
-    assert ignored[0] == "*"
+
+
+def test_the_image_is_built_from_all_that_a_wheel_is_built_from() -> None:
+    steps = DockerfileParser(path=str(DEPLOY / "Dockerfile")).structure
+    copies = [step["value"].split()[:-1] for step in steps if step["instruction"] == "COPY"]
+    copied = {each for sources in copies if sources[0] != "--from=build" for each in sources}
+    assert [each for each in copied if not (ROOT / each).exists()] == []
+    assert copied == {line.removeprefix("!") for line in IGNORED if line.startswith("!")}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    needed = {"pyproject.toml", "hatch_build.py", "scripts/node.py", "ui", "jobforge"}
+    assert needed | {project["readme"], *project["license-files"]} <= copied
+
+
+def test_the_image_has_a_locked_version_of_all_that_it_needs() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = {
+        re.split(r"[^\w-]", each)[0].lower()
+        for each in (*project["dependencies"], *extras["server"], *extras["s3"])
+    }
+    locked = re.findall(r"^([\w-]+)==", (ROOT / "requirements/image.txt").read_text(), re.MULTILINE)
+    assert sorted(wanted - set(locked)) == []
 
 
 def _check_environment(names: Any) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 import tables_page
-from cluster import Connection, Database
+from cluster import Connect, Connection, Database
+from integration.seam import TENANT_A
 from sql.test_lifecycle import HELD, WAITING_AND_ENDED
 
 from jobforge import errors
@@ -31,6 +32,38 @@ def test_the_sql_of_readme_and_reference_runs_from_top_to_bottom(
     script.write_text("\n".join(examples), encoding="utf-8")
     assert len(examples) > 8
     database.run_file(script)
+
+
+# What readers of a page are taken to have. Its SQL is rolled back: roles are those of all tests.
+BEFORE = {
+    "docs/deploy.md": "",
+    "docs/howto/multi-tenant.md": "",
+    "docs/howto/transactional-enqueue.md": """
+        create role app; create table users (email text);
+        select jobforge.put_definition('send_welcome', 1)""",
+    "docs/install.md": "create role authenticator",
+    "docs/limits.md": "select jobforge.put_definition('sync_account', 1)",
+    "docs/pgbouncer.md": "create role app",
+    "docs/statistics.md": "",
+    "docs/tenancy.md": "create role authenticator; create role authenticated",
+}
+
+
+def test_the_sql_of_every_other_page_runs(connect: Connect) -> None:
+    pages = [page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*.md")]
+    assert {page for page in pages if _blocks(page, "sql")} == {*BEFORE, "docs/sql.md"}
+    conn = connect(autocommit=False)
+    for page, before in BEFORE.items():
+        for block in (before, *_blocks(page, "sql")):
+            conn.execute(_aimed(block, conn.info.dbname).encode())
+        conn.rollback()
+
+
+def _aimed(block: str, database: str) -> str:
+    """A block for psql, in a transaction of ours, in this database, for a tenant that is one."""
+    block = re.sub(r"^(begin|commit);$", "", block, flags=re.MULTILINE)
+    block = re.sub(r"'<id>'|:'tenant'", f"'{TENANT_A}'", block)
+    return block.replace("on database app ", f"on database {database} ")
 
 
 def test_the_reference_has_every_function_with_its_arguments(conn: Connection) -> None:

@@ -1,17 +1,18 @@
 """The schema that is shipped, by every way to install it."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
-from cluster import BINARIES, Connection, Database, connect_to, fresh_database
+from cluster import BINARIES, Connect, Connection, Database, connect_to, fresh_database
 
 from jobforge.binaries import OLDEST_MAJOR
 from jobforge.embedded import Embedded, Server
 from jobforge.errors import MigrationError
 from jobforge.migrate import check, migrate
-from jobforge.schema import render_sql, write_supabase
+from jobforge.schema import SQL, render_sql, write_supabase
 from jobforge.testing.cluster import SETTINGS
 
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")
@@ -63,6 +64,38 @@ def test_supabase_and_migrate_install_the_same_schema(
         blank.run_file(path)
     assert blank.dump() == database.dump()
     assert _records(blank) == _records(database)
+
+
+def test_new_functions_come_without_waiting_for_a_table(
+    conn: Connection, connect: Connect, tmp_path: Path
+) -> None:
+    reader = connect(autocommit=False)
+    for table in reader.execute(
+        "select oid::regclass::text as name from pg_class"
+        " where relnamespace = 'jobforge'::regnamespace and relkind in ('r', 'p')"
+    ).fetchall():
+        reader.execute(f"lock table only {table['name']} in access share mode".encode())
+    assert "access.sql" in migrate(conn, root=_next_release(tmp_path), lock_timeout="10ms")
+
+
+def test_an_upgrade_restores_a_policy_that_was_opened(conn: Connection, tmp_path: Path) -> None:
+    shown = "select * from pg_policies where schemaname = 'jobforge' order by tablename, policyname"
+    before = conn.execute(shown).fetchall()
+    conn.execute("alter policy client_reads on jobforge.jobs using (true)")
+    conn.execute("alter table jobforge.attempts no force row level security")
+    migrate(conn, root=_next_release(tmp_path))
+    assert conn.execute(shown).fetchall() == before
+    forced = "select relforcerowsecurity from pg_class where oid = 'jobforge.attempts'::regclass"
+    assert conn.execute(forced).fetchone() == {"relforcerowsecurity": True}
+
+
+def _next_release(folder: Path) -> Path:
+    """The same, but for a function."""
+    root = folder / "next"
+    shutil.copytree(SQL, root)
+    with (root / "functions" / "now.sql").open("a", encoding="utf-8") as function:
+        function.write("-- of the next release\n")
+    return root
 
 
 def test_no_superuser_is_needed(new_cluster: Server) -> None:

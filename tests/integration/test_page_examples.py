@@ -20,7 +20,9 @@ jf = JobForge(tenant="acme")
 
 # What the reader is taken to have when the page begins.
 SURROUNDINGS = {
-    "README.md": "",
+    "docs/dashboard.md": "",
+    "docs/embedded.md": "",
+    "docs/limits.md": "",
     "docs/logs.md": "",
     "docs/pgbouncer.md": "",
     "docs/sql.md": "",
@@ -54,12 +56,45 @@ other = resize.enqueue("hills.jpg")
 """,
 }
 
+# Pages that need more than that have tests of their own.
+ELSEWHERE = {
+    "README.md": "integration/test_readme.py",
+    "docs/events.md": "integration/test_event_docs.py",
+    "docs/howto/migrate-from-celery.md": "integration/test_howto_docs.py",
+    "docs/howto/migrate-from-rq.md": "integration/test_howto_docs.py",
+    "docs/howto/multi-tenant.md": "integration/test_howto_docs.py",
+    "docs/howto/transactional-enqueue.md": "integration/test_howto_docs.py",
+    "docs/http.md": "api/test_client.py",
+    "docs/python.md": "integration/test_sdk_docs.py",
+    "docs/quickstart.md": "integration/test_cli_dev.py",
+    "docs/schedules.md": "integration/test_cli_triggers.py",
+    "docs/steps.md": "integration/test_durable.py",
+    "docs/testing.md": "integration/test_pytest_plugin.py",
+    "docs/tutorial.md": "integration/test_tutorial.py",
+    "docs/webhooks.md": "integration/test_webhook_docs.py",
+    "docs/worker.md": "integration/test_worker_docs.py",
+}
+
+
+def test_the_python_of_every_page_is_run_by_some_test() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    shown = [page for page in pages if "```python\n" in page.read_text(encoding="utf-8")]
+    known = [*SURROUNDINGS, *ELSEWHERE]
+    assert sorted(known) == sorted(page.relative_to(ROOT).as_posix() for page in shown)
+    for page, test in ELSEWHERE.items():
+        assert Path(page).stem in (ROOT / "tests" / test).read_text(encoding="utf-8"), page
+
 
 @pytest.mark.parametrize("page", SURROUNDINGS)
 def test_the_python_of_a_page_runs(
-    page: str, database: Database, conn: Connection, monkeypatch: pytest.MonkeyPatch
+    page: str,
+    database: Database,
+    conn: Connection,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("JOBFORGE_DATABASE_URL", database.url)
+    monkeypatch.chdir(folder)
     conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
     for definition in ("report", "connector.http.request"):
         conn.execute("select jobforge.put_definition(%s, 1)", [definition])

@@ -4,7 +4,10 @@ their pages.
 """
 
 import ast
+import json
 import re
+import subprocess
+import tomllib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -68,6 +71,18 @@ def test_every_block_of_python_can_be_read(page: Path) -> None:
     for number, block in enumerate(blocks, 1):
         flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         compile(block, f"{page.name}, example {number}", "exec", flags=flags)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=_name)
+def test_every_block_of_data_and_shell_can_be_read(page: Path) -> None:
+    pattern = r"^```(json|toml|bash|sh)\n(.*?)^```"
+    for language, block in re.findall(pattern, _text(page), re.MULTILINE | re.DOTALL):
+        if language == "json":
+            json.loads(block)
+        elif language == "toml":
+            tomllib.loads(block)
+        else:
+            subprocess.run(["/bin/bash", "-n"], input=block, text=True, check=True)
 
 
 def test_the_page_of_error_codes_is_current() -> None:

@@ -19,8 +19,11 @@ as $$
       from (select i.inhparent,
                    max(to_date(right(c.relname, 8), 'YYYYMMDD'))
                        filter (where c.relname ~ '_[0-9]{8}$') as last_day,
+                   -- Emptied, it keeps its pages until it is vacuumed.
                    bool_or(c.relname ~ '_default$'
-                           and pg_catalog.pg_relation_size(c.oid) > 0) as has_strays,
+                           and pg_catalog.pg_relation_size(c.oid) > 0
+                           and (pg_catalog.pg_stat_get_live_tuples(c.oid) > 0
+                                or pg_catalog.pg_stat_get_tuples_deleted(c.oid) = 0)) as has_strays,
                    sum(pg_catalog.pg_total_relation_size(c.oid)) as bytes
               from pg_catalog.pg_inherits as i
               join pg_catalog.pg_class as c on c.oid = i.inhrelid and c.relkind = 'r'

@@ -15,8 +15,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test test-15 test-long faults fuzz check check-types check-style check-node format \
-	types bench bench-sql bench-worker bench-api bench-schedules bench-ui bench-ts docs pages lock \
-	system-deps clean ui ui-dev ui-shots
+	types bench bench-sql bench-worker bench-api bench-cli bench-schedules bench-tracing bench-ui \
+	bench-ts docs pages lock system-deps clean ui ui-dev ui-shots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -89,6 +89,9 @@ bench-schedules: $(INSTALLED) ## 10,000 schedules that are due in one minute, an
 
 bench-api: $(INSTALLED) ## what the HTTP API costs, beside SQL, and a live stream with 500 clients
 	@$(BIN)/python bench/api.py
+
+bench-cli: $(INSTALLED) ## what the command line costs before it does anything
+	@$(BIN)/python bench/startup.py
 
 bench-ui: $(INSTALLED) ui system-deps ## whether the dashboard stays smooth: 50,000 jobs, 100 changes a second
 	@$(BIN)/python bench/ui.py

@@ -4,7 +4,7 @@ Owns the record of what was applied (`jobforge.migrations`, one row per file wit
 the decision what is due, and applying it in one transaction. The files are schema.py's.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -85,16 +85,25 @@ def plan(conn: Connection, root: Path = SQL) -> list[Script]:
     return [script for script in scripts(root) if _is_due(script, stale)]
 
 
-def migrate(conn: Connection, *, lock_timeout: str = LOCK_TIMEOUT, root: Path = SQL) -> list[str]:
+def migrate(
+    conn: Connection,
+    *,
+    lock_timeout: str = LOCK_TIMEOUT,
+    root: Path = SQL,
+    tell: Callable[[int, int], None] | None = None,
+) -> list[str]:
     """Applies what is due, all or nothing, and returns the names. Safe to run twice and at once.
+    `tell` hears how many files of how many are applied.
 
     `lock_timeout` bounds each wait for a table that somebody else holds, so that a migration never
     stands for long in a queue in front of the workers' own statements.
     """
     with _transaction(conn, lock_timeout):
         due = plan(conn, root)
-        for script in due:
+        for number, script in enumerate(due, 1):
             _apply(conn, script)
+            if tell is not None:
+                tell(number, len(due))
         if due:
             _forget_removed_functions(conn, root)
     return [script.name for script in due]

@@ -9,11 +9,10 @@ from uuid import UUID, uuid4
 import typer
 
 from jobforge.cli import following, output
-from jobforge.cli.database import DatabaseUrl
 from jobforge.cli.moment import parse_duration
-from jobforge.cli.options import AsJson
-from jobforge.cli.session import Session, Tenant, session
-from jobforge.cli.way import ApiKey, Remote, ServerUrl, Way
+from jobforge.cli.options import AsJson, Quiet
+from jobforge.cli.session import Session, in_session
+from jobforge.cli.way import Remote
 from jobforge.config import load
 from jobforge.errors import Invalid, Json, NotFound
 
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Configure requests to other services.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME|ID", help="As `connectors list` shows it.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.")]
 Headers = Annotated[
     list[str] | None,
     typer.Option(
@@ -47,58 +45,32 @@ Sealed = Annotated[
 
 
 @app.command("list")
-def list_(
-    *,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@in_session
+def list_(scope: Session, *, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """List configurations by name."""
     from jobforge import calls
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        configs = scope.run(calls.list_connector_configs(limit=200))
-    if quiet:
-        output.print_ids(config.id for config in configs)
-        return
-    rows = [asdict(config) if as_json else _line(config) for config in configs]
-    output.print_rows(rows, as_json=as_json)
+    configs = scope.run(calls.list_connector_configs(limit=200))
+    output.print_listing(configs, _line, as_json=as_json, quiet=quiet)
 
 
 @app.command()
-def show(
-    config: Name,
-    *,
-    as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@in_session
+def show(scope: Session, config: Name, *, as_json: AsJson = False) -> None:
     """Show a configuration, without its secrets."""
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        found = asdict(_find(scope, config))
-    if as_json:
-        output.print_json(found)
-    else:
-        output.print_fields(found)
+    output.print_thing(asdict(_find(scope, config)), as_json=as_json)
 
 
 @app.command()
+@in_session
 def create(
+    scope: Session,
     name: Annotated[str, typer.Argument(help="By which jobs name it.")],
     url: Annotated[str, typer.Argument(help="Requests go to this origin alone.")],
     *,
     header: Headers = None,
     secret: Sealed = None,
     secret_from: References = None,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Create a configuration and print its id."""
     from jobforge import calls
@@ -108,14 +80,15 @@ def create(
         "settings": {"url": url, "headers": _headers(header)},
         "secrets": _secrets(secret, secret_from),
     }
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        config_id = uuid4()
-        made = _kept(scope, config_id, config)
-        typer.echo(str(scope.run(calls.create_connector_config(config_id, made))))
+    config_id = uuid4()
+    made = _kept(scope, config_id, config)
+    typer.echo(str(scope.run(calls.create_connector_config(config_id, made))))
 
 
 @app.command()
+@in_session
 def edit(
+    scope: Session,
     config: Name,
     *,
     name: Annotated[str | None, typer.Option(help="A new name.")] = None,
@@ -126,73 +99,61 @@ def edit(
     remove_secret: Annotated[
         list[str] | None, typer.Option(metavar="NAME", help="Repeatable.")
     ] = None,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Change a configuration. What is not given stays; --header replaces all headers."""
     from jobforge import calls
 
     secrets = {**_secrets(secret, secret_from), **dict.fromkeys(remove_secret or ())}
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        found = _find(scope, config)
-        changes: dict[str, Json] = {} if name is None else {"name": name}
-        if url is not None or header is not None:
-            changes["settings"] = {
-                "url": url or found.settings["url"],
-                "headers": _headers(header)
-                if header is not None
-                else found.settings.get("headers", {}),
-            }
-        if secrets:
-            changes["secrets"] = secrets
-        if not changes:
-            raise Invalid("nothing to change is named")
-        scope.run(calls.edit_connector_config(found.id, _kept(scope, found.id, changes)))
+    found = _find(scope, config)
+    changes: dict[str, Json] = {} if name is None else {"name": name}
+    if url is not None or header is not None:
+        changes["settings"] = {
+            "url": url or found.settings["url"],
+            "headers": _headers(header)
+            if header is not None
+            else found.settings.get("headers", {}),
+        }
+    if secrets:
+        changes["secrets"] = secrets
+    if not changes:
+        raise Invalid("nothing to change is named", hint="jobforge connectors edit --help")
+    scope.run(calls.edit_connector_config(found.id, _kept(scope, found.id, changes)))
+    output.note(f"{found.name} is changed")
 
 
 @app.command()
-def delete(
-    config: Name,
-    *,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@in_session
+def delete(scope: Session, config: Name) -> None:
     """Delete a configuration with its secrets; jobs that name it die."""
     from jobforge import calls
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        scope.run(calls.delete_connector_config(_find(scope, config).id))
+    found = _find(scope, config)
+    scope.run(calls.delete_connector_config(found.id))
+    output.note(f"{found.name} is deleted")
 
 
 @app.command("test")
+@in_session
 def try_out(
+    scope: Session,
     config: Name,
     path: Annotated[str, typer.Argument(help="Within the configuration's origin.")] = "",
     *,
     timeout: following.Timeout = None,
     as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Make one GET request by it, as a job, and print the answer."""
     from jobforge import calls
     from jobforge.job import JobRequest
 
     timeout_s = 60.0 if timeout is None else parse_duration(timeout, "--timeout")
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        found = _find(scope, config)
-        payload = {"config": found.name, "url": path or found.settings["url"]}
-        # One attempt: somebody waits, and tries again by hand.
-        request = JobRequest("connector.http.request", payload, max_attempts=1)
-        enqueued = scope.run(calls.enqueue_job(request))
-        output.note(f"{enqueued.job_id} {enqueued.status}")
-        ended = following.wait(scope, enqueued.job_id, timeout_s=timeout_s, say=None)
+    found = _find(scope, config)
+    payload = {"config": found.name, "url": path or found.settings["url"]}
+    # One attempt: somebody waits, and tries again by hand.
+    request = JobRequest("connector.http.request", payload, max_attempts=1)
+    enqueued = scope.run(calls.enqueue_job(request))
+    output.note(f"{enqueued.job_id} {enqueued.status}")
+    ended = following.wait(scope, enqueued.job_id, timeout_s=timeout_s, say=None)
     following.print_ending(ended, as_json=as_json)
 
 

@@ -1,5 +1,7 @@
 """Which database a command works on, and a connection to it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,16 +37,29 @@ def connect(flag: str | None) -> "Connection":
     import psycopg
 
     try:
-        return psycopg.connect(
-            find_url(flag), autocommit=True, connect_timeout=10, application_name="jobforge"
-        )
+        with url_explained():
+            return psycopg.connect(
+                find_url(flag), autocommit=True, connect_timeout=10, application_name="jobforge"
+            )
     except psycopg.OperationalError as error:
         raise Unavailable(
             f"the database cannot be reached: {_one_line(error)}",
             hint="is it running, and is the URL right? --database-url or JOBFORGE_DATABASE_URL",
         ) from error
+
+
+@contextmanager
+def url_explained() -> Iterator[None]:
+    """Within it, a URL that cannot be read is told as such."""
+    import psycopg
+
+    try:
+        yield
     except psycopg.ProgrammingError as error:
-        raise ConfigError(f"the database URL is wrong: {_one_line(error)}") from error
+        raise ConfigError(
+            f"the database URL is wrong: {_one_line(error)}",
+            hint="postgresql://user:password@host:port/database",
+        ) from error
 
 
 def _dev_url(config: Config) -> str:

@@ -32,7 +32,8 @@ def migrate(
         if dry_run:
             names = [script.name for script in migrations.plan(conn)]
         else:
-            names = migrations.migrate(conn, lock_timeout=lock_timeout)
+            with output.progress("migrating") as tell:
+                names = migrations.migrate(conn, lock_timeout=lock_timeout, tell=tell)
     output.print_rows([{"name": name} for name in names], as_json=as_json)
     if not names:
         output.note("nothing is due")

@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrl
 from jobforge.cli.operation import DryRun, Manner, Wait, Yes, operate
 from jobforge.cli.options import AsJson
-from jobforge.cli.session import Session, Tenant, session
-from jobforge.cli.way import ApiKey, ServerUrl, Way
+from jobforge.cli.session import Session, in_session
 from jobforge.errors import Invalid, Json, NotFound
 
 if TYPE_CHECKING:
@@ -28,35 +26,28 @@ _MOST_GROUPS = 200
 
 
 @app.command()
+@in_session
 def groups(
+    scope: Session,
     *,
     definition: Annotated[str | None, typer.Option(metavar="KEY")] = None,
     as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """List groups of dead jobs, the one that died last first."""
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        found = _groups(scope, definition)
-    rows = [_document(group) if as_json else _line(group) for group in found]
-    output.print_rows(rows, as_json=as_json)
+    found = _groups(scope, definition)
+    output.print_listing(found, _line, _document, as_json=as_json)
 
 
 @app.command()
+@in_session
 def show(
+    scope: Session,
     group: Annotated[str, typer.Argument(metavar="GROUP")],
     *,
     as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Show a group and the error of its newest job."""
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        document = _document(_find(scope, group))
+    document = _document(_find(scope, group))
     if as_json:
         output.print_json(document)
         return
@@ -69,7 +60,9 @@ def show(
 
 
 @app.command()
+@in_session
 def redrive(
+    scope: Session,
     group: Group = None,
     *,
     everything: All = False,
@@ -83,22 +76,19 @@ def redrive(
     yes: Yes = False,
     dry_run: DryRun = False,
     wait: Wait = True,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Run a group of dead jobs again, a canary first. Prints the operation's id."""
     from jobforge.control import OperationKind, OperationOptions
 
     options = OperationOptions(attempts=attempts, canary=canary or None, rate=rate)
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        which = _which(scope, group, everything=everything)
-        operate(scope, OperationKind.REDRIVE, which, options, Manner(yes, dry_run, wait))
+    which = _which(scope, group, everything=everything)
+    operate(scope, OperationKind.REDRIVE, which, options, Manner(yes, dry_run, wait))
 
 
 @app.command()
+@in_session
 def discard(
+    scope: Session,
     group: Group = None,
     *,
     everything: All = False,
@@ -106,36 +96,28 @@ def discard(
     yes: Yes = False,
     dry_run: DryRun = False,
     wait: Wait = True,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Give a group of dead jobs up: they become canceled. Prints the operation's id."""
     from jobforge.control import OperationKind, OperationOptions
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        which = _which(scope, group, everything=everything)
-        options = OperationOptions(reason=reason)
-        operate(scope, OperationKind.DISCARD, which, options, Manner(yes, dry_run, wait))
+    which = _which(scope, group, everything=everything)
+    options = OperationOptions(reason=reason)
+    operate(scope, OperationKind.DISCARD, which, options, Manner(yes, dry_run, wait))
 
 
 @app.command()
+@in_session
 def note(
+    scope: Session,
     group: Annotated[str, typer.Argument(metavar="GROUP")],
     text: Annotated[str, typer.Argument(help="What people should know; empty takes it away.")],
-    *,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Write a note on a group."""
     from jobforge import calls
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        found = _find(scope, group)
-        scope.run(calls.annotate_failure(found.fingerprint, {"note": text or None}))
+    found = _find(scope, group)
+    scope.run(calls.annotate_failure(found.fingerprint, {"note": text or None}))
+    output.note(f"the note on {found.fingerprint[:12]} is {'kept' if text else 'gone'}")
 
 
 def _which(scope: Session, group: str | None, *, everything: bool) -> "JobFilter":

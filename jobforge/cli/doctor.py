@@ -9,22 +9,32 @@ import typer
 from jobforge.cli import output
 from jobforge.cli.database import DatabaseUrl, connect, find_url
 from jobforge.cli.options import AsJson
+from jobforge.cli.way import ApiKey, ServerUrl, Way, served
 from jobforge.config import load
 
 if TYPE_CHECKING:
     from jobforge.doctor import Facts, Finding
     from jobforge.migrate import Connection
+    from jobforge.remote.address import ServerAddress
 
 _MARKS = {"ok": "✓", "warning": "!", "failed": "✗"}
 _HEARD_S = 2.0
 
 
-def doctor(*, as_json: AsJson = False, database_url: DatabaseUrl = None) -> None:
-    """Check everything that an installation needs. Exit code 1 when something failed."""
-    from jobforge.doctor import Grade, diagnose
+def doctor(
+    *,
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Check everything that an installation needs. Exit code 1 when something failed.
 
-    with connect(database_url) as conn:
-        findings = diagnose(_facts(conn, database_url))
+    With --server and an operator's key it is the server that looks, from its place."""
+    from jobforge.doctor import Grade
+
+    address = Way(database_url, server, api_key).find_server()
+    findings = _look(database_url) if address is None else _ask(address)
     if as_json:
         output.print_json([asdict(finding) for finding in findings])
     else:
@@ -32,6 +42,23 @@ def doctor(*, as_json: AsJson = False, database_url: DatabaseUrl = None) -> None
             _print(finding)
     if any(finding.grade is Grade.FAILED for finding in findings):
         raise typer.Exit(1)
+
+
+def _look(database_url: str | None) -> "list[Finding]":
+    from jobforge.doctor import diagnose
+
+    with connect(database_url) as conn:
+        return diagnose(_facts(conn, database_url))
+
+
+def _ask(address: "ServerAddress") -> "list[Finding]":
+    from jobforge.doctor import Finding, Grade
+    from jobforge.remote.database import read_findings
+
+    with served(address) as engine:
+        found = engine.transport.run(read_findings())
+    output.note("as the server sees it; whether LISTEN works is not looked at from there")
+    return [Finding(**{**each, "grade": Grade(each["grade"])}) for each in found]
 
 
 def _print(finding: "Finding") -> None:

@@ -4,21 +4,25 @@ from typing import Annotated
 
 import typer
 
-from jobforge.cli import following, output
-from jobforge.cli.database import DatabaseUrl
+from jobforge.cli import candidates, following, output
 from jobforge.cli.moment import parse_duration, parse_moment
 from jobforge.cli.options import AsJson, Payload
 from jobforge.cli.payload import parse_payload
-from jobforge.cli.session import Tenant, session
-from jobforge.cli.way import ApiKeyAlone, ServerUrl, Way
-from jobforge.errors import Invalid
+from jobforge.cli.session import Session, in_session
+from jobforge.errors import Invalid, UnknownDefinition
 
 
+@in_session
 def enqueue(
-    definition: Annotated[str, typer.Argument(metavar="DEFINITION", help="key or key@version")],
+    scope: Session,
+    definition: Annotated[
+        str,
+        typer.Argument(
+            metavar="DEFINITION", help="key or key@version", autocompletion=candidates.definitions
+        ),
+    ],
     payload: Payload = None,
     *,
-    tenant: Tenant = None,
     at: Annotated[
         str | None, typer.Option(metavar="TIME", help="Not before, such as 2026-12-24T18:00.")
     ] = None,
@@ -39,14 +43,11 @@ def enqueue(
     ] = False,
     timeout: following.Timeout = None,
     as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKeyAlone = None,
 ) -> None:
     """Enqueue a job and print its id.
 
-    The engine checks that the definition exists and is active. The payload is checked against the
-    definition's parameters by the worker: a wrong one makes the job dead without a retry.
+    The definition must be known and active, and the payload fit its parameters, as the worker has
+    registered them.
     """
     from jobforge import calls
     from jobforge.job import JobRequest
@@ -66,18 +67,19 @@ def enqueue(
         tags=tag,
     )
     timeout_s = None if timeout is None else parse_duration(timeout, "--timeout")
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        fitting = scope.engine.fitting(request, scope.tenant_id)
+    fitting = scope.engine.fitting(request, scope.tenant_id)
+    try:
         enqueued = scope.run(calls.enqueue_job(fitting))
-        if not (wait or follow):
-            _print(enqueued.job_id, enqueued.status, as_json=as_json)
-            return
-        # Told at once, so that it is known also when the wait is interrupted.
-        output.note(f"{enqueued.job_id} {enqueued.status}")
-        say = following.note_said_as_json if as_json else following.note_said
-        ended = following.wait(
-            scope, enqueued.job_id, timeout_s=timeout_s, say=say if follow else None
-        )
+    except UnknownDefinition as error:
+        hint = candidates.suggestion(scope.engine, definition)
+        raise UnknownDefinition(error.message, hint=hint) from error
+    if not (wait or follow):
+        _print(enqueued.job_id, enqueued.status, as_json=as_json)
+        return
+    # Told at once, so that it is known also when the wait is interrupted.
+    output.note(f"{enqueued.job_id} {enqueued.status}")
+    say = following.note_said_as_json if as_json else following.note_said
+    ended = following.wait(scope, enqueued.job_id, timeout_s=timeout_s, say=say if follow else None)
     following.print_ending(ended, as_json=as_json)
 
 

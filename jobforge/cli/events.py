@@ -8,11 +8,10 @@ from uuid import UUID
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrl
-from jobforge.cli.options import AsJson, Payload
+from jobforge.cli.options import AsJson, Payload, Quiet
 from jobforge.cli.payload import parse_payload
-from jobforge.cli.session import Session, Tenant, session
-from jobforge.cli.way import ApiKey, Remote, ServerUrl, Way
+from jobforge.cli.session import Id, Session, in_session
+from jobforge.cli.way import Remote
 from jobforge.errors import Json
 
 if TYPE_CHECKING:
@@ -22,19 +21,19 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Emit events, and see what triggers made of them.", no_args_is_help=True)
 
-EventId = Annotated[UUID, typer.Argument(metavar="ID", help="As `events list` shows it.")]
-TriggerId = Annotated[UUID, typer.Argument(metavar="TRIGGER", help="As `triggers list` shows it.")]
+TriggerId = Annotated[str, typer.Argument(metavar="TRIGGER", help="Its id, or the start of it.")]
 Name = Annotated[
     str | None, typer.Option("--name", metavar="NAME", help="Only these; order.* are many.")
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.")]
 
 _PAUSE_S = 1.0
 _PAGE = 200
 
 
 @app.command()
+@in_session
 def send(
+    scope: Session,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Such as order.paid.")],
     data: Payload = None,
     *,
@@ -42,63 +41,40 @@ def send(
         str | None, typer.Option(help="Goes on to the jobs; else it is the event's id.")
     ] = None,
     as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Emit an event and print its id. Triggers make jobs of it a moment later."""
     from jobforge import calls
 
     call = calls.emit_event(name, parse_payload(data or []), correlation_id=correlation_id)
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        event_id = scope.run(call)
-    if as_json:
-        output.print_json({"id": str(event_id)})
-    else:
-        output.print_ids([event_id])
+    event_id = scope.run(call)
+    output.print_value("id", event_id, as_json=as_json)
 
 
 @app.command("list")
+@in_session
 def list_(
+    scope: Session,
     *,
     name: Name = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
     quiet: Quiet = False,
     as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """List events, newest first."""
     from jobforge import calls
     from jobforge.event import EventFilter
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        events = scope.run(calls.list_events(EventFilter(name), limit=limit))
-    if quiet:
-        output.print_ids(event.id for event in events)
-        return
-    rows = [asdict(event) if as_json else _line(event) for event in events]
-    output.print_rows(rows, as_json=as_json)
+    events = scope.run(calls.list_events(EventFilter(name), limit=limit))
+    output.print_listing(events, _line, as_json=as_json, quiet=quiet)
 
 
 @app.command()
-def show(
-    event: EventId,
-    *,
-    as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@in_session
+def show(scope: Session, event: Id, *, as_json: AsJson = False) -> None:
     """Show an event, and what each trigger made of it, or why nothing."""
     from jobforge import calls
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        found = scope.run(calls.get_event(event))
+    found = scope.run(calls.get_event(scope.find("event", event)))
     if as_json:
         output.print_json(_shown(found))
         return
@@ -115,66 +91,47 @@ def show(
 
 
 @app.command()
+@in_session
 def tail(
+    scope: Session,
     *,
     name: Name = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="End after so many; else go on until Ctrl-C.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Print events as they come."""
     from jobforge.event import EventFilter
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        for number, event in enumerate(_news(scope, EventFilter(name)), 1):
-            if as_json:
-                output.print_json_line(asdict(event))
-            else:
-                output.print_rows([_line(event)], as_json=False)
-            if number == limit:
-                return
+    for number, event in enumerate(_news(scope, EventFilter(name)), 1):
+        if as_json:
+            output.print_json_line(asdict(event))
+        else:
+            output.print_rows([_line(event)], as_json=False)
+        if number == limit:
+            return
 
 
 @app.command()
-def replay(
-    event: EventId,
-    *,
-    as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@in_session
+def replay(scope: Session, event: Id, *, as_json: AsJson = False) -> None:
     """Let the triggers act on an event once more: its jobs are made again."""
     from jobforge import calls
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        number = scope.run(calls.replay_event(event))
+    found = scope.find("event", event)
+    number = scope.run(calls.replay_event(found))
     if as_json:
-        output.print_json({"id": str(event), "replay": number})
+        output.print_json({"id": str(found), "replay": number})
     else:
-        output.note(f"replay {number} of {event}; `jobforge events show` tells what comes of it")
+        output.note(f"replay {number} of {found}; `jobforge events show` tells what comes of it")
 
 
 @app.command("try")
-def try_(
-    event: EventId,
-    trigger: TriggerId,
-    *,
-    as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@in_session
+def try_(scope: Session, event: Id, trigger: TriggerId, *, as_json: AsJson = False) -> None:
     """Show what a trigger would make of a past event. Changes nothing."""
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        tried = _trial(scope, event, trigger)
+    tried = _trial(scope, scope.find("event", event), scope.find("trigger", trigger))
     shown = {"outcome": tried.outcome, "reason": tried.reason, "job": tried.job}
     if as_json:
         output.print_json(shown)
@@ -183,21 +140,18 @@ def try_(
 
 
 @app.command()
+@in_session
 def deliveries(
+    scope: Session,
     trigger: TriggerId,
     *,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
     as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """List what a trigger made of events, newest first."""
     from jobforge import calls
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        made = scope.run(calls.list_event_deliveries(trigger, limit=limit))
+    made = scope.run(calls.list_event_deliveries(scope.find("trigger", trigger), limit=limit))
     output.print_rows([asdict(delivery) for delivery in made], as_json=as_json)
 
 

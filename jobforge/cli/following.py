@@ -134,4 +134,5 @@ def _sentence(job: "Job") -> str:
     error = dict(redact(job.error or {}))
     cause = error.get("message") or job.cancel_reason or ""
     words = ": ".join(filter(None, (error.get("type"), cause)))
-    return output.clean(f"✗ {job.id} {job.state} after {job.attempt} attempts  {words}".rstrip())
+    attempts = f"{job.attempt} attempt{'s' * (job.attempt != 1)}"
+    return output.clean(f"✗ {job.id} {job.state} after {attempts}  {words}".rstrip())

@@ -1,6 +1,5 @@
 """`jobforge keys`: keys to the HTTP API. For operators."""
 
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -8,15 +7,14 @@ from uuid import UUID
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrl
 from jobforge.cli.moment import parse_duration
-from jobforge.cli.options import AsJson
+from jobforge.cli.options import AsJson, Quiet
 from jobforge.cli.session import Tenant, find_tenant
-from jobforge.cli.way import ApiKey, Engine, ServerUrl, Way, reached
+from jobforge.cli.way import Engine, on_engine
 from jobforge.errors import Invalid, Json
 
 if TYPE_CHECKING:
-    from jobforge.control import Role
+    from jobforge.control import ApiKey, Role
 
 app = typer.Typer(help="Create, list, rotate and revoke API keys.", no_args_is_help=True)
 
@@ -24,7 +22,9 @@ KeyId = Annotated[UUID, typer.Argument(metavar="ID", help="As `keys list` shows 
 
 
 @app.command()
+@on_engine
 def create(
+    engine: Engine,
     name: Annotated[str, typer.Argument(help="What it is for.")],
     *,
     role: Annotated[
@@ -44,9 +44,6 @@ def create(
     ] = None,
     tenant: Tenant = None,
     as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Create a key and print it. It is shown this once."""
     from jobforge.control import Role
@@ -54,68 +51,68 @@ def create(
     if every_tenant and role != Role.WORKER:
         raise Invalid("--every-tenant is for --role worker", field="every_tenant")
     chosen = Role.SUPER_ADMIN if super_admin else _role(role)
-    with reached(Way(database_url, server, api_key)) as engine:
-        is_installation = chosen is Role.SUPER_ADMIN or every_tenant
-        key_id, text = engine.create_key(
-            name,
-            chosen,
-            scopes=scope,
-            expires_at=_moment(expires_in),
-            tenant_id=None if is_installation else find_tenant(engine, tenant),
-        )
+    is_installation = chosen is Role.SUPER_ADMIN or every_tenant
+    key_id, text = engine.create_key(
+        name,
+        chosen,
+        scopes=scope,
+        expires_at=_moment(expires_in),
+        tenant_id=None if is_installation else find_tenant(engine, tenant),
+    )
     _print_key(key_id, text, as_json=as_json)
 
 
 @app.command("list")
+@on_engine
 def list_(
-    *,
-    tenant: Tenant = None,
-    as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
+    engine: Engine, *, quiet: Quiet = False, tenant: Tenant = None, as_json: AsJson = False
 ) -> None:
     """List the newest 200 keys; of one tenant, or of all."""
     from jobforge import calls
 
-    with reached(Way(database_url, server, api_key)) as engine:
-        keys = engine.run(calls.list_api_keys(limit=200, tenant_id=_named(engine, tenant)))
-    rows: list[dict[str, Json]] = [asdict(key) for key in keys]
-    output.print_rows(rows, as_json=as_json)
+    keys = engine.run(calls.list_api_keys(limit=200, tenant_id=_named(engine, tenant)))
+    output.print_listing(keys, _line, as_json=as_json, quiet=quiet)
 
 
 @app.command()
-def revoke(
-    key_id: KeyId,
-    *,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@on_engine
+def revoke(engine: Engine, key_id: KeyId) -> None:
     """End a key; servers notice within a second."""
     from jobforge import calls
 
-    with reached(Way(database_url, server, api_key)) as engine:
-        engine.run(calls.revoke_api_key(key_id))
+    engine.run(calls.revoke_api_key(key_id))
+    output.note(f"{key_id} is revoked")
 
 
 @app.command()
+@on_engine
 def rotate(
+    engine: Engine,
     key_id: KeyId,
     *,
     overlap: Annotated[
         str, typer.Option(metavar="DURATION", help="For so long the old key goes on to work.")
     ] = "0",
     as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Create a key of the same kind, and let the old one end."""
     overlap_s = parse_duration(overlap, "--overlap")
-    with reached(Way(database_url, server, api_key)) as engine:
-        new_id, text = engine.rotate_key(key_id, overlap_s=overlap_s)
+    new_id, text = engine.rotate_key(key_id, overlap_s=overlap_s)
     _print_key(new_id, text, as_json=as_json)
+
+
+def _line(key: "ApiKey") -> dict[str, Json]:
+    return {
+        "id": key.id,
+        "name": key.name,
+        "role": key.role,
+        "tenant_id": key.tenant_id,
+        "scopes": ",".join(key.scopes),
+        "created_at": key.created_at,
+        "last_used_at": key.last_used_at,
+        "expires_at": key.expires_at,
+        "revoked_at": key.revoked_at,
+    }
 
 
 def _role(text: str) -> "Role":

@@ -23,6 +23,7 @@ from jobforge.config import Config
 from jobforge.errors import ConfigError
 
 _DRAIN_S = 10
+_LOOK_S = 0.2
 _LINK_S = 600.0
 
 
@@ -110,13 +111,15 @@ def listening(config: Config) -> Iterator[Served]:
         bound = bind(config.server_host, config.server_port)
     except ConfigError:
         bound = bind(config.server_host, 0)
+    url = url_of(bound)
     app = create_app(config)
     listener = Listener(app, config)
     thread = threading.Thread(target=listener.run, kwargs={"sockets": [bound]}, daemon=True)
     thread.start()
-    listener.is_decided.wait(_DRAIN_S)
+    while thread.is_alive() and not listener.is_decided.wait(_LOOK_S):
+        pass  # a busy machine takes its time
     try:
-        yield Served(url_of(bound), app)
+        yield Served(url, app)
     finally:
         listener.stop()
         thread.join(timeout=_DRAIN_S)

@@ -34,6 +34,7 @@ class Manner:
     yes: bool
     dry_run: bool
     wait: bool
+    everything: bool = False
 
 
 def operate(
@@ -56,42 +57,42 @@ def operate(
         output.note("no job matches")
         return
     if not manner.yes:
-        _confirm(f"{kind} {words}?")
+        confirm(f"{kind} {words}?", hint="--yes, or --dry-run to count")
     operation_id = session.run(calls.start_operation(kind, which, options))
     typer.echo(str(operation_id))
     if manner.wait:
         _watch(session, operation_id)
 
 
-def _confirm(question: str) -> None:
+def confirm(question: str, *, hint: str = "--yes does not ask") -> None:
+    """Ends the command unless somebody says yes."""
     if not sys.stdin.isatty():
-        raise Invalid(f"{question} nobody is there to ask", hint="--yes, or --dry-run to count")
+        raise Invalid(f"{question} nobody is there to ask", hint=hint)
     typer.confirm(question, abort=True, err=True)
 
 
 def _watch(session: "Session", operation_id: "UUID") -> None:
     from jobforge import calls
 
-    began, told = time.monotonic(), ""
-    while True:
-        operation = session.run(calls.get_operation(operation_id))
-        words = _progress(operation)
-        if words != told:
-            output.note(words)
-            told = words
-        if operation.finished_at is not None:
-            break
-        if operation.started_at is None and time.monotonic() - began > _SOON_S:
-            raise Conflict(
-                "nobody has begun the operation; it stays, and goes on by itself",
-                hint="start a worker or a server: jobforge worker, jobforge server",
-            )
-        time.sleep(_PAUSE_S)
+    began = time.monotonic()
+    with output.progress("working") as tell:
+        while True:
+            operation = session.run(calls.get_operation(operation_id))
+            tell(operation.done + operation.skipped, operation.matched)
+            if operation.finished_at is not None:
+                break
+            if operation.started_at is None and time.monotonic() - began > _SOON_S:
+                raise Conflict(
+                    "nobody has begun the operation; it stays, and goes on by itself",
+                    hint="start a worker or a server: jobforge worker, jobforge server",
+                )
+            time.sleep(_PAUSE_S)
+    output.note(_summary(operation))
     if operation.state != "done":
         raise typer.Exit(1)
 
 
-def _progress(operation: "Operation") -> str:
+def _summary(operation: "Operation") -> str:
     skipped = f", {operation.skipped:,} skipped" if operation.skipped else ""
     reason = f": {operation.reason}" if operation.reason else ""
     return f"{operation.state}  {operation.done:,} of {operation.matched:,}{skipped}{reason}"

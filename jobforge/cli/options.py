@@ -1,10 +1,15 @@
 """Options that several commands share."""
 
-from typing import Annotated
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
 
 import typer
 
+Command = Callable[..., None]
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.")]
 App = Annotated[
     str | None,
     typer.Argument(metavar="[APP]", help="app.py, app.py:name, package.module; else app.py."),
@@ -24,3 +29,20 @@ MetricsPort = Annotated[
     str | None,
     typer.Option(metavar="PORT", help="Show metrics for Prometheus there; see metrics_host."),
 ]
+
+
+def replaced(run: Command, parameter: str, options: Mapping[str, Any]) -> Command:
+    """`run`, which wraps a command, as typer shall see it: these options for that parameter."""
+    own = inspect.signature(run).parameters.values()
+    parameters = [each for each in own if each.name != parameter] + [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
+        for name, option in options.items()
+    ]
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # typer reads it
+    return run
+
+
+def given(**settings: Any) -> dict[str, Any]:  # noqa: ANN401 - as the engine takes them
+    """Those that were said."""
+    return {name: value for name, value in settings.items() if value is not None}

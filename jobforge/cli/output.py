@@ -7,17 +7,22 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import typer
 
 from jobforge.errors import Json
 
+T = TypeVar("T")
 Row = Mapping[str, Json]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_BAR = 24
 _UNITS = [(86400, "d"), (3600, "h"), (60, "m")]
 
 
@@ -35,7 +40,33 @@ def print_rows(rows: Sequence[Row], *, as_json: bool) -> None:
     if is_terminal() and rows:
         lines = _aligned([[name.upper().replace("_", " ") for name in rows[0]], *lines])
     for line in lines:
-        typer.echo("\t".join(line).rstrip() if not is_terminal() else "  ".join(line))
+        typer.echo(("  " if is_terminal() else "\t").join(line).rstrip())
+
+
+def print_listing(
+    things: Sequence[T],
+    line: Callable[[T], Row] | None = None,
+    document: Callable[[T], Row] | None = None,
+    *,
+    as_json: bool,
+    quiet: bool = False,
+) -> None:
+    """What was listed: `line` has what people read, `document` everything; else all fields."""
+    if quiet:
+        for thing in things:
+            typer.echo(str(thing.id))  # type: ignore[attr-defined] # who has -q lists what has ids
+        return
+    whole: Callable[[T], Row] = document or asdict  # type: ignore[assignment] # of a dataclass
+    shown = whole if as_json or line is None else line
+    print_rows([shown(thing) for thing in things], as_json=as_json)
+
+
+def print_thing(fields: Row, *, as_json: bool) -> None:
+    """One thing, whole."""
+    if as_json:
+        print_json(dict(fields))
+    else:
+        print_fields(fields)
 
 
 def print_fields(fields: Row, *, indent: int = 0) -> None:
@@ -44,6 +75,14 @@ def print_fields(fields: Row, *, indent: int = 0) -> None:
     width = max(map(len, given), default=0)
     for name, value in given.items():
         typer.echo(f"{' ' * indent}{name.ljust(width)}  {cell(value)}")
+
+
+def print_value(name: str, value: object, *, as_json: bool) -> None:
+    """The one thing that a command answers; programs get its name too."""
+    if as_json:
+        print_json({name: value})
+    else:
+        typer.echo(str(value))
 
 
 def print_ids(ids: Iterable[object]) -> None:
@@ -85,6 +124,23 @@ def save(pieces: Iterable[bytes], to: str) -> None:
             raise
 
 
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """Tells so many of so many as a bar, where people watch; it is gone at the end."""
+    is_watched = sys.stderr.isatty()
+
+    def tell(done: int, total: int) -> None:
+        if is_watched and total:
+            bar = ("█" * (done * _BAR // total)).ljust(_BAR, "░")
+            typer.echo(f"\r{label}  {bar}  {done:,} of {total:,}", nl=False, err=True)
+
+    try:
+        yield tell
+    finally:
+        if is_watched:
+            typer.echo("\r\x1b[K", nl=False, err=True)
+
+
 def note(text: str) -> None:
     """A remark for people; it must not get into a pipe."""
     typer.echo(clean(text), err=True)
@@ -98,7 +154,7 @@ def clean(text: str) -> str:
 def cell(value: Json) -> str:
     """A value as people read it: times relative on a terminal, structures as JSON."""
     if isinstance(value, datetime) and is_terminal():
-        return _relative(value, datetime.now(UTC))
+        return relative(value)
     if isinstance(value, dict | list | bool):
         return json.dumps(value, default=_text, ensure_ascii=False)
     return clean(_text(value))
@@ -113,7 +169,9 @@ def span(duration: timedelta) -> str:
     return f"{seconds:.0f} s" if seconds >= 10 else f"{max(seconds, 0):.1f} s"
 
 
-def _relative(moment: datetime, now: datetime) -> str:
+def relative(moment: datetime) -> str:
+    """How long ago it was, or will be."""
+    now = datetime.now(UTC)
     return f"{span(now - moment)} ago" if moment <= now else f"in {span(moment - now)}"
 
 

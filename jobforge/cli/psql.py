@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from jobforge.cli.database import DatabaseUrl, find_url
+from jobforge.cli.database import DatabaseUrl, find_url, url_explained
 from jobforge.config import Config, load
 from jobforge.errors import ConfigError, EmbeddedError
 
@@ -25,7 +25,8 @@ def psql(
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     program = _psql_program(load())
-    parts = conninfo_to_dict(find_url(database_url))
+    with url_explained():
+        parts = conninfo_to_dict(find_url(database_url))
     # A command line can be read by every user of the machine.
     password = parts.pop("password", None)
     if password:

@@ -11,13 +11,14 @@ from uuid import UUID
 import typer
 
 from jobforge.cli import following, output
+from jobforge.cli.introduction import sample
 from jobforge.cli.options import Payload
 from jobforge.cli.payload import parse_payload
 from jobforge.cli.session import Tenant, find_tenant
 from jobforge.cli.target import find_target
 from jobforge.cli.way import Way, reached
 from jobforge.config import load
-from jobforge.errors import Invalid, Json, NotFound
+from jobforge.errors import Invalid, InvalidPayload, Json, NotFound
 
 if TYPE_CHECKING:
     from jobforge.context import Context
@@ -41,7 +42,13 @@ def run(
 
     found = _find(load_app(find_target(app)).definitions, definition)
     job = found.imagined(parse_payload(payload or []), _tenant(tenant))
-    output.print_json(_invoke(found, job))
+    try:
+        arguments = found.arguments_of(job.version, job.payload_json)
+    except InvalidPayload as error:
+        raise InvalidPayload(
+            error.message, field=error.field, hint=f"jobforge run {sample(found)}"
+        ) from error
+    output.print_json(_invoke(found, job, arguments))
 
 
 class Printer:
@@ -90,11 +97,12 @@ def _tenant(flag: str | None) -> UUID:
             return find_tenant(engine, flag)
 
 
-def _invoke(definition: "Definition[..., Any]", job: "ClaimedJob") -> Json:
+def _invoke(
+    definition: "Definition[..., Any]", job: "ClaimedJob", arguments: dict[str, Any]
+) -> Json:
     from jobforge.context import Context
     from jobforge.signals import Waiting
 
-    arguments = definition.arguments_of(job.version, job.payload_json)
     try:
         result = _call(definition, Context(job, Printer()), arguments)
     except (Exception, Waiting) as error:

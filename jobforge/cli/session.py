@@ -1,15 +1,18 @@
 """The engine in the name of a tenant."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 from uuid import UUID
 
 import typer
 
-from jobforge.cli.way import Engine, Way, reached
+from jobforge.cli import candidates
+from jobforge.cli.options import Command, replaced
+from jobforge.cli.way import Engine, Way, options_of, reached
 from jobforge.config import load
 from jobforge.errors import Forbidden, Invalid, NotFound, TenantRequired
 
@@ -23,14 +26,46 @@ Tenant = Annotated[
     typer.Option(
         "--tenant",
         metavar="SLUG|ID",
+        autocompletion=candidates.tenants,
         help="The tenant; otherwise JOBFORGE_TENANT or jobforge.toml.",
     ),
 ]
-JobId = Annotated[
-    str, typer.Argument(metavar="ID", help="An id, or the first 8 characters of it or more.")
+TenantOrAll = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant",
+        metavar="SLUG|ID|*",
+        autocompletion=candidates.tenants,
+        help="The tenant; otherwise JOBFORGE_TENANT or jobforge.toml. '*' is all of them.",
+    ),
+]
+Kind = Literal["event", "job", "trigger", "webhook", "workflow"]
+
+
+def _ids(context: typer.Context) -> list[str]:
+    """For a shell: the newest ids of what the group of commands is about."""
+    kind = str(context.parent and context.parent.info_name).removesuffix("s")
+    named = context.params.get("tenant")
+
+    def read(engine: Engine) -> list[str]:
+        newest = _listing(cast("Kind", kind))(limit=_OFFERED)
+        return [str(each.id) for each in Session(engine, find_tenant(engine, named)).run(newest)]
+
+    return candidates.offered(context, read)
+
+
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        autocompletion=_ids,
+        help="An id, or the first 8 characters of it or more.",
+    ),
 ]
 
 _SHORTEST = 8
+_EVERY = "*"
+_OFFERED = 20
 _PREFIX = re.compile(r"[0-9a-f]{8}[0-9a-f-]*", re.IGNORECASE)
 
 
@@ -44,23 +79,55 @@ class Session:
     def run(self, call: "Call[T]") -> T:
         return self.engine.run(call.for_tenant(self.tenant_id))
 
-    def find_job(self, text: str) -> UUID:
-        """The job whose id this is, or starts with."""
-        from jobforge import calls
-
+    def find(self, kind: Kind, text: str) -> UUID:
+        """That one of the tenant whose id this is, or starts with."""
         if not _PREFIX.fullmatch(text):
-            raise Invalid(f"{text!r} is no id of a job, nor its first {_SHORTEST} characters")
+            raise Invalid(
+                f"{text!r} is no id of a {kind}, nor its first {_SHORTEST} characters",
+                hint=f"jobforge {kind}s list",
+            )
         digits = text.replace("-", "").lower()
         if len(digits) >= 32:
             return _uuid(text)
         # Ids are listed downwards, so those that start so come first below the last possible one.
-        listed = self.run(calls.list_jobs(limit=2, before=UUID(digits.ljust(32, "f"))))
-        found = [job.id for job in listed if job.id.hex.startswith(digits)]
+        listed = self.run(_listing(kind)(limit=2, before=UUID(digits.ljust(32, "f"))))
+        found = [each.id for each in listed if each.id.hex.startswith(digits)]
         if not found:
-            raise NotFound(f"the tenant has no job {text}…", hint="jobforge jobs list")
+            raise NotFound(f"the tenant has no {kind} {text}…", hint=f"jobforge {kind}s list")
         if len(found) > 1:
-            raise Invalid(f"several jobs start with {text}", hint=f"one of them is {found[0]}")
-        return found[0]
+            raise Invalid(f"several {kind}s start with {text}", hint=f"one of them is {found[0]}")
+        return UUID(str(found[0]))
+
+
+def _listing(kind: Kind) -> "Callable[..., Call[list[Any]]]":
+    from jobforge import calls
+
+    lists: dict[Kind, Callable[..., Call[list[Any]]]] = {
+        "event": calls.list_events,
+        "job": calls.list_jobs,
+        "trigger": calls.list_triggers,
+        "webhook": calls.list_webhooks,
+        "workflow": calls.list_workflows,
+    }
+    return lists[kind]
+
+
+def in_session(command: Command) -> Command:
+    """A command that gets a session as its `scope`; for whom and where are options of it."""
+
+    @wraps(command)
+    def run(
+        *,
+        tenant: str | None,
+        database_url: str | None,
+        server: str | None,
+        api_key: str | None,
+        **given: object,
+    ) -> None:
+        with session(Way(database_url, server, api_key), tenant) as scope:
+            command(scope=scope, **given)
+
+    return replaced(run, "scope", {"tenant": Tenant, **options_of(command)})
 
 
 @contextmanager
@@ -99,7 +166,9 @@ def find_tenant(engine: Engine, flag: str | None) -> UUID:
 
 
 def find_tenant_or_all(engine: Engine, flag: str | None) -> UUID | None:
-    """As `find_tenant`; None, for all tenants, when neither a flag nor the settings name one."""
+    """As `find_tenant`; None, for all tenants, when it is `*` or none is named anywhere."""
+    if load(flags={"tenant": flag}).tenant == _EVERY:
+        return None
     try:
         return find_tenant(engine, flag)
     except TenantRequired:

@@ -10,8 +10,8 @@ from jobforge.cli import output
 from jobforge.cli.database import DatabaseUrl
 from jobforge.cli.moment import parse_duration, parse_moment
 from jobforge.cli.options import AsJson
-from jobforge.cli.session import Tenant, find_tenant_or_all
-from jobforge.cli.way import ApiKey, ServerUrl, Way, reached
+from jobforge.cli.session import TenantOrAll, find_tenant_or_all
+from jobforge.cli.way import ApiKey, Engine, ServerUrl, Way, on_engine, reached
 from jobforge.errors import Invalid, Json
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def stats(
     by: Annotated[
         str | None, typer.Option(metavar="definition", help="A line for each definition.")
     ] = None,
-    tenant: Tenant = None,
+    tenant: TenantOrAll = None,
     as_json: AsJson = False,
     database_url: DatabaseUrl = None,
     server: ServerUrl = None,
@@ -64,28 +64,25 @@ def stats(
             tenant_id=find_tenant_or_all(engine, tenant),
         )
         found = engine.run(call)
-    rows = [asdict(each) if as_json else _line(each) for each in found]
-    output.print_rows(rows, as_json=as_json)
+    output.print_listing(found, _line, as_json=as_json)
 
 
 @app.command()
+@on_engine
 def usage(
+    engine: Engine,
     *,
     since: Since = "1d",
     until: Until = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
     as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Show what each tenant used: attempts, run and CPU time, memory. For operators."""
     from jobforge import calls
     from jobforge.statistics import usage_as_csv
 
     call = calls.meter_tenants(_moment(since, "--since"), _moment(until, "--until"))
-    with reached(Way(database_url, server, api_key)) as engine:
-        used = engine.run(call)
+    used = engine.run(call)
     if as_csv:
         typer.echo(usage_as_csv(used), nl=False)
         return

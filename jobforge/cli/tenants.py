@@ -1,60 +1,157 @@
 """`jobforge tenants`: who shares this installation. For operators."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID, uuid4
 
 import typer
 
-from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrl
-from jobforge.cli.options import AsJson
-from jobforge.cli.way import ApiKey, ServerUrl, Way, reached
-from jobforge.errors import Json
+from jobforge.cli import candidates, output
+from jobforge.cli.moment import parse_rate
+from jobforge.cli.operation import Yes, confirm
+from jobforge.cli.options import AsJson, Quiet, given
+from jobforge.cli.session import find_tenant
+from jobforge.cli.way import Engine, on_engine
+from jobforge.errors import Invalid, Json, NotFound
 
-app = typer.Typer(help="Create and list tenants.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from jobforge.job import TenantInfo
+
+app = typer.Typer(help="See tenants, create, limit and pause them.", no_args_is_help=True)
+
+Which = Annotated[str, typer.Argument(metavar="SLUG|ID", autocompletion=candidates.tenants)]
+Name = Annotated[str | None, typer.Option(help="What people call it.")]
+Zone = Annotated[str | None, typer.Option(help="Such as Europe/Berlin.")]
+
+_NO_LIMITS: dict[str, Json] = dict.fromkeys(
+    ("max_running", "max_pending", "rate_limit", "rate_burst")
+)
+
+
+@app.command("list")
+@on_engine
+def list_(engine: Engine, *, quiet: Quiet = False, as_json: AsJson = False) -> None:
+    """List the tenants that have settings; others are known by their id alone."""
+    from jobforge import calls
+
+    output.print_listing(engine.run(calls.list_tenants()), as_json=as_json, quiet=quiet)
 
 
 @app.command()
+@on_engine
+def show(engine: Engine, tenant: Which, *, as_json: AsJson = False) -> None:
+    """Show the settings of a tenant."""
+    output.print_thing(asdict(_find(engine, tenant)), as_json=as_json)
+
+
+@app.command()
+@on_engine
 def create(
+    engine: Engine,
     slug: Annotated[str, typer.Argument(help="A short name, unique in this installation.")],
     *,
     tenant_id: Annotated[
         UUID | None, typer.Option("--id", metavar="UUID", help="Its id; else a random one.")
     ] = None,
-    name: Annotated[str | None, typer.Option()] = None,
-    timezone: Annotated[str | None, typer.Option(help="Such as Europe/Berlin.")] = None,
+    name: Name = None,
+    timezone: Zone = None,
     as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Create a tenant and print its id."""
     from jobforge import calls
 
-    given = {"slug": slug, "name": name, "timezone": timezone}
-    settings = {field: value for field, value in given.items() if value is not None}
+    settings = given(slug=slug, name=name, timezone=timezone)
     made = tenant_id or uuid4()
-    with reached(Way(database_url, server, api_key)) as engine:
-        engine.run(calls.put_tenant(made, settings))
+    engine.run(calls.put_tenant(made, settings))
     if as_json:
         output.print_json({"id": str(made), **settings})
     else:
         typer.echo(str(made))
 
 
-@app.command("list")
-def list_(
+@app.command()
+@on_engine
+def edit(
+    engine: Engine,
+    tenant: Which,
     *,
-    as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
+    slug: Annotated[str | None, typer.Option(help="A new one.")] = None,
+    name: Name = None,
+    timezone: Zone = None,
+    weight: Annotated[
+        int | None, typer.Option(min=1, help="Its share when tenants wait for each other; 1.")
+    ] = None,
+    max_running: Annotated[
+        int | None, typer.Option(min=1, help="So many of its jobs run at once.")
+    ] = None,
+    max_pending: Annotated[
+        int | None, typer.Option(min=1, help="So many of its jobs may wait.")
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="N/PERIOD", help="Starts: 10/s, 100/m or 5/30s.")
+    ] = None,
+    burst: Annotated[int | None, typer.Option(min=1, help="Starts saved up; else N.")] = None,
+    unlimited: Annotated[
+        bool, typer.Option("--unlimited", help="Take its limits away, but those given here.")
+    ] = False,
 ) -> None:
-    """List the tenants that have settings; others are known by their id alone."""
+    """Change a tenant's settings and limits. What is not given stays."""
     from jobforge import calls
 
-    with reached(Way(database_url, server, api_key)) as engine:
-        tenants = engine.run(calls.list_tenants())
-    rows: list[dict[str, Json]] = [asdict(tenant) for tenant in tenants]
-    output.print_rows(rows, as_json=as_json)
+    changes = given(
+        slug=slug,
+        name=name,
+        timezone=timezone,
+        weight=weight,
+        max_running=max_running,
+        max_pending=max_pending,
+        rate_burst=burst,
+    )
+    if rate is not None:
+        changes["rate_limit"], changes["rate_period_s"] = parse_rate(rate, "--rate")
+    changes = {**(_NO_LIMITS if unlimited else {}), **changes}
+    if not changes:
+        raise Invalid("nothing to change is named", hint="jobforge tenants edit --help")
+    engine.run(calls.put_tenant(find_tenant(engine, tenant), changes))
+    output.note(f"{tenant} is changed")
+
+
+@app.command()
+@on_engine
+def pause(engine: Engine, tenant: Which) -> None:
+    """Start no job of the tenant until it is resumed; what runs goes on."""
+    from jobforge import calls
+
+    engine.run(calls.pause_tenant(find_tenant(engine, tenant)))
+    output.note(f"{tenant} is paused")
+
+
+@app.command()
+@on_engine
+def resume(engine: Engine, tenant: Which) -> None:
+    """Start jobs of the tenant again."""
+    from jobforge import calls
+
+    engine.run(calls.resume_tenant(find_tenant(engine, tenant)))
+    output.note(f"{tenant} is resumed")
+
+
+@app.command()
+@on_engine
+def delete(engine: Engine, tenant: Which, *, yes: Yes = False) -> None:
+    """Erase a tenant with its jobs, history, keys and artifacts, at once and for good."""
+    tenant_id = find_tenant(engine, tenant)
+    if not yes:
+        confirm(f"erase everything of {tenant} ({tenant_id})?")
+    rows = engine.delete_tenant(tenant_id)
+    output.note(f"{tenant} is gone, and {sum(rows.values()):,} rows with it")
+
+
+def _find(engine: Engine, text: str) -> "TenantInfo":
+    from jobforge import calls
+
+    tenant_id = find_tenant(engine, text)
+    for tenant in engine.run(calls.list_tenants()):
+        if tenant.id == tenant_id:
+            return tenant
+    raise NotFound(f"tenant {text} has no settings", hint="jobforge tenants list")

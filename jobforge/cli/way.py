@@ -1,17 +1,28 @@
 """How a command reaches the engine: by a connection to its database, or over HTTP with a key."""
 
+import inspect
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from uuid import UUID
 
 import typer
 
-from jobforge.cli.database import find_url
+from jobforge.cli.database import DatabaseUrl, find_url
+from jobforge.cli.options import Command, replaced
 from jobforge.config import load
-from jobforge.errors import Unauthenticated, Unavailable
+from jobforge.errors import (
+    ConfigError,
+    Denied,
+    Invalid,
+    InvalidPayload,
+    NotFound,
+    Unauthenticated,
+    Unavailable,
+)
 
 if TYPE_CHECKING:
     from jobforge.artifacts import Artifacts
@@ -74,9 +85,27 @@ class Direct:
         return None
 
     def fitting(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":
-        """The job to be enqueued; a payload that no row can hold is in the store by then."""
+        """The job to be enqueued: its payload checked, and in the store if no row can hold it."""
+        self._check(job)
         (fitting,) = _artifacts().put_payloads(tenant_id, [job])
         return fitting
+
+    def _check(self, job: "JobRequest") -> None:
+        """As a server does. What cannot be seen is left to the engine and the worker."""
+        from jobforge import calls, validation
+
+        key, _, version = job.definition.partition("@")
+        if version and not version.isdecimal():
+            return
+        try:
+            found = self.run(calls.get_definition(key, version=int(version) if version else None))
+        except (Denied, NotFound):
+            return
+        try:
+            validation.check(validation.compiled(key, found.parameters), job.payload)
+        except InvalidPayload as error:
+            hint = f"jobforge defs schema {job.definition}"
+            raise InvalidPayload(error.message, field=error.field, hint=hint) from error
 
     @contextmanager
     def artifact(self, job: "Job", of: "Of | None") -> "Iterator[Iterator[bytes]]":
@@ -96,7 +125,10 @@ class Direct:
     ) -> MadeKey:
         from jobforge import calls
         from jobforge.api.keys import make_key
+        from jobforge.api.roles import SCOPES
 
+        for scope in set(scopes or ()) - set(SCOPES):
+            raise Invalid(f"there is no scope {scope}", field="scopes", hint="such as jobs:read")
         made = make_key()
         call = calls.create_api_key(
             name,
@@ -108,6 +140,14 @@ class Direct:
             tenant_id=tenant_id,
         )
         return self.run(call), made.text
+
+    def delete_tenant(self, tenant_id: UUID) -> dict[str, int]:
+        """How many rows went; its artifacts go too."""
+        from jobforge import calls
+
+        rows = self.run(calls.delete_tenant(tenant_id))
+        _artifacts().store.delete_prefix(str(tenant_id))
+        return rows
 
     def rotate_key(self, key_id: UUID, *, overlap_s: float) -> MadeKey:
         from jobforge import calls
@@ -160,6 +200,12 @@ class Remote:
         )
         return made.id, made.text
 
+    def delete_tenant(self, tenant_id: UUID) -> dict[str, int]:
+        """The server sees to the artifacts."""
+        from jobforge import calls
+
+        return self.run(calls.delete_tenant(tenant_id))
+
     def rotate_key(self, key_id: UUID, *, overlap_s: float) -> MadeKey:
         from jobforge.remote.keys import rotate_key
 
@@ -181,13 +227,32 @@ def reached(way: Way) -> Iterator[Engine]:
     """The engine, by whichever way; what cannot be reached is told with what to do."""
     server = way.find_server()
     if server is not None:
-        with _served(server) as engine:
+        with served(server) as engine:
             yield engine
         return
     from jobforge import db
 
     with explained(), db.connect(find_url(way.database_url)) as conn:
         yield Direct(conn)
+
+
+def on_engine(command: Command) -> Command:
+    """A command that gets the `engine`; the options that say where it is are added to it."""
+
+    @wraps(command)
+    def run(
+        *, database_url: str | None, server: str | None, api_key: str | None, **given: object
+    ) -> None:
+        with reached(Way(database_url, server, api_key)) as engine:
+            command(engine=engine, **given)
+
+    return replaced(run, "engine", options_of(command))
+
+
+def options_of(command: Command) -> dict[str, Any]:
+    """Those that lead to the engine. A key that the command knows already is that of a job."""
+    key = ApiKeyAlone if "key" in inspect.signature(command).parameters else ApiKey
+    return {"database_url": DatabaseUrl, "server": ServerUrl, "api_key": key}
 
 
 @contextmanager
@@ -216,14 +281,17 @@ def explained_server() -> Iterator[None]:
     except Unauthenticated as error:
         raise Unauthenticated(
             "the server does not take this key",
-            hint="it may be wrong, revoked or expired: --api-key or JOBFORGE_KEY",
+            hint="it may be wrong, revoked or expired; set JOBFORGE_KEY to another",
         ) from error
 
 
 @contextmanager
-def _served(server: "ServerAddress") -> Iterator[Remote]:
-    from jobforge.remote.transport import Transport
-
+def served(server: "ServerAddress") -> Iterator[Remote]:
+    """As `reached`, where a server is meant for certain."""
+    try:
+        from jobforge.remote.transport import Transport
+    except ImportError as error:
+        raise ConfigError(str(error)) from error
     transport = Transport(replace(server, retries=_RETRIES))
     try:
         with explained_server():

@@ -8,11 +8,10 @@ from uuid import UUID
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrl
 from jobforge.cli.moment import parse_duration
-from jobforge.cli.options import AsJson
-from jobforge.cli.session import Session, Tenant, session
-from jobforge.cli.way import ApiKey, Remote, ServerUrl, Way
+from jobforge.cli.options import AsJson, Quiet, given
+from jobforge.cli.session import Id, Session, in_session
+from jobforge.cli.way import Remote
 from jobforge.config import load
 from jobforge.errors import Invalid, Json
 
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Tell receivers of yours what becomes of jobs.", no_args_is_help=True)
 
-WebhookId = Annotated[UUID, typer.Argument(metavar="ID", help="As `webhooks list` shows it.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.")]
 Events = Annotated[
     list[str] | None,
     typer.Option(
@@ -38,73 +35,49 @@ Description = Annotated[str | None, typer.Option(help="What it is for.")]
 
 
 @app.command("list")
-def list_(
-    *,
-    quiet: Quiet = False,
-    as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@in_session
+def list_(scope: Session, *, quiet: Quiet = False, as_json: AsJson = False) -> None:
     """List webhooks, newest first."""
     from jobforge import calls
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        webhooks = scope.run(calls.list_webhooks(limit=200))
-    if quiet:
-        output.print_ids(webhook.id for webhook in webhooks)
-        return
-    rows = [asdict(webhook) if as_json else _line(webhook) for webhook in webhooks]
-    output.print_rows(rows, as_json=as_json)
+    webhooks = scope.run(calls.list_webhooks(limit=200))
+    output.print_listing(webhooks, _line, as_json=as_json, quiet=quiet)
 
 
 @app.command()
-def show(
-    webhook: WebhookId,
-    *,
-    as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@in_session
+def show(scope: Session, webhook: Id, *, as_json: AsJson = False) -> None:
     """Show a webhook. Its secret is not shown again."""
     from jobforge import calls
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        found = asdict(scope.run(calls.get_webhook(webhook)))
-    if as_json:
-        output.print_json(found)
-    else:
-        output.print_fields(found)
+    found = scope.run(calls.get_webhook(scope.find("webhook", webhook)))
+    output.print_thing(asdict(found), as_json=as_json)
 
 
 @app.command()
+@in_session
 def create(
+    scope: Session,
     url: Annotated[str, typer.Argument(help="Where messages are sent: a public https URL.")],
     *,
     event: Events = None,
     definition: Definitions = None,
     description: Description = None,
     as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Create a webhook and print the secret that signs its messages. It is shown this once.
 
     Without --event it hears of success and dead."""
-    settings = _given(url=url, events=event, definitions=definition, description=description)
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        webhook_id, secret = _create(scope, settings)
+    settings = given(url=url, events=event, definitions=definition, description=description)
+    webhook_id, secret = _create(scope, settings)
     _print_secret(webhook_id, secret, as_json=as_json)
 
 
 @app.command()
+@in_session
 def edit(
-    webhook: WebhookId,
+    scope: Session,
+    webhook: Id,
     *,
     url: Annotated[str | None, typer.Option(help="Where messages are sent.")] = None,
     event: Events = None,
@@ -117,86 +90,67 @@ def edit(
         bool | None,
         typer.Option("--enable/--disable", help="Enabling forgets why it was disabled."),
     ] = None,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Change a webhook. What is not given stays."""
     from jobforge import calls
 
-    changes = _given(
+    changes = given(
         url=url, events=event, definitions=definition, description=description, enabled=enabled
     )
     if all_definitions:
         changes["definitions"] = None
     if not changes:
-        raise Invalid("nothing to change is named")
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        _check_url(scope, url)
-        scope.run(calls.edit_webhook(webhook, changes))
+        raise Invalid("nothing to change is named", hint="jobforge webhooks edit --help")
+    _check_url(scope, url)
+    found = scope.find("webhook", webhook)
+    scope.run(calls.edit_webhook(found, changes))
+    output.note(f"{found} is changed")
 
 
 @app.command()
-def delete(
-    webhook: WebhookId,
-    *,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@in_session
+def delete(scope: Session, webhook: Id) -> None:
     """Delete a webhook; messages that wait for it are not sent any more."""
     from jobforge import calls
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        scope.run(calls.delete_webhook(webhook))
+    found = scope.find("webhook", webhook)
+    scope.run(calls.delete_webhook(found))
+    output.note(f"{found} is deleted")
 
 
 @app.command()
+@in_session
 def rotate(
-    webhook: WebhookId,
+    scope: Session,
+    webhook: Id,
     *,
     overlap: Annotated[
         str, typer.Option(metavar="DURATION", help="For so long the old secret signs too.")
     ] = "1d",
     as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Give a webhook a new secret and print it. Until the overlap ends both sign."""
     overlap_s = parse_duration(overlap, "--overlap")
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        secret = _rotate(scope, webhook, overlap_s)
-    _print_secret(webhook, secret, as_json=as_json)
+    found = scope.find("webhook", webhook)
+    secret = _rotate(scope, found, overlap_s)
+    _print_secret(found, secret, as_json=as_json)
 
 
 @app.command("test")
-def send_test(
-    webhook: WebhookId,
-    *,
-    as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@in_session
+def send_test(scope: Session, webhook: Id, *, as_json: AsJson = False) -> None:
     """Send a test message and print the id of the delivery."""
     from jobforge import calls
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        delivery_id = scope.run(calls.test_webhook(webhook))
-    if as_json:
-        output.print_json({"delivery_id": str(delivery_id)})
-    else:
-        typer.echo(str(delivery_id))
+    delivery_id = scope.run(calls.test_webhook(scope.find("webhook", webhook)))
+    output.print_value("delivery_id", delivery_id, as_json=as_json)
 
 
 @app.command()
+@in_session
 def deliveries(
-    webhook: WebhookId,
+    scope: Session,
+    webhook: Id,
     *,
     state: Annotated[
         str | None, typer.Option(metavar="STATE", help="pending, delivered or failed.")
@@ -204,47 +158,29 @@ def deliveries(
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
     quiet: Quiet = False,
     as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """List what was sent to a webhook, newest first. --json has the receiver's answers."""
     from jobforge import calls
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        found = scope.run(calls.list_deliveries(webhook, _state(state), limit=limit))
-    if quiet:
-        output.print_ids(delivery.id for delivery in found)
-        return
-    rows = [asdict(delivery) if as_json else _delivery_line(delivery) for delivery in found]
-    output.print_rows(rows, as_json=as_json)
+    webhook_id = scope.find("webhook", webhook)
+    found = scope.run(calls.list_deliveries(webhook_id, _state(state), limit=limit))
+    output.print_listing(found, _delivery_line, as_json=as_json, quiet=quiet)
 
 
 @app.command()
+@in_session
 def redeliver(
-    webhook: WebhookId,
+    scope: Session,
+    webhook: Id,
     delivery: Annotated[UUID, typer.Argument(metavar="DELIVERY", help="Its id.")],
     *,
     as_json: AsJson = False,
-    tenant: Tenant = None,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """Send a message again, under the same id, and print the job that does it."""
     from jobforge import calls
 
-    with session(Way(database_url, server, api_key), tenant) as scope:
-        job_id = scope.run(calls.redeliver(webhook, delivery))
-    if as_json:
-        output.print_json({"job_id": str(job_id)})
-    else:
-        typer.echo(str(job_id))
-
-
-def _given(**settings: Json) -> dict[str, Json]:
-    return {name: value for name, value in settings.items() if value is not None}
+    job_id = scope.run(calls.redeliver(scope.find("webhook", webhook), delivery))
+    output.print_value("job_id", job_id, as_json=as_json)
 
 
 def _create(scope: Session, settings: dict[str, Json]) -> tuple[UUID, str]:

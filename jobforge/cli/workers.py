@@ -1,19 +1,18 @@
 """`jobforge workers`: the processes that run jobs. For operators."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.database import DatabaseUrl
 from jobforge.cli.options import AsJson
-from jobforge.cli.way import ApiKey, Engine, ServerUrl, Way, reached
-from jobforge.errors import Invalid, Json, NotFound
+from jobforge.cli.overview import worker_line
+from jobforge.cli.way import Engine, on_engine
+from jobforge.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
-    from jobforge.job import WorkerInfo
+    pass
 
 app = typer.Typer(help="See workers, and end them from afar.", no_args_is_help=True)
 
@@ -25,55 +24,40 @@ _SHORTEST = 8
 
 
 @app.command("list")
+@on_engine
 def list_(
+    engine: Engine,
     *,
     show_all: Annotated[bool, typer.Option("--all", help="Those that have stopped too.")] = False,
     as_json: AsJson = False,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
 ) -> None:
     """List workers, the newest first."""
     from jobforge import calls
 
-    with reached(Way(database_url, server, api_key)) as engine:
-        workers = engine.run(calls.list_workers())
+    workers = engine.run(calls.list_workers())
     shown = [worker for worker in workers if show_all or worker.state != "stopped"]
-    rows = [asdict(worker) if as_json else _line(worker) for worker in shown]
-    output.print_rows(rows, as_json=as_json)
+    output.print_listing(shown, worker_line, as_json=as_json)
 
 
 @app.command()
-def drain(
-    worker: WorkerId,
-    *,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@on_engine
+def drain(engine: Engine, worker: WorkerId) -> None:
     """Let a worker finish what it has, and end."""
     from jobforge import calls
 
-    with reached(Way(database_url, server, api_key)) as engine:
-        worker_id = _find(engine, worker)
-        engine.run(calls.drain_worker(worker_id))
+    worker_id = _find(engine, worker)
+    engine.run(calls.drain_worker(worker_id))
     output.note(f"{worker_id} drains")
 
 
 @app.command()
-def stop(
-    worker: WorkerId,
-    *,
-    database_url: DatabaseUrl = None,
-    server: ServerUrl = None,
-    api_key: ApiKey = None,
-) -> None:
+@on_engine
+def stop(engine: Engine, worker: WorkerId) -> None:
     """Let a worker hand back what it has, and end."""
     from jobforge import calls
 
-    with reached(Way(database_url, server, api_key)) as engine:
-        worker_id = _find(engine, worker)
-        engine.run(calls.stop_worker(worker_id))
+    worker_id = _find(engine, worker)
+    engine.run(calls.stop_worker(worker_id))
     output.note(f"{worker_id} stops")
 
 
@@ -91,16 +75,3 @@ def _find(engine: Engine, text: str) -> UUID:
     if len(found) > 1:
         raise Invalid(f"several workers start with {text}", hint=f"one of them is {found[0]}")
     return found[0]
-
-
-def _line(worker: "WorkerInfo") -> dict[str, Json]:
-    return {
-        "id": worker.id,
-        "state": worker.state,
-        "host": worker.host,
-        "pid": worker.pid,
-        "queues": ",".join(worker.queues),
-        "running": f"{worker.running}/{worker.slots}",
-        "started_at": worker.started_at,
-        "heartbeat_at": worker.heartbeat_at,
-    }

@@ -13,8 +13,12 @@ from typing import IO, Any
 
 import pytest
 from cluster import BINARIES, wait_until
+from typer.main import get_command
 
-from jobforge.cli import main
+import jobforge.cli
+
+# Typer makes all commands anew whenever it is called, which takes longer than most of them.
+COMMANDS = get_command(jobforge.cli.app)
 
 
 def environment(**variables: str) -> dict[str, str]:
@@ -107,6 +111,8 @@ class QuickTerminal(Terminal):
             patch.chdir(self.folder)
             patch.setattr(sys, "argv", words)
             patch.setattr(sys, "stdin", nothing)
+            patch.setattr(jobforge.cli, "app", COMMANDS)
+            patch.setenv("COLUMNS", "80")  # however wide the terminal of whoever runs the tests
             for name in {*os.environ, *self._environment}:
                 if "JOBFORGE" in name:
                     patch.delenv(name, raising=False)
@@ -118,7 +124,7 @@ class QuickTerminal(Terminal):
 
 def _exit_code_of_main() -> int:
     with pytest.raises(SystemExit) as ended:
-        main()
+        jobforge.cli.main()
     code = ended.value.code
     assert isinstance(code, int | None)
     return code or 0

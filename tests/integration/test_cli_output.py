@@ -12,13 +12,10 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-import typer
 from cluster import Connection, Database
-from integration.terminal import Terminal, environment
-from typer.testing import CliRunner
+from integration.terminal import COMMANDS, QuickTerminal, Terminal, environment
 
 from jobforge import calls, db
-from jobforge.cli import app
 from jobforge.cli.output import clean, span
 
 
@@ -28,13 +25,12 @@ def _paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
         yield from _paths(child, (*path, name))
 
 
-@pytest.mark.parametrize("path", list(_paths(typer.main.get_command(app))), ids=" ".join)
-def test_every_command_says_what_it_is_for(path: tuple[str, ...]) -> None:
-    result = CliRunner().invoke(app, [*path, "--help"])
-    assert result.exit_code == 0
-    usage, purpose, *_ = result.stdout.split("\n\n")
-    assert usage.startswith("Usage:")
-    assert purpose.strip().endswith(".")
+def test_every_command_says_what_it_is_for(tmp_path: Path) -> None:
+    shell = QuickTerminal(tmp_path)
+    for path in _paths(COMMANDS):
+        usage, purpose, *_ = shell.read(*path, "--help").split("\n\n")
+        assert usage.startswith("Usage:"), path
+        assert purpose.strip().endswith("."), path
 
 
 @pytest.mark.parametrize(

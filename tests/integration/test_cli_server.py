@@ -129,6 +129,9 @@ def test_an_operator_works_with_a_key_alone(api: House, opened: Open) -> None:
     revoked = shell.run("jobs", "show", str(guest), *guests)
     assert (revoked.returncode, "does not take this key" in revoked.stderr) == (4, True)
 
+    checks = [each["check"] for each in json.loads(shell.run("doctor", "--json", *way).stdout)]
+    assert {"server", "schema", "access", "workers"} <= set(checks)
+
     tenantless = shell.run("enqueue", "plain", *way)
     assert (tenantless.returncode, "no tenant is named" in tenantless.stderr) == (4, True)
 

@@ -1,4 +1,4 @@
-"""`jobforge triggers` and `jobforge scheduler`, and what docs/schedules.md and its example show."""
+"""`jobforge scheduler`, and what docs/schedules.md and its example show."""
 
 import os
 import re
@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -26,69 +25,6 @@ def settings(database: Database, conn: Connection) -> dict[str, str]:
     conn.execute("select jobforge.put_definition('mail', 1)")
     url = database.url_as("admin_login")
     return {"JOBFORGE_DATABASE_URL": url, "JOBFORGE_TENANT": "acme"}
-
-
-@pytest.fixture
-def shell(settings: dict[str, str], tmp_path: Path) -> Terminal:
-    return QuickTerminal(tmp_path, **settings)
-
-
-def test_a_schedule_is_made_shown_changed_and_deleted(shell: Terminal) -> None:
-    made = shell.read(
-        *("triggers", "create", "Every morning", "-d", "mail", "--cron", "0 9 * * *"),
-        *("--tz", "Europe/Berlin", "--overlap", "skip", "--jitter", "5m"),
-        *("--starts", "2026-01-01T00:00Z", "to=ada", "at={{schedule.fire_at}}"),
-    )
-    shown = shell.read_json("triggers", "show", made)
-    assert (shown["cron"], shown["zone"], shown["jitter_s"]) == ("0 9 * * *", "Europe/Berlin", 300)
-    assert shown["payload"] == {"to": "ada", "at": "{{schedule.fire_at}}"}
-    shell.read("triggers", "edit", made, "--cron", "@daily", "--catch-up", "none")
-    shell.read("triggers", "disable", made)
-    assert shell.read("triggers", "list", "--disabled", "-q") == made
-    shell.read("triggers", "enable", made)
-    [line] = shell.read_json("triggers", "list", "--type", "schedule")
-    assert (line["cron"], line["catch_up"], line["enabled"]) == ("@daily", "none", True)
-    assert "Every morning" in shell.read("triggers", "list")
-    shell.read("triggers", "delete", made)
-    assert shell.read("triggers", "list") == ""
-
-
-def test_firings_are_asked_for(shell: Terminal) -> None:
-    made = shell.read(
-        "triggers", "create", "hourly", "-d", "mail", "--cron", "@hourly", "--tz", "UTC"
-    )
-    day = ("2026-01-01T00:00Z", "2026-01-02T00:00Z")
-    assert len(shell.read("triggers", "backfill", made, *day, "--dry-run").splitlines()) == 24
-    assert shell.read("triggers", "backfill", made, *day) == "24"
-    assert shell.read("triggers", "backfill", made, *day) == "0"
-    fire_at = shell.read("triggers", "run", made)
-    firings = shell.read_json("triggers", "firings", made)
-    assert [firing["kind"] for firing in firings] == ["manual", *["backfill"] * 24]
-    asked = datetime.fromisoformat(fire_at) - datetime.fromisoformat(firings[0]["fire_at"])
-    assert abs(asked) < timedelta(milliseconds=1)  # of which JSON has no more digits
-
-
-def test_the_next_times_of_a_schedule_are_told_without_a_database(tmp_path: Path) -> None:
-    shell = QuickTerminal(tmp_path)
-    words = ("triggers", "next", "30 2 * * *", "--tz", "America/New_York", "-n", "2")
-    told = shell.read(*words, "--after", "2026-03-08T00:00Z").splitlines()
-    assert told == ["2026-03-08T03:00:00-04:00  (skipped time)", "2026-03-09T02:30:00-04:00"]
-    assert shell.read_json(*words)["words"] == "At 02:30 every day"
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (["next", "61 * * * *"], "61 does not lie between 0 and 59"),
-        (["create", "x", "-d", "mail"], "--cron, or an --event"),
-        (["create", "x", "-d", "mail", "--cron", "@daily", "a={{event.b}}"], "event"),
-        (["create", "x", "-d", "mail", "--cron", "@daily", "--tz", "Mars/X"], "Mars/X"),
-    ],
-)
-def test_what_is_wrong_is_told_in_a_line(shell: Terminal, words: list[str], told: str) -> None:
-    result = shell.run("triggers", *words)
-    assert result.returncode == 2
-    assert told in result.stderr
 
 
 def test_the_command_fires_what_is_due_until_it_is_told_to_stop(

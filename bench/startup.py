@@ -1,0 +1,61 @@
+"""How long `jobforge --help` takes beside an interpreter that does nothing: `make bench-cli`.
+
+Both in turn, and in processor time, so that what else the machine does counts for little. What our
+own code and its imports cost is the difference.
+"""
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+
+from sql import Figure, line
+
+_TARGET_MS = 200
+# As users have it: bytecode is kept.
+_ENVIRONMENT = {
+    name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"
+}
+_PASS = ("-c", "pass")
+_HELP = ("-m", "jobforge", "--help")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=30)
+    options = parser.parse_args()
+    _took(_HELP)  # so that its bytecode is there
+    rounds = [(_took(_PASS), _took(_HELP)) for _ in range(options.rounds)]
+    figure = _figure(rounds)
+    print(line(figure))
+    return 0 if figure.is_met else 1
+
+
+def _figure(rounds: list[tuple[float, float]]) -> Figure:
+    bare = statistics.median(passed for passed, _ in rounds)
+    helped = statistics.median(helped for _, helped in rounds)
+    costs = [helped - passed for passed, helped in rounds]
+    return Figure(
+        "jobforge --help, ms more than python -c pass",
+        statistics.median(costs),
+        _TARGET_MS,
+        statistics.stdev(costs),
+        f"{helped:.0f} ms against {bare:.0f}, {helped / bare:.1f} times as long",
+        lower_is_better=True,
+    )
+
+
+def _took(arguments: tuple[str, ...]) -> float:
+    """Milliseconds of processor time."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, *arguments], check=True, stdout=subprocess.DEVNULL, env=_ENVIRONMENT
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000
+
+
+if __name__ == "__main__":
+    sys.exit(main())

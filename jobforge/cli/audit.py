@@ -1,0 +1,46 @@
+"""`jobforge audit`: who did what, to what. For operators and admins of tenants."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.options import AsJson
+from jobforge.cli.session import TenantOrAll, find_tenant_or_all
+from jobforge.cli.way import Engine, on_engine
+from jobforge.errors import Json
+
+if TYPE_CHECKING:
+    from jobforge.control import AuditEntry
+
+
+@on_engine
+def audit(
+    engine: Engine,
+    *,
+    actor: Annotated[str | None, typer.Option(help="Only what this one did.")] = None,
+    action: Annotated[str | None, typer.Option(help="Only this, such as queue.pause.")] = None,
+    target: Annotated[str | None, typer.Option(help="Only what was done to this.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
+    tenant: TenantOrAll = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what operators and keys changed, newest first; of a tenant, or of all."""
+    from jobforge import calls
+    from jobforge.control import AuditFilter
+
+    which = AuditFilter(actor, action, target)
+    named = find_tenant_or_all(engine, tenant)
+    entries = engine.run(calls.list_audit(which, limit=limit, tenant_id=named))
+    output.print_listing(entries, _line, as_json=as_json)
+
+
+def _line(entry: "AuditEntry") -> dict[str, Json]:
+    return {
+        "at": entry.at,
+        "actor": entry.actor,
+        "action": entry.action,
+        "target": entry.target,
+        "detail": entry.detail,
+        "tenant_id": entry.tenant_id,
+    }

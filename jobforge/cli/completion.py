@@ -1,0 +1,26 @@
+"""`jobforge completion`: what a shell needs to complete our commands, options and names."""
+
+from typing import Annotated
+
+import typer
+from typer._completion_classes import completion_init
+from typer._completion_shared import get_completion_script
+
+from jobforge.errors import Invalid
+
+SHELLS = ("bash", "zsh", "fish", "powershell")
+_PROGRAMS = ("jobforge", "jf")
+
+completion_init()  # so that we answer what the script asks
+
+
+def completion(
+    shell: Annotated[str, typer.Argument(metavar="|".join(SHELLS))],
+) -> None:
+    """Print a script for a shell. For bash, in ~/.bashrc: eval "$(jobforge completion bash)"."""
+    if shell not in SHELLS:
+        raise Invalid(f"there is no completion for {shell}", hint=f"one of {', '.join(SHELLS)}")
+    for program in _PROGRAMS:
+        variable = f"_{program.upper()}_COMPLETE"
+        script = get_completion_script(prog_name=program, complete_var=variable, shell=shell)
+        typer.echo(f"{script}\n")

@@ -1,0 +1,78 @@
+"""`jobforge init`: a small project to begin with."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.program import program
+from jobforge.errors import ConfigError, Conflict
+
+_APP = '''\
+"""The jobs of this project. `jobforge dev` runs them, and again whenever this file changes."""
+
+from jobforge import Context, JobForge, Retry
+
+jf = JobForge()  # the database of JOBFORGE_DATABASE_URL, or that of `jobforge dev`
+
+
+@jf.job(retry=Retry(max_attempts=5), timeout=30)
+def greet(ctx: Context, name: str) -> str:
+    """Greets somebody."""
+    ctx.log.info("greeting", name=name)
+    return f"Hello, {name}!"
+'''
+_SETTINGS = """\
+# Settings of this folder; `jobforge config show --origin` lists all of them.
+app = "app.py"
+tenant = "acme"  # whom commands typed here act for; `jobforge dev` makes it
+"""
+_TEST = '''\
+"""Run with: pytest. Each test has a real database of its own."""
+
+from app import greet, jf
+
+from jobforge.testing import Kit
+
+
+def test_somebody_is_greeted(jf_test: Kit) -> None:
+    jf_test.use(jf)
+    jf_test.tenant("acme")
+    greet.using(tenant="acme").enqueue(name="Ada")
+    [attempt] = jf_test.drain(raise_errors=True).jobs
+    assert attempt.result == "Hello, Ada!"
+'''
+_FILES = {
+    "app.py": _APP,
+    "jobforge.toml": _SETTINGS,
+    "test_app.py": _TEST,
+    ".gitignore": ".jobforge/\n",
+}
+
+
+def init(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="Where to; made if it is not there.")
+    ] = Path(),
+) -> None:
+    """Write a small project: an app, its settings and a test. Nothing is overwritten."""
+    there = [name for name in _FILES if (folder / name).exists()]
+    if there:
+        raise Conflict(
+            f"{folder} has {', '.join(there)} already; nothing was written",
+            hint="jobforge init NAME begins in a folder of that name",
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in _FILES.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be written to: {error.strerror}") from error
+    output.print_rows([{"path": str(folder / name)} for name in _FILES], as_json=False)
+    output.note(_next(folder))
+
+
+def _next(folder: Path) -> str:
+    go = "" if folder == Path() else f"cd {folder} && "
+    return f"next: {go}{program()} dev"

@@ -1,0 +1,223 @@
+"""What every command prints, and how it fails: transcripts in snapshots/, one for each group.
+
+To write them over: JOBFORGE_SNAPSHOTS=write pytest tests/integration/test_cli_snapshots.py
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from api.house import SECRET_KEY, house
+from cluster import Connection, Database, connect_to, fresh_database
+from integration.terminal import COMMANDS, QuickTerminal
+from integration.transcripts import exit_codes, played
+
+from jobforge import calls, db
+from jobforge.embedded import Server
+from jobforge.event import DeliveryOutcome, Dispatched, Reaction
+from jobforge.job import ClaimedJob, JobRequest, Note, Outcome, OutcomeReport, Step
+from jobforge.trigger import TriggerType
+from jobforge.workflow import WorkflowRequest
+
+FOLDER = Path(__file__).parent / "snapshots"
+TRANSCRIPTS = sorted(FOLDER.glob("*.txt"))
+
+ACME = UUID("aaaaaaaa-0000-4000-8000-000000000001")
+WORKER = UUID("cccccccc-0000-4000-8000-000000000003")
+SCHEMA = {"type": "object", "properties": {"to": {"type": "string"}}}
+STATISTICS = """
+insert into jobforge.minute_statistics
+select %s, '2026-01-01 12:00Z', 1, 0, 0, 0, 0, 100, 3000, 1500, 4096, 'mail', 'post', h, h
+  from (select array_fill(0, array[10]) || 1 || array_fill(0, array[21])) as g(h)
+"""
+NOWHERE = "postgresql://ada@127.0.0.1:1/app"
+
+# These go on until they are told to stop, need a worker, or find fault with the tests' own server:
+# what they do when they succeed is in tests of their own.
+ELSEWHERE = {
+    *(("dev",), ("server",), ("worker",), ("scheduler",), ("psql",), ("doctor",)),
+    *(("events", "tail"), ("connectors", "test"), ("jobs", "artifact"), ("webhooks", "redeliver")),
+}
+# Nothing about these can go wrong.
+UNFAILING = {("version",), ("openapi",), ("secrets", "key")}
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """A database in which something of everything is there, and the ids of it."""
+
+    database: Database
+    names: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def scene(server: Server) -> Iterator[Scene]:
+    with fresh_database(server) as database:
+        with connect_to(database.url) as conn:
+            names = _set(conn)
+        yield Scene(database, {name: str(value) for name, value in names.items()})
+
+
+def _set(conn: Connection) -> dict[str, object]:
+    db.run(conn, calls.put_tenant(ACME, {"slug": "acme", "name": "Acme"}))
+    settings = {"queue": "post", "max_attempts": 1, "parameters": SCHEMA, "description": "Writes."}
+    db.run(conn, calls.put_definition("mail", 1, settings))
+    db.run(conn, calls.put_definition("report", 1))
+    db.run(conn, calls.put_definition("connector.webhook.deliver", 1))
+    for tenant_id in (ACME, UUID(int=8)):
+        conn.execute(STATISTICS, [tenant_id])
+    db.run(conn, calls.register_worker(WORKER, ["post"], slots=4, host="host", pid=7))
+    # However long the tests take, nobody misses a heartbeat of it.
+    conn.execute("update jobforge.workers set heartbeat_at = heartbeat_at + interval '1 day'")
+    return {
+        "acme": ACME,
+        "worker": WORKER,
+        "nowhere": NOWHERE,
+        "absent": UUID(int=7),
+        "done": _done(conn),
+        "dead": _dead(conn),
+        "group": db.run(conn, calls.list_failures(tenant_id=ACME))[0].fingerprint,
+        "running": _claimed(conn)[0],
+        "scheduled": _enqueued(conn, delay_s=3600),
+        "queued": _enqueued(conn, key="k", tags=["x"]),
+        **_automation(conn),
+    }
+
+
+def _enqueued(conn: Connection, **options: Any) -> UUID:
+    request = JobRequest("mail", {"to": "ada", "password": "hunter2"}, **options)
+    return db.run(conn, calls.enqueue_job(request, tenant_id=ACME)).job_id
+
+
+def _claimed(conn: Connection) -> tuple[UUID, ClaimedJob]:
+    job_id = _enqueued(conn)
+    [job] = db.run(conn, calls.claim_jobs(WORKER, {"post": 1}, lease_s=3600))
+    assert job.job_id == job_id
+    return job_id, job
+
+
+def _done(conn: Connection) -> UUID:
+    job_id, job = _claimed(conn)
+    note = Note(*job.token, "log", {"level": "info", "message": "sending", "to": "ada"})
+    db.run(conn, calls.note_jobs(WORKER, [note]))
+    db.run(conn, calls.save_steps(WORKER, [Step(*job.token, "send", 0, {"id": 7})]))
+    report = OutcomeReport(*job.token, Outcome.SUCCEEDED, job.started_at, result={"sent": True})
+    db.run(conn, calls.complete_job(WORKER, report))
+    return job_id
+
+
+def _dead(conn: Connection) -> UUID:
+    job_id, job = _claimed(conn)
+    error = {"type": "Timeout", "message": "no answer", "traceback": "Timeout: no answer"}
+    report = OutcomeReport(*job.token, Outcome.FAILED, job.started_at, error=error)
+    db.run(conn, calls.complete_job(WORKER, report))
+    return job_id
+
+
+def _automation(conn: Connection) -> dict[str, UUID]:
+    schedule = {"label": "nightly", "definition": "report", "cron": "0 3 * * *", "timezone": "UTC"}
+    paid = {"label": "on paid", "definition": "report", "event": "order.paid"}
+    nodes: list[dict[str, Any]] = [
+        {"name": "extract", "definition": "report"},
+        {"name": "load", "definition": "report", "after": ["extract"]},
+    ]
+    workflow = WorkflowRequest("nightly", nodes, {"token": "hunter2"})
+    flow = db.run(conn, calls.enqueue_workflow(workflow, tenant_id=ACME))
+    made = {
+        "schedule": db.run(
+            conn, calls.create_trigger(TriggerType.SCHEDULE, schedule, tenant_id=ACME)
+        ),
+        "trigger": db.run(conn, calls.create_trigger(TriggerType.EVENT, paid, tenant_id=ACME)),
+        "workflow": flow.id,
+        "load": flow.jobs["load"],
+        "event": db.run(conn, calls.emit_event("order.paid", {"order": 7}, tenant_id=ACME)),
+    }
+    reaction = Reaction(made["trigger"], DeliveryOutcome.FAILED, "no such definition")
+    db.run(conn, calls.record_deliveries([Dispatched(made["event"], [reaction])]))
+    return made
+
+
+@pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_commands_say_what_their_transcript_says(
+    transcript: Path, scene: Scene, server: Server, folder: Path
+) -> None:
+    text = transcript.read_text(encoding="utf-8")
+    with ExitStack() as stack:
+        database = stack.enter_context(fresh_database(server, template=scene.database.name))
+        url = database.url_as("admin_login")
+        names = {"url": url, **scene.names, "folder": str(folder)}
+        settings = {"JOBFORGE_TENANT": "acme", "JOBFORGE_SECRET_KEY": SECRET_KEY}
+        if "{server}" in text:
+            api = stack.enter_context(house(database))
+            keys = {role: api.make_key(role, ACME) for role in ("tenant_admin", "viewer")}
+            names |= {"server": api.url, "super_admin": api.super_key, **keys}
+            settings = {}
+        shell = QuickTerminal(folder, JOBFORGE_DATABASE_URL=url, **settings)
+        said = played(transcript, shell, names)
+    if os.environ.get("JOBFORGE_SNAPSHOTS") == "write":
+        transcript.write_text(said, encoding="utf-8")
+        return
+    assert said == text
+
+
+def _leaves(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], set[str]]]:
+    """Every command with its options; a group that does something by itself is one too."""
+    children = getattr(command, "commands", {})
+    if not children or getattr(command, "invoke_without_command", False):
+        yield path, {option for each in command.params for option in each.opts}
+    for name, child in children.items():
+        yield from _leaves(child, (*path, name))
+
+
+LEAVES = dict(_leaves(COMMANDS))
+
+
+def _command(words: list[str]) -> tuple[str, ...]:
+    """The longest start of the words that is a command; () if none is."""
+    starts = (tuple(words[:length]) for length in range(len(words), 0, -1))
+    return next((start for start in starts if start in LEAVES), ())
+
+
+def test_every_command_has_a_success_its_json_and_a_failure() -> None:
+    shown, as_json, failed = (set[tuple[str, ...]]() for _ in range(3))
+    for transcript in TRANSCRIPTS:
+        for case, code in exit_codes(transcript):
+            command = _command(case.words)
+            if code:
+                failed.add(command)
+            else:
+                (as_json if "--json" in case.words else shown).add(command)
+    assert set(LEAVES) - shown - ELSEWHERE == set()
+    with_json = {command for command, options in LEAVES.items() if "--json" in options}
+    assert with_json - as_json - ELSEWHERE == set()
+    assert set(LEAVES) - failed - UNFAILING == set()
+
+
+def test_an_option_that_does_not_exist_is_wrong_use(tmp_path: Path) -> None:
+    shell = QuickTerminal(tmp_path)
+    for command in set(LEAVES) - {("psql",)}:  # which hands it on to psql
+        said = shell.run(*command, "--no-such-option")
+        assert (said.returncode, said.stdout) == (2, ""), command
+        assert "No such option: --no-such-option" in said.stderr, command
+
+
+def test_a_command_that_needs_a_database_says_how_to_name_one(tmp_path: Path) -> None:
+    needy = {
+        _command(case.words): case.words
+        for path in TRANSCRIPTS
+        for case, code in exit_codes(path)
+        if not code
+        and "--database-url" in LEAVES[_command(case.words)]
+        and not {"--database-url", "--server"} & set(case.words)
+    }
+    assert len(needy) > 60
+    shell = QuickTerminal(tmp_path, JOBFORGE_TENANT="acme", JOBFORGE_SECRET_KEY=SECRET_KEY)
+    for words in needy.values():
+        said = shell.run(*(word.replace("{made}", str(ACME)) for word in words))
+        assert said.returncode == 2, (words, said.stderr)
+        assert "JOBFORGE_DATABASE_URL" in said.stderr, words

@@ -87,6 +87,9 @@ bench-worker: $(INSTALLED) ## what the worker reaches, beside its rivals
 bench-schedules: $(INSTALLED) ## 10,000 schedules that are due in one minute, and what an idle scheduler asks for
 	@$(BIN)/python bench/schedules.py
 
+bench-tracing: $(INSTALLED) ## what traces cost a worker
+	@$(BIN)/python bench/tracing.py
+
 bench-api: $(INSTALLED) ## what the HTTP API costs, beside SQL, and a live stream with 500 clients
 	@$(BIN)/python bench/api.py
 

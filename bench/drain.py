@@ -1,6 +1,7 @@
 """A drain: a backlog, workers that come up at the closed gate, and the time until all is done."""
 
 import time
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,14 +15,24 @@ _STEP = 1_000
 _ISOLATED = {"JOBFORGE_BENCH_ISOLATED": "1"}
 
 
-def drain_backlog(
-    stage: Stage, side: Side, jobs: int, *, processes: int = 1, isolated: bool = False
+def drain_backlog(  # noqa: PLR0913 - one for each thing that can be asked for
+    stage: Stage,
+    side: Side,
+    jobs: int,
+    *,
+    processes: int = 1,
+    isolated: bool = False,
+    more: Mapping[str, str] | None = None,
 ) -> tuple[float, float]:
-    """Jobs per second from the opening of the gate, and with the start of the workers."""
+    """Jobs per second from the opening of the gate, and with the start of the workers.
+
+    The workers have `more` variables.
+    """
     step = _STEP if side.is_durable and jobs >= 10 * _STEP else 1
     with side.fresh(stage) as url, marks_file(step) as (path, env):
         env.update(_ISOLATED if isolated else {})
         side.ask("bulk", url, str(jobs), env=env)
+        env.update(more or {})
         run = _Run(side, url, path, env, jobs, processes, isolated=isolated)
         start, end = run.on_postgres() if side.is_durable else run.on_redis(stage)
     return jobs / (end - start.opened), jobs / (end - start.opened + start.up_s)

@@ -14,7 +14,7 @@ from uuid import UUID
 
 from pydantic import BaseModel
 
-from jobforge import calls, config
+from jobforge import calls, config, tracing
 from jobforge.artifacts import Artifacts, open_artifacts
 from jobforge.batch import Batch, BatchHandle
 from jobforge.calls import Call
@@ -425,10 +425,11 @@ def _emitting(
     name: str, data: dict[str, Json] | None, correlation_id: str | None
 ) -> Callable[[UUID | None], Call[UUID]]:
     job = CURRENT.get()  # what it emits belongs together with it
+    traceparent = tracing.current() or (job and job.traceparent)
     return lambda tenant_id: calls.emit_event(
         name,
         data,
         correlation_id=correlation_id or (job and job.correlation_id),
-        traceparent=job and job.traceparent,
+        traceparent=traceparent,
         tenant_id=tenant_id,
     )

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
 
-from jobforge import calls
+from jobforge import calls, tracing
 from jobforge.calls import Call
 from jobforge.client import Client, Submission
 from jobforge.duration import Duration
@@ -81,7 +81,7 @@ class BatchHandle:
         return calls.get_batch(self.id, tenant_id=tenant_id)
 
     def _adding(self, jobs: tuple[AnyArgs, ...]) -> Any:  # noqa: ANN401 - a Build
-        requests = [job.request for job in jobs]
+        requests = tracing.carrying([job.request for job in jobs])
         return lambda tenant: calls.add_to_batch(self.id, requests, tenant_id=tenant)
 
     def _timed_out(self, timeout: Duration | None) -> WaitTimeout:
@@ -135,7 +135,7 @@ class Batch:
 
     def add(self, *jobs: AnyArgs) -> None:
         """Jobs as `definition.args(…)` makes them."""
-        self._jobs += [job.request for job in jobs]
+        self._jobs += tracing.carrying([job.request for job in jobs])
         if self._request.open and len(self._jobs) >= _FLUSHED:
             self._flush()
         elif len(self._jobs) > _MOST_AT_ONCE:
@@ -146,7 +146,7 @@ class Batch:
 
     async def aadd(self, *jobs: AnyArgs) -> None:
         """As `add`, for async code; needed for an open batch only."""
-        self._jobs += [job.request for job in jobs]
+        self._jobs += tracing.carrying([job.request for job in jobs])
         if self._request.open and len(self._jobs) >= _FLUSHED:
             await self._aflush()
 

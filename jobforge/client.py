@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
-from jobforge import calls, integrations
+from jobforge import calls, integrations, tracing
 from jobforge.artifacts import Artifacts, marker_in
 from jobforge.artifacts.size import (
     PAYLOAD_LIMIT,
@@ -111,6 +111,17 @@ class Client:
 
     def enqueue(self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn) -> Answer:
         """All or nothing."""
+        with tracing.enqueuing(jobs) as traced:
+            return self._enqueue(traced, tenant, conn)
+
+    async def aenqueue(
+        self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn
+    ) -> Answer:
+        """As `enqueue`, for async code."""
+        with tracing.enqueuing(jobs) as traced:
+            return await self._aenqueue(traced, tenant, conn)
+
+    def _enqueue(self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn) -> Answer:
         if conn is None and _door is not None:
             return _through(_door, jobs, tenant)
         self._refuse_connection(conn)
@@ -130,10 +141,9 @@ class Client:
         except JobForgeError as error:
             raise _advised(error, conn) from error
 
-    async def aenqueue(
+    async def _aenqueue(
         self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn
     ) -> Answer:
-        """As `enqueue`, for async code."""
         if conn is None and _door is not None:
             return _through(_door, jobs, tenant)
         self._refuse_connection(conn)
@@ -141,7 +151,7 @@ class Client:
         if self._host is not None and job is not None:
             return await _by(self._host, job, jobs, tenant)
         if conn is None and self._django is not None:
-            return await _in_thread_of_django(self.enqueue, jobs, tenant, None)
+            return await _in_thread_of_django(self._enqueue, jobs, tenant, None)
         tenant_id = await self.atenant_id(tenant, conn)
         try:
             if conn is not None:

@@ -12,6 +12,7 @@ from inspect import isawaitable, iscoroutine
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 from uuid import UUID
 
+from jobforge import tracing
 from jobforge.duration import Duration
 from jobforge.enqueuer import Args, Enqueuer
 from jobforge.errors import (
@@ -110,14 +111,15 @@ class Durable:
         shape = shape_of(function)
         if key in self._steps:
             return shape.read(self._steps[key])
-        result = function(*args, **kwargs)
-        if iscoroutine(result):
-            result.close()
-            raise Invalid(
-                f"step {name}: an async function needs an async handler", field="function"
-            )
-        document = written(key, shape, result)
-        self._channel.ask("save_step", _saving(key, document))
+        with tracing.stepping(key.name, key.index):
+            result = function(*args, **kwargs)
+            if iscoroutine(result):
+                result.close()
+                raise Invalid(
+                    f"step {name}: an async function needs an async handler", field="function"
+                )
+            document = written(key, shape, result)
+            self._channel.ask("save_step", _saving(key, document))
         return shape.read(document)
 
     @overload
@@ -149,14 +151,15 @@ class Durable:
         shape = shape_of(function)
         if key in self._steps:
             return shape.read(self._steps[key])
-        if is_async(function):
-            result = await function(*args, **kwargs)
-        else:
-            result = await asyncio.to_thread(function, *args, **kwargs)
-            if isawaitable(result):  # as a lambda may answer
-                result = await result
-        document = written(key, shape, result)
-        await self._channel.aask("save_step", _saving(key, document))
+        with tracing.stepping(key.name, key.index):
+            if is_async(function):
+                result = await function(*args, **kwargs)
+            else:
+                result = await asyncio.to_thread(function, *args, **kwargs)
+                if isawaitable(result):  # as a lambda may answer
+                    result = await result
+            document = written(key, shape, result)
+            await self._channel.aask("save_step", _saving(key, document))
         return shape.read(document)
 
     def sleep(self, duration: Duration) -> Done:
@@ -279,7 +282,7 @@ def _saving(key: StepKey, result: Json) -> Json:
 
 
 def _making(key: StepKey, requests: Sequence[JobRequest]) -> Json:
-    jobs = [request.to_json() for request in requests]
+    jobs = [request.to_json() for request in tracing.carrying(requests)]
     return {"name": key.name, "index": key.index, "jobs": jobs}
 
 

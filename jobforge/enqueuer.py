@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Generic, ParamSpec, TypeVar
 from uuid import UUID
 
+from jobforge import tracing
 from jobforge.client import Client
 from jobforge.duration import Duration
 from jobforge.errors import Invalid, Json
@@ -164,7 +165,8 @@ class Enqueuer(Generic[P, R]):
     def add_to(self, nodes: Nodes, request: JobRequest) -> Node[R]:
         """What `args` made, as a node."""
         options = self._options
-        return nodes.add(request._replace(after=None), options.node, options.after, self.handle)
+        (traced,) = tracing.carrying([request._replace(after=None)])
+        return nodes.add(traced, options.node, options.after, self.handle)
 
     def enqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
         """All or none, in one transaction; the handles come in the order of the jobs."""

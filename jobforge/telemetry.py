@@ -22,7 +22,7 @@ from uuid import UUID
 
 import orjson
 
-from jobforge import config
+from jobforge import config, tracing
 from jobforge.current import CURRENT
 from jobforge.errors import Json
 from jobforge.job import ClaimedJob
@@ -126,8 +126,10 @@ def captured_output() -> Iterator[None]:
 
 def fields_of(job: ClaimedJob) -> dict[str, Json]:
     """What every line about a job carries."""
+    trace_id, span_id = _trace_of(job)
     return {
-        "trace_id": trace_id(job.traceparent, job.job_id),
+        "trace_id": trace_id,
+        "span_id": span_id,
         "job_id": job.job_id,
         "definition": f"{job.definition}@{job.version}",
         "tenant_id": job.tenant_id,
@@ -144,20 +146,22 @@ def error_of(error: BaseException) -> dict[str, str]:
     }
 
 
-def trace_id(traceparent: str | None, job_id: UUID) -> str:
-    """The enqueuer's trace when the job carries one, else the job's own id, which is as long."""
-    matched = _TRACEPARENT.fullmatch(traceparent or "")
-    return matched[1] if matched else job_id.hex
-
-
-_TRACEPARENT = re.compile(
-    r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}.*"
-)
+def _trace_of(job: ClaimedJob) -> tuple[str, str | None]:
+    """The trace that the job carries, else its own id, which is as long; and the attempt's span."""
+    parent = tracing.read_traceparent(job.traceparent)
+    if parent is None:
+        return job.job_id.hex, None
+    is_recorded = parent.is_recorded and tracing.is_on()
+    return parent.trace_id, parent.span_id if is_recorded else None
 
 
 def _surroundings() -> Mapping[str, Json]:
     job = CURRENT.get()
-    return _bound.get() if job is None else {**fields_of(job), **_bound.get()}
+    known = _bound.get() if job is None else {**fields_of(job), **_bound.get()}
+    span = tracing.read_traceparent(tracing.current())
+    if span is None or not span.is_recorded:
+        return known
+    return {**known, "trace_id": span.trace_id, "span_id": span.span_id}
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,7 +114,10 @@ def make_app(config: Config) -> FastAPI:
             CORSMiddleware,
             allow_origins=config.cors_origins,
             allow_methods=["*"],
-            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", TENANT_HEADER],
+            allow_headers=[
+                *("Authorization", "Content-Type", "Idempotency-Key", "traceparent"),
+                TENANT_HEADER,
+            ],
             expose_headers=_OURS,
         )
     app.add_middleware(Envelope, logs=config.access_log, traffic=traffic)

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from jobforge import calls
 from jobforge.api.principal import Principal
+from jobforge.api.schemas.jobs import NewJob
 from jobforge.api.server import Server
 from jobforge.artifacts.size import may_have_large_payload
 from jobforge.calls import Call
@@ -29,6 +30,7 @@ class Calling:
 
     server: Server
     principal: Principal
+    traceparent: str | None
 
     @property
     def tenant_id(self) -> UUID:
@@ -36,6 +38,13 @@ class Calling:
         if self.principal.tenant_id is None:
             raise TenantRequired(f"name the tenant: {TENANT_HEADER}: <id or slug>")
         return self.principal.tenant_id
+
+    def request(self, job: NewJob) -> JobRequest:
+        """The job that a body asks for, in the caller's name, and in its trace unless it says."""
+        made = job.request(self.principal.actor)
+        if self.traceparent is None or made.traceparent is not None:
+            return made
+        return made._replace(traceparent=self.traceparent)
 
     async def run(self, call: Call[T]) -> T:
         """For the tenant; the database sees to it that nothing else is touched."""

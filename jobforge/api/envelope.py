@@ -5,19 +5,22 @@ Outermost of ours, so that whatever goes wrong inside is still answered as a pro
 
 import re
 import time
+from contextlib import nullcontext
 from uuid import uuid4
 
 from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jobforge import telemetry
+from jobforge import telemetry, tracing
 from jobforge.api.principal import Principal
 from jobforge.api.problems import problem_of_bug
+from jobforge.api.roles import PREFIX
 from jobforge.api.traffic import Traffic
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _GONE = 499  # the client left before it was answered
+_ANYWHERE = "unknown"
 
 
 class Envelope:
@@ -35,6 +38,7 @@ class Envelope:
         began = time.perf_counter()
         request_id = _request_id(scope)
         scope["jobforge.request_id"] = request_id
+        parent = tracing.read_traceparent(_header(scope, b"traceparent"))
         status: int | None = None
 
         async def answer(message: Message) -> None:
@@ -44,7 +48,11 @@ class Envelope:
                 _add_headers(MutableHeaders(scope=message), request_id)
             await send(message)
 
-        with telemetry.bound(request_id=request_id):
+        with (
+            _traced(scope, parent) as span,
+            telemetry.bound(request_id=request_id),
+        ):
+            scope["jobforge.traceparent"] = tracing.current() or (parent and str(parent))
             try:
                 await self._app(scope, receive, answer)
             except ClientDisconnect:
@@ -58,14 +66,27 @@ class Envelope:
                 took_s = time.perf_counter() - began
                 route = scope.get("jobforge.route")
                 self._traffic.add(scope["method"], route, status or _GONE, took_s)
+                tracing.answered(span, status or _GONE)
+                tracing.routed(span, scope["method"], route or _ANYWHERE)
                 if self._logs:
                     _log(scope, status or _GONE, took_s)
 
 
+def _traced(scope: Scope, parent: tracing.Traceparent | None) -> tracing.Around:
+    """Probes and files are asked for too often, and tell too little."""
+    if not scope["path"].startswith(PREFIX):
+        return nullcontext()
+    return tracing.serving(scope["method"], parent)
+
+
 def _request_id(scope: Scope) -> str:
-    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    text = given.decode("latin-1")
+    text = _header(scope, b"x-request-id")
     return text if _REQUEST_ID.fullmatch(text) else uuid4().hex
+
+
+def _header(scope: Scope, wanted: bytes) -> str:
+    given = next((value for name, value in scope["headers"] if name == wanted), b"")
+    return given.decode("latin-1")
 
 
 def _add_headers(headers: MutableHeaders, request_id: str) -> None:

@@ -84,7 +84,8 @@ async def admit(request: Request, server: Server, rule: Rule) -> None:
     rule.check(principal)
     principal = await for_tenant(request, server, principal)
     await server.rates.check(principal)
-    request.scope["jobforge.calling"] = Calling(server, principal)
+    traceparent = request.scope["jobforge.traceparent"]
+    request.scope["jobforge.calling"] = Calling(server, principal, traceparent)
 
 
 def _may_measure(request: Request, server: Server) -> bool:

@@ -45,9 +45,12 @@ def server(
 def _run(config: Config, *, until_stdin_closes: bool) -> int:
     import asyncio
 
-    from jobforge import telemetry
+    from jobforge import telemetry, tracing
     from jobforge.cli import listening
 
     telemetry.configure(format=config.log_format, level=config.log_level)
+    tracing.configure("jobforge-server")
     with asyncio.Runner(loop_factory=listening.new_loop) as runner:
-        return runner.run(listening.listen(config, until_stdin_closes=until_stdin_closes))
+        code = runner.run(listening.listen(config, until_stdin_closes=until_stdin_closes))
+    tracing.shutdown()
+    return code

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from psycopg.conninfo import conninfo_to_dict
 
-from jobforge import connectors, loading, telemetry
+from jobforge import connectors, loading, telemetry, tracing
 from jobforge.app import JobForge
 from jobforge.artifacts import Artifacts, open_artifacts
 from jobforge.cli.fleet import Fleet
@@ -51,6 +51,7 @@ def load_app(target: str, config: Config) -> JobForge:
     _register_secrets(config)
     with telemetry.captured_output():
         app = loading.load(target)
+    tracing.configure("jobforge-worker")  # unless the app has set it up
     add_commands(app.command, config.commands)
     return app
 
@@ -109,6 +110,7 @@ async def serve(app: JobForge, target: str, config: Config, *, until_stdin_close
                 await worker.run()
     finally:
         await database.close()
+        tracing.shutdown()
     return 0 if stops < 2 else 1
 
 

@@ -84,7 +84,6 @@ def _request(job: ConnectorJob[HttpRequest], opened: Opened) -> "Request":
     own = {
         "Idempotency-Key": str(job.job_id),
         "X-JobForge-Fence": job.fence,
-        "traceparent": job.traceparent,
         "Content-Type": kind,
     }
     named = {name.lower() for name in filled}
@@ -100,6 +99,7 @@ def _request(job: ConnectorJob[HttpRequest], opened: Opened) -> "Request":
         private=frozenset(name for name, value in given.items() if filled[name] != value),
         redirects=asked.redirects,
         deadline_s=asked.timeout_s,
+        traceparent=job.traceparent,
     )
 
 

@@ -84,9 +84,14 @@ async def _request(job: ConnectorJob[WebhookDelivery], delivery: OpenDelivery) -
     body = delivery.message.encode()
     headers = {"content-type": "application/json"}
     headers |= signed_headers(job.payload.delivery_id, body, secrets)
-    if job.traceparent is not None:
-        headers["traceparent"] = job.traceparent
-    return Request("POST", delivery.url, tuple(headers.items()), body, deadline_s=DEADLINE_S)
+    return Request(
+        "POST",
+        delivery.url,
+        tuple(headers.items()),
+        body,
+        deadline_s=DEADLINE_S,
+        traceparent=job.traceparent,
+    )
 
 
 async def _send(egress: "Egress", request: "Request") -> _Sent:

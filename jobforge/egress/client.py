@@ -15,6 +15,7 @@ from urllib.parse import unquote, urljoin, urlsplit
 import httpcore2
 from httpcore2 import AsyncNetworkBackend
 
+from jobforge import tracing
 from jobforge.config import Config
 from jobforge.egress.backend import GuardedBackend, ProxyBackend, Resolve, resolve
 from jobforge.egress.body import read_body
@@ -42,7 +43,8 @@ _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 class Request:
     """`private` are names of headers that only the first origin may see, besides the usual ones.
 
-    With `redirects` of 0 a redirect is an answer as any other.
+    With `redirects` of 0 a redirect is an answer as any other. `traceparent` is where it comes
+    from, unless a header says so.
     """
 
     method: str
@@ -53,6 +55,7 @@ class Request:
     redirects: int = 0
     deadline_s: float = 30.0
     limit_bytes: int = MIB
+    traceparent: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,14 @@ class Egress:
     async def send(self, request: Request) -> Response:
         """Raises an EgressError, or Invalid for what can be no request."""
         target = read_url(request.url, self.policy)
-        check_headers(request.headers)
+        with tracing.calling(request.method, target.host, target.port) as span:
+            traced = _traced(request, tracing.current())
+            check_headers(traced.headers)
+            response = await self._send(traced, target)
+            tracing.answered(span, response.status, failing=400)
+        return response
+
+    async def _send(self, request: Request, target: Target) -> Response:
         try:
             async with asyncio.timeout(request.deadline_s):
                 return await self._follow(request, target)
@@ -170,6 +180,14 @@ def _proxy(url: str | None) -> httpcore2.Proxy | None:
     return httpcore2.Proxy(
         httpcore2.URL(scheme=parts.scheme, host=parts.hostname, port=port, target="/"), auth=auth
     )
+
+
+def _traced(request: Request, current: str | None) -> Request:
+    """With a header that says where it comes from."""
+    traceparent = current or request.traceparent
+    if traceparent is None or any(name.lower() == "traceparent" for name, _ in request.headers):
+        return request
+    return replace(request, headers=(*request.headers, ("traceparent", traceparent)))
 
 
 def _headers(request: Request, target: Target) -> list[tuple[bytes, bytes]]:

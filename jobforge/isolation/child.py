@@ -13,10 +13,11 @@ import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from types import FrameType
 from typing import Any
 
-from jobforge import verdict
+from jobforge import tracing, verdict
 from jobforge.artifacts.size import RESULT_LIMIT, fits
 from jobforge.client import set_door
 from jobforge.command import Command
@@ -80,6 +81,7 @@ def run_job(definitions: Definitions, control: socket.socket, allowed: Limits) -
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     channel.send(Kind.VERDICT, _body(said, channel))
+    tracing.flush_job()
     return 0
 
 
@@ -87,6 +89,7 @@ def _said(definitions: Definitions, channel: SocketChannel, allowed: Limits) -> 
     job, worker_id = channel.receive_job()
     definition = definitions[job.definition]
     ctx = Context(job, channel, worker_id)
+    tracing.enter_job(job, partial(channel.send, Kind.SPAN))
     if isinstance(definition, Command):
         return _become_command(definition, ctx, allowed)
     set_door(channel)
@@ -195,6 +198,8 @@ def _become_command(command: Command, ctx: Context, allowed: Limits) -> Verdict:
     program = shutil.which(argv[0])
     if program is None:
         return command.not_started(FileNotFoundError(f"there is no program {argv[0]}"))
+    if ctx.traceparent is not None:
+        os.environ["TRACEPARENT"] = ctx.traceparent
     # Python ignores these and the zygote that one; a program expects them as they come.
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

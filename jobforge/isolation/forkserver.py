@@ -33,6 +33,7 @@ class Recipe:
     environment: Mapping[str, str]
     job_environment: Sequence[str]
     commands: Mapping[str, Mapping[str, Json]]
+    is_traced: bool
 
 
 class ForkServer:
@@ -257,6 +258,7 @@ def _setup(recipe: Recipe, folder: str) -> bytes:
             "target": recipe.target,
             "commands": dict(recipe.commands),
             "job_environment": list(recipe.job_environment),
+            "is_traced": recipe.is_traced,
             "folder": folder,
         },
         default=dict,

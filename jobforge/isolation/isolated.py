@@ -10,6 +10,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from jobforge import tracing
 from jobforge.command import Command
 from jobforge.definition import Definition
 from jobforge.errors import ConfigError, Invalid, Json
@@ -46,7 +47,8 @@ class Isolated:
         self._meters = meters or Meters()
         self._processes: dict[int, Process] = {}
         self._last = 0
-        recipe = Recipe(target, environment, job_environment, commands or {})
+        is_traced = tracing.is_on()
+        recipe = Recipe(target, environment, job_environment, commands or {}, is_traced)
         self._server = ForkServer(recipe, on_ended=self._ended, on_lost=self._lost)
 
     async def open(self) -> None:

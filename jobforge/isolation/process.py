@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from jobforge import tracing
 from jobforge.command import Command
 from jobforge.definition import Definition
 from jobforge.errors import Json
@@ -213,7 +214,7 @@ class Process:
         try:
             for kind, body in self._frames.feed(data):
                 self._take(kind, body)
-        except (BrokenWire, ValueError, KeyError, TypeError):
+        except (BrokenWire, ValueError, KeyError, TypeError, AttributeError):
             # Nothing that child.py would send: the handler wrote to a descriptor not its own.
             self._unwatch(self._control.fileno())
             self._said = crashed("wrote to the socket that is for its worker")
@@ -243,6 +244,8 @@ class Process:
                 self._begin(self._answer_enqueue(body))
             case Kind.ASK:
                 self._begin(self._answer(**decode(body)))
+            case Kind.SPAN:
+                tracing.receive_span(self.job.traceparent, body)
             case _:
                 raise BrokenWire
 

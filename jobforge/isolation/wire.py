@@ -36,6 +36,7 @@ class Kind(IntEnum):
     ENQUEUE = 9
     VERDICT = 10
     ASK = 11
+    SPAN = 12
     # Documents that are too large for one frame, before the RUN or the VERDICT that they belong to.
     PAYLOAD = 20
     RESULT = 21

@@ -24,6 +24,7 @@ from typing import NoReturn
 
 import orjson
 
+from jobforge import tracing
 from jobforge.app import JobForge
 from jobforge.command import add_commands
 from jobforge.errors import JobForgeError, Json
@@ -233,6 +234,8 @@ def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
         with _silence():
             app = load(setup["target"])
         definitions = _definitions(app, setup)
+        if setup["is_traced"]:
+            tracing.prepare_jobs()
     except Exception as error:  # noqa: BLE001 - it is told to the worker, which refuses to start
         worker.sendall(frame(Kind.FAILED, orjson.dumps(_told(error))))
         sys.exit(EX_SOFTWARE)

@@ -4,6 +4,7 @@ import asyncio
 import time
 from typing import Any, TypeVar
 
+from jobforge import tracing
 from jobforge.calls import Call
 from jobforge.errors import JobForgeError, Json
 from jobforge.remote.address import ServerAddress
@@ -103,6 +104,9 @@ def _parts(request: Request[object]) -> dict[str, Any]:
     headers = dict(request.headers)
     if request.body is not None:
         headers["content-type"] = "application/json"
+    traceparent = tracing.current()
+    if traceparent is not None:
+        headers["traceparent"] = traceparent
     return {
         "method": request.method,
         "url": request.path,

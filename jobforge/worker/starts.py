@@ -3,9 +3,10 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from jobforge import telemetry
+from jobforge import telemetry, tracing
 from jobforge.artifacts import Artifacts
 from jobforge.definition import Definition
 from jobforge.errors import ConfigError
@@ -16,6 +17,9 @@ from jobforge.settings import Isolation
 from jobforge.verdict import raised
 from jobforge.worker.fetches import Fetch, needs_fetch
 from jobforge.worker.leases import Leases, now
+
+if TYPE_CHECKING:
+    from jobforge.tracing.attempts import Attempts
 
 # For so long jobs are started in one go; then whatever else is due gets its turn.
 _TURN_S = 0.01
@@ -61,6 +65,9 @@ class Starts:
         self._on_end = on_end
         self._on_ended = on_ended
         self._is_over = False
+        self._attempts = tracing.find_attempts()
+        if self._attempts is not None:
+            self._on_end = partial(_end_traced, self._attempts, on_end)
 
     def end(self) -> None:
         """From now on jobs are handed back instead."""
@@ -72,15 +79,22 @@ class Starts:
             return
         turn_ends = now() + _TURN_S
         is_told = telemetry.is_enabled("debug")
+        attempts = self._attempts
         ended: list[tuple[ClaimedJob, Report]] = []
         while self._ready:
             job, deadline = self._ready.popleft()
             moment = now()
             report: Report | None = RELEASED
             if moment < deadline and not self._is_over:
+                if attempts is not None:
+                    job = attempts.begin(job)
                 if is_told:
                     telemetry.emit("job.started", level="debug", **telemetry.fields_of(job))
                 report = self._start(job, deadline)
+                if attempts is not None:
+                    attempts.leave()
+                    if report is not None:
+                        _end_attempt(attempts, job, report)
             if report is not None:
                 ended.append((job, report))
             if moment >= turn_ends:
@@ -109,3 +123,16 @@ class Starts:
         timeout = loop.call_later(timeout_s, run.stop, Stop.TIMEOUT)
         self._leases.hold(run, deadline, timeout)
         return None
+
+
+def _end_attempt(attempts: "Attempts", job: ClaimedJob, report: Report) -> None:
+    verdict = report.verdict
+    if verdict is None:
+        attempts.lose(job)
+    else:
+        attempts.end(job, verdict.outcome, verdict.error)
+
+
+def _end_traced(attempts: "Attempts", on_end: OnEnd, job: ClaimedJob, report: Report) -> None:
+    _end_attempt(attempts, job, report)
+    on_end(job, report)

@@ -28,6 +28,7 @@ SURROUNDINGS = {
     "docs/sql.md": "",
     "docs/commands.md": APP,
     "docs/isolation.md": APP,
+    "docs/tracing.md": APP,
     "docs/connectors.md": f"""{APP}
 lent = jf.transaction()
 tx = lent.__enter__()

@@ -28,7 +28,7 @@ async def emit_event(body: NewEvent, caller: Caller) -> Answer:
         body.name,
         body.data,
         correlation_id=body.correlation_id,
-        traceparent=body.traceparent,
+        traceparent=body.traceparent or caller.traceparent,
     )
     return Answer({"id": await caller.run(call)}, 201)
 

@@ -102,7 +102,7 @@ async def create_plain_job(request: Request) -> Answer | None:
 
 
 async def _checked(body: NewJob, caller: Calling, request: Request) -> JobRequest:
-    job = body.request(caller.principal.actor)
+    job = caller.request(body)
     await caller.server.payloads.check([job], path="payload")
     (fitting,) = await caller.fitting(caller.tenant_id, [job], await request.body())
     return fitting
@@ -121,7 +121,7 @@ async def create_jobs(
     body: NewJobs, caller: Caller, request: Request, idempotency_key: IdempotencyKey = None
 ) -> Answer:
     """All or nothing; the answers come in the order of the jobs."""
-    jobs = [job.request(caller.principal.actor) for job in body.jobs]
+    jobs = list(map(caller.request, body.jobs))
     await caller.server.payloads.check(jobs, path="jobs.{}.payload")
     jobs = await caller.fitting(caller.tenant_id, jobs, await request.body())
     if idempotency_key is None:

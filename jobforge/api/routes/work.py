@@ -266,7 +266,7 @@ async def add_workflow_jobs(body: Addition, caller: Caller) -> Answer:
     if caller.principal.tenant_id not in {None, token.tenant_id}:
         raise LeaseLost
     await caller.server.payloads.check(requests_of(body.nodes), path="nodes")
-    nodes = [node.document() for node in body.nodes]
+    nodes = [node.document(None) for node in body.nodes]
     made = await caller.run_installation(calls.add_workflow_jobs(body.worker_id, token, nodes))
     items = [{"node": node, "job_id": job_id} for node, job_id in made.items()]
     return Answer({"items": items}, 201)

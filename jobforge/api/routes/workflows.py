@@ -39,7 +39,7 @@ Most = Annotated[int, Query(ge=1, le=50_000, description="How many nodes at most
 async def create_workflow(body: NewWorkflow, caller: Caller) -> Answer:
     """All of its jobs or none; `after` has the names of nodes that have to end first."""
     await caller.server.payloads.check(requests_of(body.nodes), path="nodes")
-    made = await caller.run(calls.enqueue_workflow(body.request()))
+    made = await caller.run(calls.enqueue_workflow(body.request(caller.traceparent)))
     nodes = [{"node": node, "job_id": job_id} for node, job_id in made.jobs.items()]
     return Answer({"id": made.id, "nodes": nodes}, 201)
 
@@ -91,7 +91,7 @@ async def retry_workflow(
 @router.post("/batches", status_code=201, response_model=MadeBatch, summary="Make a batch")
 async def create_batch(body: NewBatch, caller: Caller) -> Answer:
     """All of its jobs or none."""
-    jobs = [job.request(caller.principal.actor) for job in body.jobs]
+    jobs = list(map(caller.request, body.jobs))
     await caller.server.payloads.check(jobs, path="jobs.{}.payload")
     made = await caller.run(calls.create_batch(body.request(), jobs))
     return Answer({"id": made.id, "jobs": _made(made.jobs)}, 201)
@@ -125,7 +125,7 @@ async def get_batch(batch_id: UUID, caller: Caller) -> Answer:
 )
 async def add_to_batch(batch_id: UUID, body: NewJobs, caller: Caller) -> Answer:
     """All or nothing. 409 when the batch has ended."""
-    jobs = [job.request(caller.principal.actor) for job in body.jobs]
+    jobs = list(map(caller.request, body.jobs))
     await caller.server.payloads.check(jobs, path="jobs.{}.payload")
     made = await caller.run(calls.add_to_batch(batch_id, jobs))
     return Answer({"items": _made(made)}, 201)

@@ -51,10 +51,12 @@ class NewNode(JobFields):
     )
     workflow: "NewWorkflow | None" = None
 
-    def document(self) -> dict[str, Json]:
+    def document(self, traceparent: str | None) -> dict[str, Json]:
         given = {name: value for name, value in vars(self).items() if value is not None}
         if self.workflow is not None:
-            given["workflow"] = self.workflow.request().to_json()
+            given["workflow"] = self.workflow.request(traceparent).to_json()
+        elif traceparent is not None:
+            given.setdefault("traceparent", traceparent)
         return given
 
 
@@ -80,10 +82,11 @@ class NewWorkflow(Callbacks):
     input: Json = None
     correlation_id: Correlation | None = None
 
-    def request(self) -> WorkflowRequest:
+    def request(self, traceparent: str | None = None) -> WorkflowRequest:
+        """Its nodes are in that trace, unless they name one."""
         return WorkflowRequest(
             self.name,
-            [node.document() for node in self.nodes],
+            [node.document(traceparent) for node in self.nodes],
             self.input,
             self.correlation_id,
             **self.requests(),

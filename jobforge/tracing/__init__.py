@@ -1,0 +1,100 @@
+"""Traces: what a process and its jobs do, as spans of OpenTelemetry (`jobforge[otel]`).
+
+Whoever enqueues passes on a `traceparent` (traceparent.py), and the attempts of the job are spans
+under it (attempts.py). Others stand around pieces of work: enqueuing, steps, requests that come and
+go (spans.py). What jobs make in processes of their own comes to their worker (passage.py); where
+all of it is sent, the environment says (export.py), or the application.
+
+Where nobody has set up OpenTelemetry, nothing of it is imported and nothing is done here. What
+cannot do without it, attempts.py and passage.py, is imported only where somebody has.
+"""
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from jobforge.job import ClaimedJob
+from jobforge.tracing.export import configure, sampling_of_attempts, shutdown
+from jobforge.tracing.spans import (
+    Around,
+    answered,
+    calling,
+    carrying,
+    current,
+    enqueuing,
+    is_on,
+    routed,
+    serving,
+    stepping,
+    traceparent_of,
+    use,
+)
+from jobforge.tracing.traceparent import Traceparent, read_traceparent
+
+if TYPE_CHECKING:
+    from jobforge.tracing.attempts import Attempts
+
+__all__ = [
+    "Around",
+    "Traceparent",
+    "answered",
+    "calling",
+    "carrying",
+    "configure",
+    "current",
+    "enqueuing",
+    "enter_job",
+    "find_attempts",
+    "flush_job",
+    "is_on",
+    "prepare_jobs",
+    "read_traceparent",
+    "receive_span",
+    "routed",
+    "serving",
+    "shutdown",
+    "stepping",
+    "traceparent_of",
+    "use",
+]
+
+
+_passage: ModuleType | None = None  # where jobs are traced
+
+
+def find_attempts() -> "Attempts | None":
+    """What makes the spans of a worker's attempts; None where nobody traces."""
+    if not is_on():
+        return None
+    from jobforge.tracing.attempts import Attempts  # noqa: PLC0415 - as above
+
+    return Attempts(sampling_of_attempts())
+
+
+def prepare_jobs() -> None:
+    """In the process that jobs are forked from, when their worker traces."""
+    global _passage  # noqa: PLW0603 - one per process, and a fork has it too
+    from jobforge.tracing import passage  # noqa: PLC0415 - as above
+
+    passage.prepare()
+    _passage = passage
+
+
+def enter_job(job: ClaimedJob, send: Callable[[bytes], None]) -> None:
+    """In a job's process: from here on all is part of its attempt, and ended spans are sent."""
+    if _passage is not None:
+        _passage.enter(job, send)
+
+
+def flush_job() -> None:
+    """At the end of a job's process."""
+    if _passage is not None:
+        _passage.flush()
+
+
+def receive_span(traceparent: str | None, body: bytes) -> None:
+    """In a worker: what a job's process has sent; of an attempt with this traceparent."""
+    if is_on():
+        from jobforge.tracing import passage  # noqa: PLC0415 - as above
+
+        passage.receive(traceparent, body)

@@ -1,0 +1,64 @@
+"""Traces over HTTP: what comes with a request goes on to the jobs that it makes."""
+
+from typing import Any
+
+import pytest
+from api.house import House
+from integration.recorder import are_nested, recording
+from opentelemetry.trace import SpanKind
+
+from jobforge import Client
+from jobforge.job import JobRequest
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+OTHER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+
+
+def _traceparent(api: House, job_id: str) -> Any:
+    return api.client("viewer").get(f"/jobs/{job_id}").json()["job"]["traceparent"]
+
+
+@pytest.mark.parametrize(
+    ("header", "named", "kept"),
+    [
+        (TRACEPARENT, None, TRACEPARENT),
+        (f"cc{TRACEPARENT[2:]}-what-comes-later", None, TRACEPARENT),
+        (TRACEPARENT, OTHER, OTHER),
+        ("nonsense", None, None),
+    ],
+)
+def test_a_job_is_of_the_trace_that_its_request_names(
+    api: House, header: str, named: str | None, kept: str | None
+) -> None:
+    body = {"definition": "plain", "traceparent": named}
+    made = api.client("tenant_admin").post("/jobs", json=body, headers={"traceparent": header})
+    assert _traceparent(api, made.json()["id"]) == kept
+
+
+def test_all_that_a_request_makes_is_of_its_trace(api: House) -> None:
+    admin, headers = api.client("tenant_admin"), {"traceparent": TRACEPARENT}
+    job = {"definition": "plain"}
+    jobs = admin.post("/jobs/batch", json={"jobs": [job]}, headers=headers).json()["items"]
+    batch = admin.post("/batches", json={"jobs": [job]}, headers=headers).json()["jobs"]
+    inner = {"name": "inner", "workflow": {"name": "inner", "nodes": [{"name": "a", **job}]}}
+    flow = {"name": "outer", "nodes": [{"name": "b", **job}, inner]}
+    nodes = admin.post("/workflows", json=flow, headers=headers).json()["nodes"]
+    made = [each["id"] for each in (*jobs, *batch)] + [each["job_id"] for each in nodes]
+    assert [_traceparent(api, job_id) for job_id in made] == [TRACEPARENT] * 4
+    event = admin.post("/events", json={"name": "paid"}, headers=headers).json()["id"]
+    assert admin.get(f"/events/{event}").json()["traceparent"] == TRACEPARENT
+
+
+def test_a_request_is_a_span_between_whoever_asks_and_the_job(api: House) -> None:
+    with (
+        recording() as recorder,
+        Client(api.url, api.a.keys["tenant_admin"]) as client,
+    ):
+        with recorder.tracer.start_as_current_span("sign up"):
+            made = client.enqueue_job(JobRequest("plain"))
+        span = recorder.one("POST /api/v1/jobs")
+    assert are_nested(recorder.one("sign up"), span)
+    assert span.kind is SpanKind.SERVER
+    assert span.attributes is not None
+    assert span.attributes["http.response.status_code"] == 201
+    assert f"{span.context.span_id:016x}" in _traceparent(api, str(made.job_id))

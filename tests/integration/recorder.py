@@ -1,0 +1,47 @@
+"""Spans that were made in this process, once they have ended."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from jobforge import tracing
+
+
+class Recorder:
+    """`tracer` is for spans of a test's own."""
+
+    def __init__(self, provider: TracerProvider) -> None:
+        self._exporter = InMemorySpanExporter()
+        provider.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.tracer = provider.get_tracer("the test")
+
+    def all(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self._exporter.get_finished_spans() if span.name == name]
+
+    def one(self, name: str) -> ReadableSpan:
+        (found,) = self.all(name)
+        return found
+
+
+@contextmanager
+def recording() -> Iterator[Recorder]:
+    provider = TracerProvider()
+    tracing.use(provider)
+    try:
+        yield Recorder(provider)
+    finally:
+        tracing.use(None)
+
+
+def are_nested(*spans: ReadableSpan) -> bool:
+    """Whether each is the parent of the next, in one trace."""
+    return all(
+        inner.parent is not None
+        and inner.parent.span_id == outer.context.span_id
+        and inner.context.trace_id == outer.context.trace_id
+        for outer, inner in pairwise(spans)
+    )

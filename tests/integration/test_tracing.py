@@ -1,0 +1,288 @@
+"""Traces: from whoever enqueues through attempts, steps and processes, to whoever is asked."""
+
+import io
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster import Connection, Database
+from integration.collector import collecting
+from integration.loopback import loopback
+from integration.recorder import Recorder, are_nested, recording
+from integration.seam import TENANT_A
+from integration.terminal import Terminal
+from integration.workshop import Workshop
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
+from opentelemetry.trace import SpanKind, StatusCode
+
+from jobforge import Context, JobForge, Retry, calls, db, telemetry, tracing
+from jobforge.config import Config
+from jobforge.egress import Egress, Request, policy_of
+from jobforge.job import JobRequest
+
+pytestmark = pytest.mark.anyio
+
+APP = """
+from opentelemetry import trace
+from jobforge import Context, JobForge
+
+jf = JobForge()
+tracer = trace.get_tracer("the application")
+
+@jf.job
+def order(ctx: Context) -> None:
+    ctx.step("pay", pay)
+    receipt.enqueue()
+
+def pay() -> None:
+    with tracer.start_as_current_span("charge", attributes={"card.token": "tok_1234"}):
+        pass
+
+@jf.job(isolation="inline")
+async def receipt() -> None: ...
+"""
+
+
+OWN = """
+import sys
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter
+from jobforge import JobForge
+
+class Output:
+    def write(self, text): sys.stdout.write(text)
+    def flush(self): sys.stdout.flush()
+
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(ConsoleSpanExporter(out=Output())))
+trace.set_tracer_provider(provider)
+jf = JobForge()
+
+@jf.job
+def order() -> None:
+    with trace.get_tracer("the application").start_as_current_span("charge"):
+        pass
+"""
+OTHER = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+@pytest.fixture
+def recorder() -> Iterator[Recorder]:
+    with recording() as recorder:
+        yield recorder
+
+
+@pytest.fixture
+def shop(database: Database, conn: Connection) -> Workshop:
+    db.run(conn, calls.put_tenant(TENANT_A, {"slug": "acme"}))
+    return Workshop(database, conn)
+
+
+async def test_one_trace_leads_from_the_caller_into_the_steps_of_an_inline_job(
+    shop: Workshop, recorder: Recorder
+) -> None:
+    said = io.StringIO()
+
+    @shop.app.job(isolation="inline")
+    async def order(ctx: Context) -> None:
+        await ctx.step("pay", pay)
+        await inner.using(tenant=TENANT_A).aenqueue()
+
+    async def pay() -> None:
+        with recorder.tracer.start_as_current_span("charge"):
+            telemetry.emit("charged")
+
+    @shop.app.job(isolation="inline")
+    async def inner() -> None: ...
+
+    shop.register()
+    telemetry.configure(format="json", level="debug", stream=said)
+    try:
+        async with shop.working():
+            with recorder.tracer.start_as_current_span("sign up"):
+                handle = await order.using(tenant=TENANT_A).aenqueue()
+            await shop.ended(handle.id)
+    finally:
+        telemetry.unconfigure()
+    one = recorder.one
+    run = one("run order")
+    assert are_nested(
+        *(one("sign up"), one("enqueue order"), run, one("step pay"), one("charge")),
+    )
+    assert are_nested(run, one("enqueue inner"))
+    assert (one("enqueue order").kind, run.kind) == (SpanKind.PRODUCER, SpanKind.CONSUMER)
+    assert [link.context.span_id for link in run.links] == [one("enqueue order").context.span_id]
+    assert run.attributes is not None
+    assert {
+        name: run.attributes[f"jobforge.{name}"] for name in ("job.id", "outcome", "attempt")
+    } == {
+        "job.id": str(handle.id),
+        "outcome": "succeeded",
+        "attempt": 1,
+    }
+    lines = [json.loads(line) for line in said.getvalue().splitlines()]
+    ids = {
+        line["event"]: line.get("span_id") for line in lines if line.get("job_id") == str(handle.id)
+    }
+    assert ids["job.started"] == ids["job.finished"] == f"{run.context.span_id:016x}"
+    assert ids["charged"] == f"{one('charge').context.span_id:016x}"
+    traces = {line["trace_id"] for line in lines if line.get("job_id") == str(handle.id)}
+    assert traces == {f"{run.context.trace_id:032x}"}
+
+
+async def test_an_attempt_that_fails_is_a_failed_span_of_the_same_trace(
+    shop: Workshop, recorder: Recorder
+) -> None:
+    @shop.app.job(isolation="inline", retry=Retry(max_attempts=2, base=0))
+    async def charge(ctx: Context) -> None:
+        if ctx.attempt == 1:
+            raise ValueError("the password is password=hunter22")
+
+    shop.register()
+    async with shop.working():
+        handle = await charge.using(tenant=TENANT_A).aenqueue()
+        await shop.ended(handle.id)
+    enqueued = recorder.one("enqueue charge")
+    first, second = recorder.all("run charge")
+    assert are_nested(enqueued, first)
+    assert are_nested(enqueued, second)
+    assert first.attributes is not None
+    assert first.attributes["error.type"] == "ValueError"
+    assert first.status.status_code is StatusCode.ERROR
+    assert "hunter22" not in str(first.status.description)
+    assert second.status.status_code is StatusCode.UNSET
+
+
+async def test_what_is_not_recorded_where_it_was_enqueued_is_not_recorded_in_the_job(
+    shop: Workshop, recorder: Recorder
+) -> None:
+    carried: list[str | None] = []
+
+    @shop.app.job(isolation="inline")
+    async def order() -> None:
+        with recorder.tracer.start_as_current_span("charge"):
+            carried.append(tracing.current())
+
+    shop.register()
+    unrecorded = TracerProvider(sampler=ALWAYS_OFF).get_tracer("the test")
+    async with shop.working():
+        with unrecorded.start_as_current_span("sign up") as outer:
+            handle = await order.using(tenant=TENANT_A).aenqueue()
+        await shop.ended(handle.id)
+    assert recorder.all("run order") == recorder.all("charge") == []
+    (traceparent,) = map(tracing.read_traceparent, carried)
+    assert traceparent is not None
+    assert traceparent.trace_id == f"{outer.get_span_context().trace_id:032x}"
+    assert not int(traceparent.flags, 16) & 1
+
+
+def test_what_is_made_together_carries_the_span_in_which_it_was_added(
+    shop: Workshop, recorder: Recorder
+) -> None:
+    @shop.app.job
+    def order() -> None: ...
+
+    shop.register()
+    with recorder.tracer.start_as_current_span("sign up") as span:
+        with shop.app.workflow("bill", tenant=TENANT_A) as flow:
+            node = order.node()
+        with shop.app.batch(tenant=TENANT_A) as batch:
+            batch.add(order.args())
+        batch.handle.add(order.args())
+        shop.app.emit("paid", tenant=TENANT_A)
+        jobs = [node.id, *flow.handle.detail().result]
+    rows = shop.conn.execute(
+        "select traceparent from jobforge.jobs union all select traceparent from jobforge.events"
+    ).fetchall()
+    assert jobs
+    assert [row["traceparent"] for row in rows] == [tracing.traceparent_of(span)] * 4
+    shop.app.close()
+
+
+async def test_a_request_to_others_tells_them_the_span_that_it_is_made_in(
+    recorder: Recorder,
+) -> None:
+    async with loopback(b"HTTP/1.1 404 Nowhere\r\ncontent-length: 0\r\n\r\n") as server:
+        allowed = Config(egress_allow=(f"127.0.0.1:{server.port}",), egress_http=True)
+        egress = Egress(policy_of(allowed))
+        with recorder.tracer.start_as_current_span("run"):
+            await egress.send(Request("GET", server.url, traceparent=OTHER))
+            await egress.send(Request("GET", server.url, (("Traceparent", OTHER),)))
+    first, second = recorder.all("GET")
+    assert are_nested(recorder.one("run"), first)
+    assert first.status.status_code is StatusCode.ERROR
+    own = f"traceparent: 00-{first.context.trace_id:032x}-{first.context.span_id:016x}-"
+    sent = [request.decode().lower() for request in server.requests]
+    assert own in sent[0]
+    assert OTHER not in sent[0]
+    assert f"traceparent: {OTHER}" in sent[1]
+    assert f"{second.context.span_id:016x}" not in sent[1]
+
+
+def test_an_application_with_an_exporter_of_its_own_uses_it_in_every_process(
+    database: Database, conn: Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(OWN)
+    db.run(conn, calls.put_tenant(TENANT_A, {"slug": "acme"}))
+    shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=database.url, OTEL_BSP_SCHEDULE_DELAY="600000")
+    with shell.started("worker", "--no-connectors", "--log-level", "debug") as worker:
+        worker.wait_for('"worker.started"')
+        db.run(conn, calls.enqueue_job(JobRequest("order"), tenant_id=TENANT_A))
+        worker.wait_for('"job.finished"')
+        worker.signal(signal.SIGTERM)
+        assert worker.end() == 0
+    (row,) = conn.execute("select stdout_tail from jobforge.attempts").fetchall()
+    in_job, in_worker = json.loads(row["stdout_tail"]), worker.said
+    assert in_job["name"] == "charge"
+    assert in_job["parent_id"] in in_worker
+    assert '"name": "run order"' in in_worker
+
+
+def test_a_worker_sends_what_its_jobs_do_in_processes_of_their_own(
+    database: Database, conn: Connection, recorder: Recorder, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    db.run(conn, calls.put_tenant(TENANT_A, {"slug": "acme"}))
+    app = JobForge(database.url, tenant=TENANT_A)
+
+    @app.job
+    def order() -> None: ...
+
+    with collecting() as collector:
+        shell = Terminal(
+            tmp_path,
+            JOBFORGE_DATABASE_URL=database.url,
+            OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
+            OTEL_EXPORTER_OTLP_HEADERS="api-key=of-the-collector",
+        )
+        with shell.started("worker", "--log-level", "debug", "--no-connectors") as worker:
+            worker.wait_for('"worker.started"')
+            order.enqueue()
+            worker.wait_for('"job.finished"', times=2)
+            worker.signal(signal.SIGTERM)
+            assert worker.end() == 0
+    app.close()
+    told = {each.name: each for each in collector.told}
+    enqueued = recorder.one("enqueue order")
+    assert enqueued.context is not None
+    way = ("run order", "step pay", "charge")
+    parents = [told[name].parent_id for name in way]
+    ids = [told[name].span_id for name in way]
+    assert parents == [f"{enqueued.context.span_id:016x}", *ids[:-1]]
+    assert told["enqueue receipt"].parent_id == told["run order"].span_id
+    assert told["run receipt"].parent_id == told["enqueue receipt"].span_id
+    assert {each.trace_id for each in collector.told} == {f"{enqueued.context.trace_id:032x}"}
+    assert {each.service for each in collector.told} == {"jobforge-worker"}
+    assert told["charge"].attributes == {"card.token": "[redacted]"}
+    lines = [json.loads(line) for line in worker.said.splitlines()]
+    spans = {
+        line["definition"]: line["span_id"] for line in lines if line["event"] == "job.finished"
+    }
+    assert spans == {
+        "order@1": told["run order"].span_id,
+        "receipt@1": told["run receipt"].span_id,
+    }

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jobforge.remote.client import AsyncClient, Client
     from jobforge.settings import Rate
     from jobforge.signals import Cancel, Cancelled, Dead, Retry, Snooze
+    from jobforge.webhook import verify_webhook
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ __all__ = [
     "Snooze",
     "WorkflowHandle",
     "errors",
+    "verify_webhook",
 ]
 
 _MODULES = {
@@ -56,6 +58,7 @@ _MODULES = {
     "Retry": "signals",
     "Snooze": "signals",
     "WorkflowHandle": "flow",
+    "verify_webhook": "webhook",
 }
 
 

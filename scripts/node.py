@@ -28,8 +28,12 @@ class NotInstalled(Exception):
 
 
 def environment() -> dict[str, str]:
-    """In which `node` is that of PyPI."""
-    return {**os.environ, "PATH": f"{NODE.parent}{os.pathsep}{os.environ.get('PATH', '')}"}
+    """In which `node` is that of PyPI, and reads what it has compiled before."""
+    return {
+        **os.environ,
+        "PATH": f"{NODE.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+        "NODE_COMPILE_CACHE": str(ROOT / ".cache" / "node"),
+    }
 
 
 def npm(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":

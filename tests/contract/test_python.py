@@ -1,8 +1,11 @@
 """The Python SDK keeps the contract: every case of contract/cases, on a real Postgres."""
 
+import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from typing import Any, cast
+from uuid import UUID
 
 import anyio
 import pytest
@@ -10,39 +13,92 @@ from cluster import Connection, Database, connect_to, fresh_database
 from pydantic import StrictStr
 
 from contract.cases import CONTRACT, Case, Names, cases, in_order, read
-from jobforge import Cancel, Context, Dead, JobForge, Retry, Snooze, db, errors, redact
+from jobforge import (
+    Cancel,
+    Context,
+    Dead,
+    JobForge,
+    Retry,
+    Snooze,
+    db,
+    errors,
+    redact,
+    template,
+    verify_webhook,
+    webhook,
+)
 from jobforge.calls import Call
 from jobforge.definition import Definition
 from jobforge.embedded import Server
-from jobforge.errors import JobForgeError, Json
+from jobforge.errors import ChildFailed, JobForgeError, Json
 from jobforge.worker import Worker
 
 pytestmark = pytest.mark.anyio
 
 _DEADLINE_S = 60
 
+Definitions = dict[str, Definition[..., Any]]
 
-async def act(
-    ctx: Context,  # noqa: ARG001 - as handlers have it
-    do: StrictStr,
-    value: Json = None,
-    message: str = "failed",
-    after: float = 0,
-) -> Json:
+
+@dataclass(frozen=True, slots=True)
+class Script:
     """What the payload of a case makes a handler do."""
-    match do:
+
+    do: str
+    value: Json
+    message: str
+    after: float
+
+
+async def act(ctx: Context, script: Script, definitions: Definitions) -> Json:
+    match script.do:
         case "return":
-            return value
+            return script.value
         case "dead":
-            raise Dead(message)
+            raise Dead(script.message)
         case "cancel":
-            raise Cancel(message)
+            raise Cancel(script.message)
         case "retry":
-            raise Retry(message, after=after)
+            raise Retry(script.message, after=script.after)
         case "snooze":
-            raise Snooze(after)
+            raise Snooze(script.after)
+        case "fail":
+            raise RuntimeError(script.message)
         case _:
-            raise RuntimeError(message)
+            return await act_durably(ctx, script, definitions[ctx.definition])
+
+
+async def act_durably(ctx: Context, script: Script, own: Definition[..., Any]) -> Json:
+    match script.do:
+        case "step":
+            stored = await ctx.step("count", _answering(ctx.attempt))
+            if ctx.attempt == 1:
+                raise RuntimeError(script.message)
+            return {"stored": stored, "attempt": ctx.attempt}
+        case "hoard":
+            return await ctx.step("hoard", _answering("x" * 1024**2))
+        case "sleep":
+            first = await ctx.step("turn", _answering(0))
+            await ctx.sleep(script.after)
+            return [first, await ctx.step("turn", _answering(1))]
+        case "wait":
+            event = await ctx.wait_for_event(script.message, script.value, timeout=script.after)
+            return event.data
+        case _:
+            children = await ctx.aenqueue_many(own, [own.args(**each) for each in script.value])
+            if script.do == "gather":
+                return await ctx.gather(children)
+            found = await ctx.gather(children, return_failures=True)
+            return [
+                each.detail["state"] if isinstance(each, ChildFailed) else each for each in found
+            ]
+
+
+def _answering(answer: Json) -> Callable[[], Coroutine[Any, Any, Json]]:
+    async def answered() -> Json:
+        return answer
+
+    return answered
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +114,7 @@ class Bench:
         self._url = database.url
         self._conn = conn
         self._names = Names()
-        self._definitions: dict[str, Definition[..., Any]] = {}
+        self._definitions: Definitions = {}
         self._jf = JobForge(database.url)
 
     async def make(self, step: dict[str, Json]) -> None:
@@ -103,8 +159,22 @@ class Bench:
         declare = self._jf.job(
             key=given["key"], queue=given["queue"], isolation="inline", retry=retry
         )
-        self._definitions[given["key"]] = cast("Definition[..., Any]", declare(act))
+        self._definitions[given["key"]] = cast("Definition[..., Any]", declare(self._handler()))
         self._jf.register()
+
+    def _handler(self) -> Callable[..., Coroutine[Any, Any, Json]]:
+        definitions = self._definitions
+
+        async def handler(
+            ctx: Context,
+            do: StrictStr,
+            value: Json = None,
+            message: str = "failed",
+            after: float = 0,
+        ) -> Json:
+            return await act(ctx, Script(do, value, message, after), definitions)
+
+        return handler
 
     async def _enqueue(self, step: dict[str, Json]) -> None:
         given = self._names.fill(step["enqueue"])
@@ -170,6 +240,45 @@ def test_what_is_secret_is_hidden_as_the_contract_says() -> None:
         assert redact.redact(given) == shown
     for name, is_secret in contract["names"].items():
         assert redact.is_secret_name(name) is is_secret, name
+
+
+def test_templates_render_as_the_contract_says() -> None:
+    contract = read("templates")
+    values = {"event": contract["event"]}
+    for written, rendered in contract["rendered"]:
+        assert template.render({"value": written}, values) == {"value": rendered}
+    for written, field in contract["refused"]:
+        with pytest.raises(errors.Invalid) as refused:
+            template.render({"value": written}, values)
+        assert refused.value.field == field
+
+
+def test_webhooks_are_signed_as_the_contract_says() -> None:
+    contract = read("webhooks")
+    secrets = [base64.b64decode(each.removeprefix("whsec_")) for each in contract["secrets"]]
+    signed = webhook.signed_headers(
+        UUID(contract["delivery_id"]),
+        contract["body"].encode(),
+        secrets,
+        sent_at=contract["sent_at"],
+    )
+    assert signed == contract["headers"]
+
+
+@pytest.mark.parametrize("reception", read("webhooks")["receptions"], ids=lambda row: row["name"])
+def test_webhooks_are_taken_as_the_contract_says(reception: dict[str, Json]) -> None:
+    contract = read("webhooks")
+    headers = contract["headers"] | reception.get("headers", {})
+    given = {name: value for name, value in headers.items() if value is not None}
+    body: str = reception.get("body") or contract["body"]
+    if reception["taken"]:
+        message = verify_webhook(reception["secret"], given, body, now=reception["at"])
+        assert message["type"] == "job.succeeded"
+        return
+    with pytest.raises(JobForgeError) as refused:
+        verify_webhook(reception["secret"], given, body, now=reception["at"])
+    code = reception.get("code", "unauthenticated")
+    assert (refused.value.code, refused.value.field) == (code, reception["field"])
 
 
 def test_each_error_has_the_code_that_the_contract_says() -> None:

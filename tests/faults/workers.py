@@ -140,6 +140,8 @@ class Crew:
             "JOBFORGE_HEARTBEAT_S": str(self.heartbeat_s),
             "JOBFORGE_DRAIN_S": str(self.drain_s),
             "JOBFORGE_LOG_FORMAT": "json",
+            # Those of Node compile once what hundreds of processes import.
+            "NODE_COMPILE_CACHE": str(Path(__file__).parents[2] / ".cache" / "node"),
         }
 
 

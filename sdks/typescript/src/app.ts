@@ -19,7 +19,8 @@ import {
 } from "./definition.ts";
 import { Conflict } from "./errors.ts";
 import { type EndHook, type FailHook, Hooks, type StartHook, type SuccessHook } from "./hooks.ts";
-import type { Json } from "./job.ts";
+import type { Json, JsonObject } from "./job.ts";
+import type { Using } from "./options.ts";
 import { type JobOptions, readSettings } from "./settings.ts";
 
 export interface AppOptions extends DatabaseOptions {
@@ -94,6 +95,18 @@ export class JobForge {
     return await this.client
       .database()
       .transaction(tenantId, (tx) => AMBIENT.run(tenantId, () => work(tx)));
+  }
+
+  /**
+   * Something has happened; triggers and waiting jobs hear of it. On a connection that is given it
+   * is part of its transaction. Answers the event's id.
+   */
+  async emit(
+    name: string,
+    data: JsonObject = {},
+    options: Pick<Using, "tenant" | "conn" | "correlationId"> = {},
+  ): Promise<string> {
+    return await this.client.emit(name, data, options);
   }
 
   onStart(hook: StartHook): this {

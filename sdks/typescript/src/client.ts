@@ -50,11 +50,31 @@ export class Client {
   ): Promise<Sent> {
     const current = CURRENT.getStore();
     if (conn === undefined && current?.door) {
-      return await through(current.door, current.job.tenant_id, requests, tenant);
+      return await through(current.door, current.tenantId, requests, tenant);
     }
     const tenantId = await this.tenantId(tenant, conn);
     try {
       return { tenantId, jobs: await this.#send(requests, tenantId, conn) };
+    } catch (error) {
+      throw advised(error, conn);
+    }
+  }
+
+  /** Answers the event's id. */
+  async emit(
+    name: string,
+    data: JsonObject,
+    given: {
+      readonly tenant?: string | undefined;
+      readonly conn?: Queryable | undefined;
+      readonly correlationId?: string | undefined;
+    },
+  ): Promise<string> {
+    const { tenant, conn, correlationId: correlation_id } = given;
+    const emitting = (id: string | null) => calls.emitEvent(name, data, { correlation_id }, id);
+    if (conn === undefined) return await this.#runFor(tenant, emitting);
+    try {
+      return await runOn(conn, emitting(await this.tenantId(tenant, conn)));
     } catch (error) {
       throw advised(error, conn);
     }

@@ -1,9 +1,11 @@
 /**
  * What a handler gets to know and to say about its own job: `ctx`. What it says goes over a Channel;
- * who listens there is left to the runners.
+ * who listens there is left to the runners. What it has done in earlier attempts, and what it does
+ * once for all of them, is in durable.ts.
  */
 
 import * as calls from "./calls/index.ts";
+import { Durable, type Channel as DurableChannel } from "./durable.ts";
 import { Invalid } from "./errors.ts";
 import type { ClaimedJob, Json, JsonObject, NoteKind } from "./job.ts";
 import { legible } from "./jsonb.ts";
@@ -15,7 +17,7 @@ const LONGEST_MESSAGE = 8_000;
 const LONGEST_NAME = 200;
 
 /** How a running job reaches its worker. */
-export interface Channel {
+export interface Channel extends DurableChannel {
   note(kind: NoteKind, data: JsonObject): void;
   secret(name: string): Promise<string>;
 }
@@ -53,92 +55,89 @@ export class Log {
 }
 
 /** The job that runs, for its handler. */
-export class Context {
-  readonly #job: ClaimedJob;
-  readonly #channel: Channel;
+export class Context extends Durable<Channel> {
   readonly #workerId: string | null;
   #controller: AbortController | null = null;
   #isAsked = false;
   #wasCompleted = false;
 
   constructor(job: ClaimedJob, channel: Channel, workerId: string | null) {
-    this.#job = job;
-    this.#channel = channel;
+    super(job, channel);
     this.#workerId = workerId;
   }
 
   get jobId(): string {
-    return this.#job.job_id;
+    return this.job.job_id;
   }
 
   get tenantId(): string {
-    return this.#job.tenant_id;
+    return this.job.tenant_id;
   }
 
   get definition(): string {
-    return this.#job.definition;
+    return this.job.definition;
   }
 
   /** The version under which the job was enqueued; its arguments are of the newest. */
   get version(): number {
-    return this.#job.version;
+    return this.job.version;
   }
 
   get queue(): string {
-    return this.#job.queue;
+    return this.job.queue;
   }
 
   /** 1 for the first. */
   get attempt(): number {
-    return this.#job.attempt;
+    return this.job.attempt;
   }
 
   get maxAttempts(): number {
-    return this.#job.max_attempts;
+    return this.job.max_attempts;
   }
 
   /** When the timeout passes, by the database's clock. */
   get deadline(): Date | null {
-    if (this.#job.timeout_s === null) return null;
-    return new Date(Date.parse(this.#job.started_at) + this.#job.timeout_s * 1000);
+    if (this.job.timeout_s === null) return null;
+    return new Date(startOf(this.job) + this.job.timeout_s * 1000);
   }
 
   /** The idempotency key. */
   get key(): string | null {
-    return this.#job.idempotency_key;
+    return this.job.idempotency_key;
   }
 
   get tags(): readonly string[] {
-    return JSON.parse(this.#job.tags_json ?? "[]") as string[];
+    return JSON.parse(this.job.tags_json ?? "[]") as string[];
   }
 
   get correlationId(): string | null {
-    return this.#job.correlation_id;
+    return this.job.correlation_id;
   }
 
   get traceparent(): string | null {
-    return this.#job.traceparent;
+    return this.job.traceparent;
   }
 
   /** As it was enqueued. */
   get payload(): JsonObject {
-    return JSON.parse(this.#job.payload_json) as JsonObject;
+    return JSON.parse(this.job.payload_json) as JsonObject;
   }
 
   /** `<job id>.<lease>`: grows with each attempt, so that others can refuse an older one. */
   get fence(): string {
-    return `${this.#job.job_id}.${this.#job.lease}`;
+    return `${this.job.job_id}.${this.job.lease}`;
   }
 
   get log(): Log {
-    return new Log(this.#channel);
+    return new Log(this.channel);
   }
 
   /** How far the job has come. Only the latest of many in a row may be kept. */
   progress(done: number, total?: number, message?: string): void {
     const data = { done, total, message };
     const given = Object.entries(data).filter(([, value]) => value !== undefined);
-    this.#channel.note("progress", legible(Object.fromEntries(given)) as JsonObject);
+    this.channel.note("progress", legible(Object.fromEntries(given)) as JsonObject);
   }
 
   /** An event of the job's own, in its timeline. */
@@ -146,12 +145,12 @@ export class Context {
     if (name === "" || name.length > LONGEST_NAME) {
       throw new Invalid(`the name of an event has 1 to ${LONGEST_NAME} letters`, { field: "name" });
     }
-    this.#channel.note("event", { name, data: legible(data) });
+    this.channel.note("event", { name, data: legible(data) });
   }
 
   /** A secret of the worker's. Its value is redacted from all that the job says. */
   async secret(name: string): Promise<string> {
-    return await this.#channel.secret(name);
+    return await this.channel.secret(name);
   }
 
   /** Aborted when the job is canceled, times out or its worker ends; give it to what waits. */
@@ -180,8 +179,8 @@ export class Context {
     if (this.#workerId === null) {
       throw new Invalid("no worker holds this job, so it cannot be completed", { field: "conn" });
     }
-    const outcome = { outcome: "succeeded", started_at: this.#job.started_at, result };
-    await runOn(conn, calls.completeJob(this.#job, this.#workerId, outcome));
+    const outcome = { outcome: "succeeded", started_at: this.job.started_at, result };
+    await runOn(conn, calls.completeJob(this.job, this.#workerId, outcome));
     this.#wasCompleted = true;
   }
 
@@ -189,7 +188,7 @@ export class Context {
 
   /** The same, speaking of another job: hooks are told of the job that has ended. */
   about(fields: Partial<ClaimedJob>): Context {
-    return new Context({ ...this.#job, ...fields }, this.#channel, null);
+    return new Context({ ...this.job, ...fields }, this.channel, null);
   }
 
   get wasCompleted(): boolean {
@@ -207,4 +206,9 @@ function short(message: string): string {
   return message.length <= LONGEST_MESSAGE
     ? message
     : redactText(message).slice(0, LONGEST_MESSAGE);
+}
+
+/** In milliseconds; as Postgres writes it, an offset may be of hours alone. */
+function startOf({ started_at }: ClaimedJob): number {
+  return Date.parse(started_at.replace(" ", "T").replace(/([+-]\d\d)$/, "$1:00"));
 }

@@ -1,7 +1,7 @@
-/** The job that the code now running belongs to, and the tenant that was set around it. */
+/** The tenant of the job that the code now running belongs to, and one that was set around it. */
 
 import { AsyncLocalStorage } from "node:async_hooks";
-import type { ClaimedJob, Enqueued, JobRequest } from "./job.ts";
+import type { Enqueued, JobRequest } from "./job.ts";
 
 /** How a job that runs somewhere without a database enqueues others: through its worker. */
 export interface Door {
@@ -9,7 +9,7 @@ export interface Door {
 }
 
 export interface Current {
-  readonly job: ClaimedJob;
+  readonly tenantId: string;
   readonly door: Door | null;
 }
 

@@ -127,14 +127,15 @@ export interface Listening {
 }
 
 /**
- * A connection kept for one loop: opened when first used, and anew after it was lost. One call at a
- * time.
+ * A connection kept for one loop: opened when first used, and anew after it was lost. The calls are
+ * made one after the other; only on a connection that is open may the next be sent ahead.
  */
 export class Link {
   readonly #url: string;
   readonly #durable: boolean;
   readonly #behindPooler: boolean;
   #client: pg.Client | null = null;
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(url: string, durable: boolean, behindPooler: boolean) {
     this.#url = url;
@@ -145,7 +146,7 @@ export class Link {
   async run<T>(call: Call<T>): Promise<T> {
     const client = this.#client ?? (await this.#open());
     try {
-      if (this.#behindPooler && !this.#durable) return await relaxed(client, call);
+      if (this.#behindPooler && !this.#durable) return await this.#relaxed(client, call);
       return await decoded(client, call, this.#behindPooler ? null : call.name);
     } catch (error) {
       // A call that was cut off may still have its answer on the way.
@@ -163,6 +164,13 @@ export class Link {
     await client?.end().catch(() => undefined);
   }
 
+  /** Several statements belong together: those of a call that is sent ahead come after them. */
+  async #relaxed<T>(client: pg.Client, call: Call<T>): Promise<T> {
+    const turn = this.#last.then(() => relaxed(client, call));
+    this.#last = turn.catch(() => undefined);
+    return await turn;
+  }
+
   async #open(): Promise<pg.Client> {
     const client = await opened(this.#url, this.#behindPooler, this.#durable);
     client.on("error", () => {
@@ -176,7 +184,7 @@ export class Link {
 async function relaxed<T>(client: pg.Client, call: Call<T>): Promise<T> {
   await sent(client, "begin", []);
   try {
-    await sent(client, "set local synchronous_commit = off", []);
+    await sent(client, "set local synchronous_commit = off; set local datestyle = ISO", []);
     const answer = await decoded(client, call, null);
     await sent(client, "commit", []);
     return answer;
@@ -207,6 +215,7 @@ function settings(url: string, behindPooler: boolean, durable = true): pg.Client
     `-c statement_timeout=${STATEMENT_MS}`,
     `-c lock_timeout=${LOCK_MS}`,
     "-c idle_in_transaction_session_timeout=10000",
+    "-c datestyle=ISO",
     ...(durable ? [] : ["-c synchronous_commit=off"]),
   ];
   return {

@@ -3,7 +3,7 @@
 import type { z } from "zod";
 import type { Client } from "./client.ts";
 import { Handle } from "./handle.ts";
-import type { JobRequest } from "./job.ts";
+import type { Enqueued, JobRequest } from "./job.ts";
 import { type Options, readOptions, type Using } from "./options.ts";
 import { payloadOf } from "./parameters.ts";
 
@@ -45,7 +45,7 @@ export class Enqueuer<I, R> {
 
   /** All or none, in one transaction; the handles come in the order of the arguments. */
   async enqueueMany(many: Iterable<I>): Promise<Handle<R>[]> {
-    return await this.#send([...many].map((args) => this.#request(args, this.#options)));
+    return await this.#send(this.requests(many));
   }
 
   /** As enqueueMany, each with options of its own: a key, a delay. */
@@ -56,14 +56,28 @@ export class Enqueuer<I, R> {
     return await this.#send(requests);
   }
 
+  // The rest is for jobs that enqueue others as a step.
+
+  get key(): string {
+    return this.#target.key;
+  }
+
+  requests(many: Iterable<I>): JobRequest[] {
+    return [...many].map((args) => this.#request(args, this.#options));
+  }
+
+  handle(tenantId: string, job: Enqueued): Handle<R> {
+    return new Handle(this.#target.client, this.#target.result, tenantId, job);
+  }
+
   #request(args: I, options: Options): JobRequest {
     const { key, version, params } = this.#target;
     return { definition: key, version, payload: payloadOf(params, args), ...options.request };
   }
 
   async #send(requests: readonly JobRequest[]): Promise<Handle<R>[]> {
-    const { client, result } = this.#target;
-    const sent = await client.enqueue(requests, this.#options.tenant, this.#options.conn);
-    return sent.jobs.map((job) => new Handle(client, result, sent.tenantId, job));
+    const { tenant, conn } = this.#options;
+    const sent = await this.#target.client.enqueue(requests, tenant, conn);
+    return sent.jobs.map((job) => this.handle(sent.tenantId, job));
   }
 }

@@ -5,7 +5,17 @@ import type { z } from "zod";
 import type { Client } from "./client.ts";
 import { type Duration, seconds } from "./duration.ts";
 import { Invalid, JobFailed, WaitTimeout } from "./errors.ts";
-import { type EnqueueStatus, FINAL_STATES, type Job } from "./job.ts";
+import { type EnqueueStatus, FINAL_STATES, type Job, type Json, type JsonObject } from "./job.ts";
+
+/** What a job that has ended is asked for. Past retention it has no state. */
+export interface Ended {
+  readonly id: string;
+  readonly definition: string | null;
+  readonly state: Job["state"] | null;
+  readonly result: Json;
+  readonly error: JsonObject | null;
+  readonly cancel_reason: string | null;
+}
 
 const FIRST_PAUSE_S = 0.01;
 const LONGEST_PAUSE_S = 1;
@@ -67,7 +77,11 @@ export class Handle<R> {
   async result(
     options: { readonly timeout?: Duration; readonly signal?: AbortSignal } = {},
   ): Promise<R> {
-    const job = await this.wait(options);
+    return this.answer(await this.wait(options));
+  }
+
+  /** What a job that has ended returned; JobFailed when it did not. */
+  answer(job: Ended): R {
     if (job.state !== "succeeded") throw failure(job);
     if (this.#result === undefined) return job.result as R;
     const read = this.#result.safeParse(job.result);
@@ -79,7 +93,10 @@ export class Handle<R> {
   }
 }
 
-function failure(job: Job): JobFailed {
+function failure(job: Ended): JobFailed {
+  if (job.state === null) {
+    return new JobFailed(`job ${job.id} is not known any more`, { detail: { job_id: job.id } });
+  }
   const reason = job.state === "canceled" ? job.cancel_reason : job.error?.message;
   return new JobFailed(
     `job ${job.id} of ${job.definition} is ${job.state}: ${reason ?? "no reason is known"}`,

@@ -25,3 +25,5 @@ export type { Queryable } from "./queryable.ts";
 export { redact, redactText, registerSecret } from "./redact/index.ts";
 export type { JobOptions, Rate } from "./settings.ts";
 export { Cancel, Cancelled, Dead, Retry, type RetryPolicy, Snooze } from "./signals.ts";
+export type { Event, Stored } from "./steps.ts";
+export { verifyWebhook, type WebhookHeaders, type WebhookMessage } from "./webhook.ts";

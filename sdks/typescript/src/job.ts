@@ -65,12 +65,15 @@ export interface ClaimedJob extends Token {
   readonly attempt: number;
   readonly max_attempts: number;
   readonly timeout_s: number | null;
+  /** As Postgres writes it. */
   readonly started_at: string;
   readonly correlation_id: string | null;
   readonly traceparent: string | null;
   readonly idempotency_key: string | null;
   readonly tags_json: string | null;
   readonly payload_json: string;
+  /** What it has done in earlier attempts; null when that is nothing. */
+  readonly steps_json: string | null;
 }
 
 /** How an attempt ended, for complete_jobs. */
@@ -83,6 +86,7 @@ export interface OutcomeReport extends Token {
   readonly final?: boolean | undefined;
   readonly retry_in_s?: number | undefined;
   readonly run_at?: string | undefined;
+  readonly wait?: JsonObject | undefined;
   readonly exit_code?: number | undefined;
   readonly pid?: number | undefined;
   readonly peak_memory_bytes?: number | undefined;
@@ -98,6 +102,16 @@ export interface Note extends Token {
   readonly kind: NoteKind;
   readonly data: JsonObject;
 }
+
+/** Something that a running job has done and need not do again. */
+export interface Step extends Token {
+  readonly name: string;
+  readonly index: number;
+  readonly result: Json;
+}
+
+/** `lost`: the lease is not held, and nothing was stored. */
+export type SaveStatus = "ok" | "lost" | "too_large" | "too_many";
 
 /** What became of an outcome. A repeated report is not lost, but its state is not told again. */
 export interface Settled {

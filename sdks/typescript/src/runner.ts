@@ -5,7 +5,7 @@
  */
 
 import type { Runnable } from "./definition.ts";
-import type { ClaimedJob, Enqueued, JobRequest, JsonObject, NoteKind } from "./job.ts";
+import type { ClaimedJob, Enqueued, JobRequest, Json, JsonObject, NoteKind } from "./job.ts";
 import type { Stop, Verdict } from "./verdict.ts";
 
 /** How a run ended. Without a verdict there is nothing to report: the lease is gone. */
@@ -28,6 +28,8 @@ export const RELEASED: Report = { verdict: { outcome: "released" } };
 /** A job that is running. */
 export interface Run {
   readonly job: ClaimedJob;
+  /** Whether its report was given. */
+  readonly hasEnded: boolean;
   /** May be called again. `cancel` and `timeout` leave it its grace, the others none. */
   stop(why: Stop): void;
   /** The lease ends then, by the worker's clock, unless it is extended again. */
@@ -52,6 +54,15 @@ export interface Host {
   note(job: ClaimedJob, kind: NoteKind, data: JsonObject): void;
   /** For the tenant of the job; its correlation flows on. */
   enqueue(job: ClaimedJob, jobs: readonly JobRequest[]): Promise<readonly Enqueued[]>;
+  /** Resolves when it is stored. LeaseLost, InvalidResult. */
+  saveStep(job: ClaimedJob, name: string, index: number, result: Json): Promise<void>;
+  /** Jobs that are made with a step, or not at all; otherwise as `enqueue`. */
+  enqueueChildren(
+    job: ClaimedJob,
+    name: string,
+    index: number,
+    jobs: readonly JobRequest[],
+  ): Promise<readonly Enqueued[]>;
   /** Throws NotFound. From now on the value is redacted wherever it appears. */
   secret(name: string): string;
 }

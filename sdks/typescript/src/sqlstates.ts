@@ -61,7 +61,7 @@ interface DriverError {
   readonly detail?: string | null;
 }
 
-/** Query builders wrap the driver's error: it is the cause, or its fields are in `meta`. */
+/** Query builders wrap the driver's error: it is the cause, or Prisma has it within `meta`. */
 function withSqlstate(error: unknown, depth = 0): DriverError | null {
   if (typeof error !== "object" || error === null || depth > 4) return null;
   const given = error as { code?: unknown; message?: unknown; detail?: unknown; cause?: unknown };
@@ -69,8 +69,12 @@ function withSqlstate(error: unknown, depth = 0): DriverError | null {
     const detail = typeof given.detail === "string" ? given.detail : null;
     return { code: given.code, message: String(given.message ?? ""), detail };
   }
-  const meta = (error as { meta?: unknown }).meta;
-  return withSqlstate(given.cause, depth + 1) ?? withSqlstate(meta, depth + 1);
+  const { meta } = error as { readonly meta?: { readonly driverAdapterError?: unknown } };
+  return (
+    withSqlstate(given.cause, depth + 1) ??
+    withSqlstate(meta, depth + 1) ??
+    withSqlstate(meta?.driverAdapterError, depth + 1)
+  );
 }
 
 function factsOf(detail: string | null | undefined): Record<string, unknown> {

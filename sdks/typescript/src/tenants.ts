@@ -7,8 +7,7 @@ const REMEMBERED_MS = 60_000;
 const UUID = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 
 export function choose(named: string | undefined, byDefault: string | undefined): string {
-  const tenant =
-    named ?? AMBIENT.getStore() ?? CURRENT.getStore()?.job.tenant_id ?? byDefault ?? "";
+  const tenant = named ?? AMBIENT.getStore() ?? CURRENT.getStore()?.tenantId ?? byDefault ?? "";
   if (tenant !== "") return tenant;
   throw new TenantRequired(
     "no tenant is named: give one with using({ tenant }), around the call with jf.tenant(…), or" +

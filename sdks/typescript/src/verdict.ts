@@ -4,15 +4,24 @@
  * the attempt ended.
  */
 
-import { type Invalid, InvalidPayload } from "./errors.ts";
+import {
+  ChildFailed,
+  EventTimeout,
+  type Invalid,
+  InvalidPayload,
+  InvalidResult,
+} from "./errors.ts";
 import type { Json, JsonObject, Outcome } from "./job.ts";
 import { redactText } from "./redact/index.ts";
 import type { Settings } from "./settings.ts";
 import { Cancel, Dead, Retry, Snooze } from "./signals.ts";
+import type { Waiting } from "./steps.ts";
 
 // The engine keeps errors of up to 64 KiB whole.
 const LONGEST_MESSAGE = 8_000;
 const LONGEST_TRACE = 16_000;
+// The next attempt would meet the same: what a step has come to is stored.
+const FINAL = [InvalidPayload, InvalidResult, EventTimeout, ChildFailed];
 
 /**
  * Why a run is told to end. `lost`: the lease is gone, there is nobody to report to. `shutdown`: the
@@ -33,6 +42,8 @@ export interface Verdict {
   readonly final?: boolean | undefined;
   readonly retry_in_s?: number | undefined;
   readonly run_at?: string | undefined;
+  /** Of a snooze: what for. */
+  readonly wait?: JsonObject | undefined;
 }
 
 export type Limit = "memory" | "cpu" | "file_size";
@@ -49,6 +60,11 @@ export const RELEASED: Verdict = { outcome: "released" };
 
 export function returned(result: Json | undefined): Verdict {
   return result === undefined ? SUCCEEDED : { outcome: "succeeded", result };
+}
+
+/** The handler has come to something that is not there yet. */
+export function waits({ wait, delayS, runAt }: Waiting): Verdict {
+  return { outcome: "snoozed", retry_in_s: delayS, run_at: runAt, wait };
 }
 
 /** The handler returned something that cannot be kept: it would again. */
@@ -80,8 +96,7 @@ function said(error: unknown, settings: Pick<Settings, "giveUpOn">): Verdict {
     return { outcome: "failed", error: described(error), retry_in_s: error.afterS };
   }
   if (isOutOfMemory(error)) return { outcome: "crashed", error: over("memory") };
-  const isFinalError =
-    error instanceof InvalidPayload || settings.giveUpOn.some((kind) => error instanceof kind);
+  const isFinalError = [...FINAL, ...settings.giveUpOn].some((kind) => error instanceof kind);
   return { outcome: "failed", error: described(error), final: isFinalError || undefined };
 }
 

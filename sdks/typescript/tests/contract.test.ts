@@ -8,6 +8,7 @@ import { z } from "zod";
 import type { Definition } from "../src/definition.ts";
 import {
   Cancel,
+  type Context,
   Dead,
   errors,
   JobForge,
@@ -16,6 +17,7 @@ import {
   redactText,
   registerSecret,
   Snooze,
+  verifyWebhook,
 } from "../src/index.ts";
 import { isSecretName, redactTail } from "../src/redact/index.ts";
 import { fromSqlstate } from "../src/sqlstates.ts";
@@ -39,7 +41,13 @@ const SCRIPT = z.object({
   after: z.number().default(0),
 });
 
-async function act(script: z.output<typeof SCRIPT>): Promise<Value> {
+type Scripted = Definition<typeof SCRIPT, Value>;
+
+async function act(
+  ctx: Context,
+  script: z.output<typeof SCRIPT>,
+  self: () => Scripted,
+): Promise<Value> {
   switch (script.do) {
     case "return":
       return (script.value ?? null) as Value;
@@ -51,6 +59,33 @@ async function act(script: z.output<typeof SCRIPT>): Promise<Value> {
       throw new Retry(script.message, { after: script.after });
     case "snooze":
       throw new Snooze(script.after);
+    case "step": {
+      const stored = await ctx.step("count", () => ctx.attempt);
+      if (ctx.attempt === 1) throw new Error(script.message);
+      return { stored, attempt: ctx.attempt };
+    }
+    case "hoard":
+      return await ctx.step("hoard", () => "x".repeat(1024 ** 2));
+    case "sleep": {
+      const first = await ctx.step("turn", () => 0);
+      await ctx.sleep(script.after);
+      return [first, await ctx.step("turn", async (turn: number) => turn, 1)];
+    }
+    case "wait": {
+      const match = script.value as Record<string, number>;
+      const event = await ctx.waitForEvent(script.message, { match, timeout: script.after });
+      return event.data as Value;
+    }
+    case "gather":
+    case "gather_all": {
+      const children = script.value as z.input<typeof SCRIPT>[];
+      const handles = await ctx.enqueueMany(self(), children);
+      if (script.do === "gather") return await ctx.gather(handles);
+      const found = await ctx.gather(handles, { returnFailures: true });
+      return found.map((each) =>
+        each instanceof errors.ChildFailed ? (each.detail.state as Value) : each,
+      );
+    }
     default:
       throw new Error(script.message);
   }
@@ -66,7 +101,7 @@ class Bench {
     ),
   ]);
   readonly #app = new JobForge(urlOf());
-  readonly #definitions = new Map<string, Definition<typeof SCRIPT, Value>>();
+  readonly #definitions = new Map<string, Scripted>();
 
   async make(step: Members): Promise<void> {
     let rows: Value;
@@ -148,7 +183,7 @@ class Bench {
 
   async #define(given: Members): Promise<Value> {
     const { key, queue, max_attempts = 5, base = 1 } = given;
-    const definition = this.#app.job<typeof SCRIPT, Value>(
+    const definition: Scripted = this.#app.job<typeof SCRIPT, Value>(
       String(key),
       {
         queue: String(queue),
@@ -156,7 +191,7 @@ class Bench {
         retry: { maxAttempts: Number(max_attempts), base: Number(base) },
         params: SCRIPT,
       },
-      (_ctx, script) => act(script),
+      (ctx, script) => act(ctx, script, () => definition),
     );
     this.#definitions.set(String(key), definition);
     await this.#app.register();
@@ -209,7 +244,8 @@ class Bench {
 }
 
 const files = readdirSync(new URL("cases/", CONTRACT)).map((name) => name.replace(".json", ""));
-for (const file of files.filter((name) => name !== "redaction")) {
+const tables = ["redaction", "templates", "webhooks"]; // no steps
+for (const file of files.filter((name) => !tables.includes(name))) {
   for (const { name, steps } of read(`cases/${file}.json`).cases as {
     name: string;
     steps: Members[];
@@ -239,6 +275,39 @@ test("what is secret is hidden as the contract says", () => {
     assert.equal(isSecretName(name), isSecret, name);
   }
 });
+
+const webhooks = read("cases/webhooks.json") as unknown as {
+  headers: Record<string, string>;
+  body: string;
+  receptions: {
+    name: string;
+    secret: string;
+    at: number;
+    headers?: Record<string, string | null>;
+    body?: string;
+    taken: boolean;
+    code?: string;
+    field?: string;
+  }[];
+};
+for (const reception of webhooks.receptions) {
+  reception.code ??= "unauthenticated";
+  test(`webhooks: ${reception.name}`, () => {
+    const headers = Object.entries({ ...webhooks.headers, ...reception.headers });
+    const given = Object.fromEntries(headers.filter(([, value]) => value !== null)) as Record<
+      string,
+      string
+    >;
+    const body = reception.body ?? webhooks.body;
+    const now = new Date(reception.at * 1000);
+    const asServed = () => verifyWebhook(reception.secret, given, Buffer.from(body), { now });
+    const asFetched = () => verifyWebhook(reception.secret, new Headers(given), body, { now });
+    for (const verify of [asServed, asFetched]) {
+      if (reception.taken) assert.equal(verify().type, "job.succeeded");
+      else assert.throws(verify, { code: reception.code, field: reception.field });
+    }
+  });
+}
 
 test("texts are shown as Python shows them", { skip: !process.env.JOBFORGE_TEST_TEXTS }, () => {
   const text = readFileSync(process.env.JOBFORGE_TEST_TEXTS ?? "", "utf8");

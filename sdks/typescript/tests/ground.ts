@@ -17,6 +17,19 @@ export function urlOf(login: Login = "superuser"): string {
   return urls[login];
 }
 
+/** For libraries that know no URL of a socket. */
+export function addressOf(login: Login): Record<"host" | "database" | "username", string> & {
+  readonly port: number;
+} {
+  const url = new URL(urlOf(login).replace("@/", "@localhost/"));
+  return {
+    host: url.searchParams.get("host") ?? url.hostname,
+    port: Number(url.searchParams.get("port") ?? url.port),
+    database: url.pathname.slice(1),
+    username: url.username,
+  };
+}
+
 /** An app for a tenant of its own, so that tests do not see each other's jobs. */
 export function newApp(login: Login = "superuser", tenant: string = randomUUID()): JobForge {
   return new JobForge(urlOf(login), { tenant });

@@ -1,6 +1,7 @@
 /** Jobs over HTTP, on a real server. */
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { ServerClient } from "../src/http/index.ts";
 import { errors } from "../src/index.ts";
@@ -22,6 +23,24 @@ test("jobs are made, read, listed, canceled and retried over HTTP", { skip: !giv
   await assert.rejects(server.enqueue({ ...job, payload: { to: 7 } }), errors.InvalidPayload);
   const stranger = new ServerClient({ url: url ?? "", key: "jf_abcdefgh_wrong" });
   await assert.rejects(stranger.listJobs(), errors.Unauthenticated);
+});
+
+test("templates are rendered as the contract says", { skip: !given }, async () => {
+  const server = new ServerClient({ url: url ?? "", key: key ?? "" });
+  const path = new URL("../../../contract/cases/templates.json", import.meta.url);
+  const { event, rendered, refused } = JSON.parse(readFileSync(path, "utf8")) as {
+    event: Record<string, unknown>;
+    rendered: [unknown, unknown][];
+    refused: [unknown, string][];
+  };
+  for (const [value, expected] of rendered) {
+    const preview = await server.previewTrigger({ payload: { value }, event });
+    assert.deepEqual(preview.payload, { value: expected });
+  }
+  for (const [value, field] of refused) {
+    const preview = server.previewTrigger({ payload: { value }, event });
+    await assert.rejects(preview, { code: "invalid", field });
+  }
 });
 
 test("a server that is not there is Unavailable", async () => {

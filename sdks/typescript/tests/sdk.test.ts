@@ -3,11 +3,13 @@
 import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { drizzle } from "drizzle-orm/node-postgres";
+import { drizzle as drizzleOverPostgresJs } from "drizzle-orm/postgres-js";
 import { Kysely, PostgresDialect } from "kysely";
 import pg from "pg";
+import postgres from "postgres";
 import { z } from "zod";
-import { errors, JobForge, type Queryable } from "../src/index.ts";
-import { newApp, unique, urlOf, withClient } from "./ground.ts";
+import { type Context, errors, JobForge, type Queryable } from "../src/index.ts";
+import { addressOf, newApp, unique, urlOf, withClient } from "./ground.ts";
 
 const jf = newApp();
 const greet = jf.job(
@@ -76,56 +78,69 @@ test("without a tenant the error names the ways to give one", async () => {
   await own.close();
 });
 
-test("a job joins the transaction of its caller", async () => {
-  const pool = new pg.Pool({ connectionString: urlOf("service") });
-  const kysely = new Kysely<Record<string, never>>({ dialect: new PostgresDialect({ pool }) });
-  const prisma = (client: pg.Client) => ({
-    // As Prisma has it: values one by one, rows as they are.
-    $queryRawUnsafe: async (text: string, ...values: unknown[]) =>
-      (await client.query(text, values)).rows,
-  });
-  const gone = new Error("rolled back");
-  const ways: Record<string, (use: (conn: Queryable) => Promise<void>) => Promise<void>> = {
+/** Transactions of each library that we know, with what a job is enqueued on in them. */
+const pool = new pg.Pool({ connectionString: urlOf("service") });
+const kysely = new Kysely<Record<string, never>>({ dialect: new PostgresDialect({ pool }) });
+const sql = postgres({ ...addressOf("service"), max: 1 });
+const transactions: Record<string, (use: (conn: Queryable) => Promise<void>) => Promise<unknown>> =
+  {
     pg: (use) =>
       withClient(async (client) => {
         await client.query("begin");
-        await use(client).finally(() => client.query("rollback"));
+        await use(client).catch(async (error) => {
+          await client.query("rollback");
+          throw error;
+        });
+        await client.query("commit");
       }, "service"),
     kysely: (use) => kysely.transaction().execute((tx) => use(tx)),
     drizzle: (use) => drizzle({ client: pool }).transaction((tx) => use(tx)),
-    prisma: (use) =>
-      withClient(async (client) => {
-        await client.query("begin");
-        await use(prisma(client)).finally(() => client.query("rollback"));
-      }, "service"),
+    "postgres.js": (use) => sql.begin((tx) => use(tx)),
+    "drizzle over postgres.js": (use) => drizzleOverPostgresJs(sql).transaction((tx) => use(tx)),
   };
-  for (const [name, way] of Object.entries(ways)) {
-    let id = "";
-    const rolledBack = way(async (conn) => {
-      id = (await greet.using({ conn }).enqueue({ name })).id;
-      throw gone;
-    });
-    await assert.rejects(rolledBack, gone);
-    await assert.rejects(jf.client.getJob(id), errors.NotFound, name);
-  }
-  const kept = await kysely
-    .transaction()
-    .execute((conn) => greet.using({ conn }).enqueue({ name: "k" }));
-  assert.equal((await kept.job()).state, "queued");
-  const committed = await drizzle({ client: pool }).transaction((conn) =>
-    greet.using({ conn }).enqueue({ name: "d" }),
-  );
-  assert.equal((await committed.job()).state, "queued");
+after(async () => {
+  await sql.end();
   await kysely.destroy();
 });
 
-test("an error of the engine has its class also through a query builder", async () => {
-  const unknown = jf.job(unique("unknown"), {}, () => undefined);
-  const kysely = new Kysely<Record<string, never>>({
-    dialect: new PostgresDialect({ pool: new pg.Pool({ connectionString: urlOf("service") }) }),
+for (const [library, transaction] of Object.entries(transactions)) {
+  test(`a job joins the transaction of its caller: ${library}`, async () => {
+    const ids: string[] = [];
+    const enqueue = async (conn: Queryable) => {
+      ids.push((await greet.using({ conn }).enqueue({ name: library })).id);
+    };
+    const gone = new Error("rolled back");
+    const rolledBack = transaction(async (conn) => {
+      await enqueue(conn);
+      throw gone;
+    });
+    await assert.rejects(rolledBack, gone);
+    await transaction(enqueue);
+    await assert.rejects(jf.client.getJob(ids[0] ?? ""), errors.NotFound);
+    assert.equal((await jf.client.getJob(ids[1] ?? "")).state, "queued");
+    const unknown = jf.job(unique("unknown"), {}, () => undefined);
+    const refused = transaction(async (conn) => {
+      await unknown.using({ conn }).enqueue({});
+    });
+    await assert.rejects(refused, errors.UnknownDefinition);
   });
-  await assert.rejects(unknown.using({ conn: kysely }).enqueue({}), errors.UnknownDefinition);
-  await kysely.destroy();
+}
+
+test("an event is kept with the transaction that emits it, or not at all", async () => {
+  const name = unique("order.paid");
+  const tenantId = await jf.client.tenantId(undefined);
+  const emit = (client: pg.Client) => jf.emit(name, { order: 7 }, { conn: client });
+  const kept = await withClient(async (client) => {
+    await client.query("begin");
+    await emit(client);
+    await client.query("rollback");
+    const id = await emit(client);
+    const text = "select id from jobforge.events where name = $1 and tenant_id = $2";
+    assert.deepEqual((await client.query(text, [name, tenantId])).rows, [{ id }]);
+    return id;
+  }, "superuser");
+  assert.notEqual(await jf.emit(name), kept);
+  await assert.rejects(jf.emit("no name"), { code: "invalid" });
 });
 
 test("jobs are listed, canceled, retried and explained", async () => {
@@ -172,6 +187,12 @@ test("the types of arguments and results are those of the schemas", () => {
   );
   // @ts-expect-error: `to` is a text
   const wrong = () => typed.enqueue({ to: 1 });
+  const stored = async (ctx: Context) => {
+    const step = await ctx.step("when", () => ({ at: new Date(), note: undefined as never }));
+    const text: string = step.at;
+    return text;
+  };
+  assert.equal(typeof stored, "function");
   // @ts-expect-error: the result has `sent`
   const missing = async () => (await (await typed.enqueue({ to: "x" })).result()).gone;
   assert.equal(typeof wrong, typeof missing);

@@ -4,10 +4,10 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
 import { z } from "zod";
-import { Cancel, Dead, errors, type JobForge, Retry, Snooze } from "../src/index.ts";
+import { Cancel, Dead, errors, JobForge, Retry, Snooze } from "../src/index.ts";
 import type { JobOptions } from "../src/settings.ts";
 import { configureLogs, Worker } from "../src/worker/index.ts";
-import { newApp, unique, until, withClient, withWorker } from "./ground.ts";
+import { newApp, unique, until, urlOf, withClient, withWorker } from "./ground.ts";
 
 /** A queue that only this test's worker serves, and settings of inline jobs on it. */
 function place(): { queues: Record<string, number>; inline: JobOptions<z.ZodObject, never> } {
@@ -37,9 +37,9 @@ test("a handler's answer is the result of its handle", async () => {
   });
 });
 
-test("hundreds of jobs are claimed and settled in batches, each run once", async () => {
-  const jf = newApp();
-  const { queues, inline } = place();
+test("hundreds of jobs are claimed and settled in batches, each run once, as behind a pooler", async () => {
+  const jf = new JobForge(urlOf(), { tenant: crypto.randomUUID(), behindPooler: true });
+  const { inline } = place();
   const seen: number[] = [];
   const noop = jf.job(
     unique("noop"),
@@ -48,6 +48,7 @@ test("hundreds of jobs are claimed and settled in batches, each run once", async
       seen.push(n);
     },
   );
+  const queues = { [noop.settings.queue]: 400 };
   await withWorker(jf, { queues }, async () => {
     await until(() => registered(jf));
     await noop.enqueueMany(Array.from({ length: 600 }, (_, n) => ({ n })));
@@ -171,6 +172,33 @@ test("what a job says is kept, redacted, before its outcome", async () => {
   });
 });
 
+test("a wait cannot be caught, and what goes on beside it does no more steps", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const told: string[] = [];
+  const wait = jf.job(unique("wait"), inline, async (ctx) => {
+    try {
+      await ctx.step("first", () => told.push("first"));
+      await Promise.all([ctx.sleep(0.01), ctx.step("second", () => told.push("second"))]);
+      return (told.splice(0) as string[]).join() as never;
+    } catch (error) {
+      told.push(`caught ${error}`);
+    } finally {
+      told.push("left");
+    }
+  });
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    const handle = await wait.enqueue({});
+    assert.equal(await handle.result({ timeout: 20 }), "first,second");
+    const { attempts } = await jf.client.getHistory(handle.id);
+    assert.deepEqual(
+      attempts.map(({ outcome }) => outcome),
+      ["snoozed", "succeeded"],
+    );
+  });
+});
+
 test("hooks run around an attempt and once after the end", async () => {
   const jf = newApp();
   const { queues, inline } = place();
@@ -209,6 +237,36 @@ test("hooks run around an attempt and once after the end", async () => {
     "start 1",
     "success yes",
   ]);
+});
+
+test("a worker that stops hands back what its claims ahead still bring", async () => {
+  const jf = newApp();
+  const { inline } = place();
+  let stop: () => void = () => undefined;
+  const noop = jf.job(unique("noop"), inline, async () => stop());
+  await jf.register();
+  await noop.enqueueMany(Array.from({ length: 3_000 }, () => ({})));
+  const queues = { [noop.settings.queue]: 1_000 };
+  await withWorker(jf, { queues }, async (worker) => {
+    // The first claim is for a hundred; when the next jobs come, others are on their way.
+    let started = 0;
+    await new Promise<void>((resolve) => {
+      stop = () => {
+        started += 1;
+        if (started !== 101) return;
+        worker.stop();
+        resolve();
+      };
+    });
+  });
+  const counts = await withClient(async (client) => {
+    const text = "select state, attempt from jobforge.all_jobs where definition = $1";
+    return Object.groupBy(
+      (await client.query(text, [noop.settings.key])).rows as { state: string; attempt: number }[],
+      ({ state, attempt }) => `${state} ${attempt}`,
+    );
+  });
+  assert.deepEqual(Object.keys(counts).toSorted(), ["queued 0", "succeeded 1"]);
 });
 
 test("a handler that ends its job in its own transaction is not settled twice", async () => {

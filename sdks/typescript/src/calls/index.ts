@@ -1,5 +1,6 @@
 /** The engine's public functions, one typed function for each; docs/sql.md explains them. */
 
 export type { Call } from "./call.ts";
+export * from "./events.ts";
 export * from "./jobs.ts";
 export * from "./work.ts";

@@ -1,4 +1,7 @@
-/** Calls on a tenant's jobs, for applications. Each answers one text, `answer`. */
+/**
+ * Calls on a tenant's jobs, for applications. Each answers one text, `answer`. JSON goes as a text:
+ * postgres.js would write what it takes for jsonb once more as JSON.
+ */
 
 import type {
   Enqueued,
@@ -18,7 +21,7 @@ export function enqueueJob(job: JobRequest, tenantId: string | null): Call<Enque
   return {
     name: "enqueue_job",
     text: `select json_build_array(json_build_object('job_id', e.job_id, 'status', e.status))::text as answer
-  from jobforge.enqueue_job($1::text, $2::jsonb, $3::jsonb, $4::uuid) as e`,
+  from jobforge.enqueue_job($1::text, $2::text::jsonb, $3::text::jsonb, $4::uuid) as e`,
     values: [definition, encode(payload, "payload"), encode(options, "options"), tenantId],
     decode: documents<Enqueued>,
   };
@@ -33,7 +36,7 @@ export function enqueueJobs(
     name: "enqueue_jobs",
     text: `select coalesce(json_agg(json_build_object('job_id', e.job_id, 'status', e.status)
                           order by e.index), '[]')::text as answer
-  from jobforge.enqueue_jobs($1::jsonb, $2::uuid) as e`,
+  from jobforge.enqueue_jobs($1::text::jsonb, $2::uuid) as e`,
     values: [encode(jobs, "payload"), tenantId],
     decode: documents<Enqueued>,
   };
@@ -69,7 +72,7 @@ export function listJobs(
   return {
     name: "list_jobs",
     text: `select coalesce(json_agg(row_to_json(l)), '[]')::text as answer
-  from jobforge.list_jobs($1::jsonb, $2::integer, $3::uuid, $4::uuid) as l`,
+  from jobforge.list_jobs($1::text::jsonb, $2::integer, $3::uuid, $4::uuid) as l`,
     values: [encode(which, "filter"), page.limit ?? 50, page.before ?? null, tenantId],
     decode: documents<JobListing>,
   };
@@ -97,7 +100,7 @@ export function retryJob(
 ): Call<string> {
   return {
     name: "retry_job",
-    text: "select jobforge.retry_job($1::uuid, $2::jsonb, $3::integer, $4::uuid)::text as answer",
+    text: "select jobforge.retry_job($1::uuid, $2::text::jsonb, $3::integer, $4::uuid)::text as answer",
     values: [jobId, payload === null ? null : encode(payload, "payload"), attempts, tenantId],
     decode: value,
   };
@@ -137,7 +140,7 @@ export function completeJob(
 ): Call<string | null> {
   return {
     name: "complete_job",
-    text: "select jobforge.complete_job($1::uuid, $2::uuid, $3::uuid, $4::bigint, $5::jsonb) as answer",
+    text: "select jobforge.complete_job($1::uuid, $2::uuid, $3::uuid, $4::bigint, $5::text::jsonb) as answer",
     values: [token.tenant_id, token.job_id, workerId, token.lease, encode(outcome, "result")],
     decode: valueOrNull,
   };

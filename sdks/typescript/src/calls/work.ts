@@ -3,13 +3,18 @@
 import type {
   Beat,
   ClaimedJob,
+  Enqueued,
+  EnqueueStatus,
   Heartbeat,
+  JobRequest,
   Json,
   JsonObject,
   Note,
   OutcomeReport,
+  SaveStatus,
   Settled,
   State,
+  Step,
   Token,
   WorkerCommand,
 } from "../job.ts";
@@ -81,8 +86,10 @@ export function claimJobs(
   return {
     name: "claim_jobs",
     text: `select tenant_id, job_id, lease, definition, version, queue, attempt, max_attempts,
-       timeout_s, to_json(started_at) #>> '{}', correlation_id, traceparent, idempotency_key,
-       to_json(tags), payload::text
+       timeout_s, started_at, correlation_id, traceparent, idempotency_key,
+       to_json(tags), payload::text,
+       case when flags & 4 = 4
+            then jobforge.load_steps($1::uuid, tenant_id, job_id, lease)::text end
   from jobforge.claim_jobs($1::uuid, $2::text[], $3::integer[], $4::text[], null, $5::float8)`,
     values: [
       workerId,
@@ -154,6 +161,48 @@ export function noteJobs(workerId: string, notes: readonly Note[]): Call<Readonl
   };
 }
 
+/** One answer for each, in their order. */
+export function saveSteps(workerId: string, steps: readonly Step[]): Call<SaveStatus[]> {
+  return {
+    name: "save_steps",
+    text: `select job_id, lease, name, index, status
+  from jobforge.save_steps($1::uuid, $2::jsonb)`,
+    values: [workerId, encode(steps, "steps")],
+    decode: (rows) => {
+      const found = new Map(rows.map((row) => [row.slice(0, 4).join(" "), row[4]] as const));
+      return steps.map(
+        ({ job_id, lease, name, index }) =>
+          (found.get(`${job_id} ${lease} ${name} ${index}`) ?? "lost") as SaveStatus,
+      );
+    },
+  };
+}
+
+/** Jobs that a running job makes as a step of its own: once, however often it is called. */
+export function enqueueChildren(
+  workerId: string,
+  token: Token,
+  step: { readonly name: string; readonly index: number; readonly jobs: readonly JobRequest[] },
+  tenantId: string | null,
+): Call<Enqueued[]> {
+  return {
+    name: "enqueue_children",
+    text: `select job_id, status
+  from jobforge.enqueue_children(
+           $1::uuid, $2::uuid, $3::bigint, $4::text, $5::integer, $6::jsonb, $7::uuid)
+ order by index`,
+    values: [
+      ...[workerId, token.job_id, token.lease, step.name, step.index],
+      ...[encode(step.jobs, "payload"), tenantId],
+    ],
+    decode: (rows) =>
+      rows.map(([job_id, status]) => ({
+        job_id: job_id ?? "",
+        status: status as EnqueueStatus,
+      })),
+  };
+}
+
 /** Answers how many leases were ended. */
 export function reapJobs(limit: number): Call<number> {
   return {
@@ -191,6 +240,7 @@ function claimed(row: Row): ClaimedJob {
     idempotency_key: row[12] ?? null,
     tags_json: row[13] ?? null,
     payload_json: row[14] ?? "{}",
+    steps_json: row[15] ?? null,
   };
 }
 

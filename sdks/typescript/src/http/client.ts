@@ -10,6 +10,8 @@ export type MadeJob = Schemas["MadeJob"];
 export type ServedJob = Schemas["Job"];
 export type JobHistory = Schemas["JobHistory"];
 export type JobPage = Schemas["Page_JobListing_"];
+export type PreviewRequest = Partial<Schemas["PreviewRequest"]>;
+export type Preview = Schemas["Preview"];
 export type ListQuery = NonNullable<operations["list_jobs"]["parameters"]["query"]>;
 
 export interface ServerOptions {
@@ -77,6 +79,11 @@ export class ServerClient {
   async retryJob(jobId: string, given: Schemas["Retry"] = {}): Promise<string> {
     const path = `/jobs/${encodeURIComponent(jobId)}/retry`;
     return (await this.#ask<Schemas["JobId"]>("POST", path, { body: given })).id;
+  }
+
+  /** When a schedule would fire next, or the payload that an event would make; nothing is saved. */
+  async previewTrigger(trigger: PreviewRequest): Promise<Preview> {
+    return await this.#ask("POST", "/triggers/preview", { body: trigger });
   }
 
   async #ask<T>(method: string, path: string, asked: Asked = {}): Promise<T> {

@@ -10,16 +10,15 @@ import { type Channel, Context } from "../context.ts";
 import { CURRENT, type Door } from "../current.ts";
 import type { Runnable } from "../definition.ts";
 import { Invalid, NotFound } from "../errors.ts";
-import type { ClaimedJob, Enqueued, JobRequest, JsonObject, NoteKind } from "../job.ts";
+import type { ClaimedJob, Enqueued, JobRequest, Json, JsonObject, NoteKind } from "../job.ts";
 import { legible } from "../jsonb.ts";
 import { registerSecret } from "../redact/index.ts";
 import { byCode } from "../sqlstates.ts";
-import { returned, thrown, unusable, type Verdict } from "../verdict.ts";
+import type { Waiting } from "../steps.ts";
+import { returned, thrown, unusable, type Verdict, waits } from "../verdict.ts";
 import { reduce } from "./environment.ts";
 import { MARK } from "./tree.ts";
-import type { Order, Word } from "./wire.ts";
-
-type Answer = string | readonly Enqueued[];
+import type { Answer, Order, Word } from "./wire.ts";
 
 /** The way to the worker. */
 class Wire implements Channel, Door {
@@ -28,6 +27,15 @@ class Wire implements Channel, Door {
     { resolve(answer: Answer): void; reject(error: Error): void }
   >();
   #last = 0;
+  /** Resolves when the handler has come to a wait. */
+  readonly waited: Promise<Verdict>;
+  #wait: (verdict: Verdict) => void = () => undefined;
+
+  constructor() {
+    this.waited = new Promise((resolve) => {
+      this.#wait = resolve;
+    });
+  }
 
   note(note: NoteKind, data: JsonObject): void {
     say({ kind: "note", note, data });
@@ -41,6 +49,23 @@ class Wire implements Channel, Door {
 
   async enqueue(jobs: readonly JobRequest[]): Promise<readonly Enqueued[]> {
     return (await this.#ask((id) => ({ kind: "enqueue", id, jobs }))) as readonly Enqueued[];
+  }
+
+  async saveStep(name: string, index: number, result: Json): Promise<void> {
+    await this.#ask((id) => ({ kind: "step", id, name, index, result }));
+  }
+
+  async enqueueChildren(
+    name: string,
+    index: number,
+    jobs: readonly JobRequest[],
+  ): Promise<readonly Enqueued[]> {
+    const word = (id: number) => ({ kind: "children", id, name, index, jobs }) as const;
+    return (await this.#ask(word)) as readonly Enqueued[];
+  }
+
+  wait(waiting: Waiting): void {
+    this.#wait(waits(waiting));
   }
 
   take(order: Order): void {
@@ -99,7 +124,8 @@ async function work(
   process.on("message", (next: Order) => {
     if (next.kind === "stop") ctx.askToStop();
   });
-  const verdict = await verdictOf(definitions.get(job.definition), ctx, job, wire);
+  const running = verdictOf(definitions.get(job.definition), ctx, job, wire);
+  const verdict = await Promise.race([wire.waited, running]);
   process.exitCode = 0;
   end(verdict);
 }
@@ -114,7 +140,8 @@ async function verdictOf(
     return thrown(new NotFound(`the app has no ${job.definition}`), { giveUpOn: [] }, null);
   }
   try {
-    const result = await CURRENT.run({ job, door }, async () => await definition.invoke(ctx, job));
+    const current = { tenantId: job.tenant_id, door };
+    const result = await CURRENT.run(current, async () => await definition.invoke(ctx, job));
     try {
       return returned(definition.dump(result));
     } catch (error) {

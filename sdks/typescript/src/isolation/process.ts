@@ -18,7 +18,7 @@ import { forWaiting } from "./environment.ts";
 import { heapFlag, limited, residentBytes } from "./limits.ts";
 import { Tail } from "./tails.ts";
 import { killTree, MARK } from "./tree.ts";
-import { DEADLINES, type Order, type Refusal, type Used, type Word } from "./wire.ts";
+import { type Answer, DEADLINES, type Order, type Refusal, type Used, type Word } from "./wire.ts";
 
 // What a process has said and printed before its end comes at once; a grandchild that still holds
 // the pipes is not waited for.
@@ -86,6 +86,7 @@ export class Waiting {
 /** A run in a process of its own, from the job to the report. */
 export class Process implements Run {
   readonly job: ClaimedJob;
+  hasEnded = false;
   readonly #definition: Runnable;
   readonly #host: Host;
   readonly #onEnd: OnEnd;
@@ -169,14 +170,24 @@ export class Process implements Run {
       case "enqueue":
         void this.#answer(word.id, () => this.#host.enqueue(this.job, word.jobs));
         break;
+      case "step":
+        void this.#answer(word.id, () => this.#saved(word));
+        break;
+      case "children":
+        void this.#answer(word.id, () =>
+          this.#host.enqueueChildren(this.job, word.name, word.index, word.jobs),
+        );
+        break;
       default:
     }
   }
 
-  async #answer(
-    id: number,
-    find: () => Promise<(Order & { kind: "answer" })["value"]>,
-  ): Promise<void> {
+  async #saved({ name, index, result }: Word & { readonly kind: "step" }): Promise<null> {
+    await this.#host.saveStep(this.job, name, index, result);
+    return null;
+  }
+
+  async #answer(id: number, find: () => Promise<Answer>): Promise<void> {
     try {
       this.#waiting.send({ kind: "answer", id, value: await find() });
     } catch (error) {
@@ -193,6 +204,7 @@ export class Process implements Run {
     remove(this.#folder);
     const { stdout, stderr, child } = this.#waiting;
     const how: Exit = { code, signal, over: this.#isTooHeavy ? "memory" : over(signal, stderr) };
+    this.hasEnded = true;
     this.#onEnd(this.job, {
       verdict: exited(how, this.#stopped, this.#said),
       exit_code: code ?? undefined,

@@ -1,6 +1,6 @@
 /** What a worker and the process of a job say to each other. */
 
-import type { ClaimedJob, Enqueued, JobRequest, JsonObject, NoteKind } from "../job.ts";
+import type { ClaimedJob, Enqueued, JobRequest, Json, JsonObject, NoteKind } from "../job.ts";
 import type { Verdict } from "../verdict.ts";
 
 /** From the worker. */
@@ -13,8 +13,11 @@ export type Order =
       readonly environment: readonly string[];
     }
   | { readonly kind: "stop" }
-  | { readonly kind: "answer"; readonly id: number; readonly value: string | readonly Enqueued[] }
+  | { readonly kind: "answer"; readonly id: number; readonly value: Answer }
   | { readonly kind: "refusal"; readonly id: number; readonly refusal: Refusal };
+
+/** A secret, jobs that were enqueued, or that a step is stored. */
+export type Answer = string | readonly Enqueued[] | null;
 
 /** From the process. */
 export type Word =
@@ -22,6 +25,20 @@ export type Word =
   | { readonly kind: "note"; readonly note: NoteKind; readonly data: JsonObject }
   | { readonly kind: "secret"; readonly id: number; readonly name: string }
   | { readonly kind: "enqueue"; readonly id: number; readonly jobs: readonly JobRequest[] }
+  | {
+      readonly kind: "step";
+      readonly id: number;
+      readonly name: string;
+      readonly index: number;
+      readonly result: Json;
+    }
+  | {
+      readonly kind: "children";
+      readonly id: number;
+      readonly name: string;
+      readonly index: number;
+      readonly jobs: readonly JobRequest[];
+    }
   | { readonly kind: "verdict"; readonly verdict: Verdict; readonly used: Used };
 
 /** An error that has to cross: by its code it becomes the same class again. */

@@ -2,13 +2,15 @@
  * Claiming: as many jobs as there are free slots, as soon as there may be some. A claim that was
  * answered in full is followed by the next at once. After one that was not, the queue is asked again
  * after a few growing pauses, because a notification may overtake the rows it speaks of; then only
- * every `pollS`.
+ * every `pollS`. While claims are answered in full the next one is sent ahead: the database works on
+ * it while the jobs of the last one are read and started.
  */
 
 import { claimJobs } from "../calls/index.ts";
+import type { ClaimedJob } from "../job.ts";
+import type { Loop } from "../loop.ts";
+import type { Line } from "../outage.ts";
 import { now } from "./clock.ts";
-import type { Loop } from "./loop.ts";
-import type { Line } from "./outage.ts";
 import type { Outcomes } from "./outcomes.ts";
 import type { Slots } from "./slots.ts";
 import type { Ready } from "./starts.ts";
@@ -17,6 +19,7 @@ const PAUSES_S = [0.005, 0.025, 0.125];
 // The first jobs after a rest are asked for in small number: they run while more are fetched.
 const FIRST_CLAIM = 100;
 const LARGEST_CLAIM = 1_000;
+const MOST_AHEAD = 2; // one that the database works on, and one that waits for its turn
 
 export interface ClaimSettings {
   readonly workerId: string;
@@ -33,6 +36,8 @@ export class Claims {
   readonly #outcomes: Outcomes;
   readonly #ready: Ready;
   readonly #onReady: () => void;
+  readonly #sent: Promise<boolean>[] = [];
+  #isFull = false;
   #pause = 0;
   #room = FIRST_CLAIM;
 
@@ -55,15 +60,17 @@ export class Claims {
   }
 
   async step(loop: Loop): Promise<void> {
-    if (this.#outcomes.isCrowded) {
+    if (this.#outcomes.isCrowded && this.#sent.length === 0) {
       await loop.rest(PAUSES_S[0]);
       return;
     }
-    const limits = this.#slots.limits(this.#room);
-    if (limits.size > 0) {
-      const hasMore = await this.#claim(limits);
-      this.#room = hasMore ? Math.min(4 * this.#room, LARGEST_CLAIM) : FIRST_CLAIM;
-      if (hasMore) return;
+    this.#sendAhead();
+    const answer = this.#sent.shift();
+    if (answer !== undefined) {
+      this.#isFull = false; // unless it is answered so
+      this.#isFull = await answer;
+      this.#room = this.#isFull ? Math.min(4 * this.#room, LARGEST_CLAIM) : FIRST_CLAIM;
+      if (this.#sent.length > 0 || (this.#isFull && this.#slots.hasRoomForMore)) return;
     }
     const poll = this.#settings.pollS * (0.8 + 0.4 * Math.random());
     const pause = PAUSES_S[this.#pause] ?? poll;
@@ -71,20 +78,40 @@ export class Claims {
     if (await loop.rest(pause)) this.#pause = 0;
   }
 
-  /** Whether there may be more. */
+  /** Until what is on its way has come. */
+  async end(): Promise<void> {
+    await Promise.allSettled(this.#sent);
+  }
+
+  #sendAhead(): void {
+    const most = this.#isFull && !this.#outcomes.isCrowded ? MOST_AHEAD : 1;
+    while (this.#sent.length < most) {
+      const limits = this.#slots.limits(this.#room);
+      if (limits.size === 0) return;
+      const answer = this.#claim(limits);
+      answer.catch(() => undefined); // it is heard of when its turn comes
+      this.#sent.push(answer);
+    }
+  }
+
+  /** Whether one of the queues may have more. */
   async #claim(limits: ReadonlyMap<string, number>): Promise<boolean> {
     const { workerId, definitions, leaseS } = this.#settings;
     const sentAt = now();
-    const jobs = await this.#line.run(claimJobs(workerId, limits, definitions, leaseS));
-    this.#slots.take(limits, jobs);
-    for (const job of jobs) this.#ready.push({ job, deadline: sentAt + leaseS });
+    this.#slots.reserve(limits);
+    let jobs: readonly ClaimedJob[] | null = null;
+    try {
+      jobs = await this.#line.run(claimJobs(workerId, limits, definitions, leaseS));
+    } finally {
+      if (jobs === null) this.#slots.take(limits, null);
+    }
+    const isFull = this.#slots.take(limits, jobs);
     this.claimed += jobs.length;
     if (jobs.length > 0) {
+      this.#ready.push({ jobs, deadline: sentAt + leaseS, started: 0 });
       this.#pause = 0;
       this.#onReady();
     }
-    let asked = 0;
-    for (const limit of limits.values()) asked += limit;
-    return jobs.length === asked;
+    return isFull;
   }
 }

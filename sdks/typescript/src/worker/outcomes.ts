@@ -7,22 +7,23 @@
 import { completeJobs, noteJobs, succeedJobs } from "../calls/index.ts";
 import { Contended, Denied, NotCommitted, Unavailable } from "../errors.ts";
 import type { ClaimedJob, Note, OutcomeReport, Settled } from "../job.ts";
+import type { Loop } from "../loop.ts";
+import type { Line } from "../outage.ts";
 import { redactObject, redactText } from "../redact/index.ts";
 import { type Report, SUCCEEDED } from "../runner.ts";
 import { emit, fieldsOf, isEnabled, type Level } from "../telemetry.ts";
 import { RELEASED, type Verdict } from "../verdict.ts";
 import type { Leases } from "./leases.ts";
-import type { Loop } from "./loop.ts";
 import type { Notes } from "./notes.ts";
-import type { Line } from "./outage.ts";
 
 const LARGEST_BATCH = 2_000;
 const HEAVIEST_BATCH = 16 * 1024 ** 2;
-// So many waiting outcomes hold up the next claim.
-const ROOM = 2 * LARGEST_BATCH;
+// So many waiting outcomes hold up the next claim: a batch, while the one before is on its way.
+const ROOM = LARGEST_BATCH;
 
 const FAILURES: readonly string[] = ["failed", "timed_out", "crashed"];
 const UNREADABLE = "InvalidOutcome";
+const NOBODYS = "00000000-0000-0000-0000-000000000000";
 
 interface Ended {
   readonly job: ClaimedJob;
@@ -41,6 +42,7 @@ export class Outcomes {
   #sending: Ended[] = [];
   #saying: Note[] = [];
   #most = LARGEST_BATCH;
+  #isWarm = false;
 
   constructor(
     workerId: string,
@@ -70,6 +72,7 @@ export class Outcomes {
   async step(loop: Loop): Promise<void> {
     // After a freeze: whatever may have been lost meanwhile ends before anything else happens.
     this.#leases.stopOverdue();
+    if (!this.#isWarm) await this.#warm();
     if (this.#sending.length === 0) this.#sending = this.#take();
     if (this.#sending.length === 0 && this.#saying.length === 0 && this.#notes.size === 0) {
       await loop.rest();
@@ -80,6 +83,16 @@ export class Outcomes {
     if (this.#sending.length > 0) await this.#settle();
   }
 
+  /**
+   * Settles a job that is not there: the connection is open then, and Postgres has compiled and
+   * planned its function, while the first jobs are still being claimed.
+   */
+  async #warm(): Promise<void> {
+    this.#isWarm = true;
+    const nobodys = { tenant_id: NOBODYS, job_id: NOBODYS, lease: "0" };
+    await this.#line.run(succeedJobs(this.#workerId, [nobodys], null));
+  }
+
   #take(): Ended[] {
     let count = 0;
     let weight = 0;
@@ -88,7 +101,10 @@ export class Outcomes {
       count += 1;
       if (report !== SUCCEEDED) weight += weightOf(report);
     }
-    return this.#ended.splice(0, count);
+    if (count < this.#ended.length) return this.#ended.splice(0, count);
+    const all = this.#ended;
+    this.#ended = [];
+    return all;
   }
 
   async #settle(): Promise<void> {

@@ -27,19 +27,33 @@ export class Slots {
     return limits;
   }
 
-  take(asked: ReadonlyMap<string, number>, claimed: readonly ClaimedJob[]): void {
-    const taken = new Map<string, number>();
-    for (const job of claimed) taken.set(job.queue, (taken.get(job.queue) ?? 0) + 1);
+  /** A claim is on its way, and nobody else may have what it asks for. */
+  reserve(asked: ReadonlyMap<string, number>): void {
+    for (const [queue, limit] of asked) this.#free.set(queue, this.#freeOf(queue) - limit);
+  }
+
+  /** It brought these; without them, it failed. Whether one of the queues was answered in full. */
+  take(asked: ReadonlyMap<string, number>, claimed: readonly ClaimedJob[] | null): boolean {
+    const counts = counted(claimed ?? [], asked);
+    let isFull = false;
     for (const [queue, limit] of asked) {
-      const count = taken.get(queue) ?? 0;
-      this.#free.set(queue, (this.#free.get(queue) ?? 0) - count);
-      this.#more.set(queue, count === limit);
+      const count = counts.get(queue) ?? 0;
+      this.#free.set(queue, this.#freeOf(queue) + limit - count);
+      if (claimed === null) continue;
+      this.#more.set(queue, count === limit && limit > 0);
+      isFull ||= count === limit && limit > 0;
     }
+    return isFull;
+  }
+
+  /** Whether a queue that is known to have more has a free slot too. */
+  get hasRoomForMore(): boolean {
+    return [...this.#more].some(([queue, more]) => more && this.#freeOf(queue) > 0);
   }
 
   /** A job of this queue has ended. Whether others may be waiting for its slot. */
   give(queue: string): boolean {
-    this.#free.set(queue, (this.#free.get(queue) ?? 0) + 1);
+    this.#free.set(queue, this.#freeOf(queue) + 1);
     return this.#more.get(queue) ?? false;
   }
 
@@ -47,4 +61,19 @@ export class Slots {
   expect(queue: string): void {
     if (this.#more.has(queue)) this.#more.set(queue, true);
   }
+
+  #freeOf(queue: string): number {
+    return this.#free.get(queue) ?? 0;
+  }
+}
+
+function counted(
+  jobs: readonly ClaimedJob[],
+  asked: ReadonlyMap<string, number>,
+): ReadonlyMap<string, number> {
+  const [only] = asked.keys();
+  if (asked.size === 1 && only !== undefined) return new Map([[only, jobs.length]]);
+  const counts = new Map<string, number>();
+  for (const { queue } of jobs) counts.set(queue, (counts.get(queue) ?? 0) + 1);
+  return counts;
 }

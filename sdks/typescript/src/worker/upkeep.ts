@@ -12,11 +12,11 @@ import {
   reapJobs,
 } from "../calls/index.ts";
 import type { WorkerCommand } from "../job.ts";
+import type { Loop } from "../loop.ts";
+import type { Line } from "../outage.ts";
 import { emit } from "../telemetry.ts";
 import { now } from "./clock.ts";
 import type { Leases } from "./leases.ts";
-import type { Loop } from "./loop.ts";
-import type { Line } from "./outage.ts";
 
 const REAP_S = 1.5;
 const REAPED_AT_ONCE = 500;

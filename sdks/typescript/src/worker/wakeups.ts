@@ -4,7 +4,7 @@
  */
 
 import type { Database, Listening } from "../db.ts";
-import type { Loop } from "./loop.ts";
+import type { Loop } from "../loop.ts";
 
 const PREFIX = "jobforge:";
 

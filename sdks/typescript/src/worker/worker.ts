@@ -15,6 +15,7 @@ import { hostname } from "node:os";
 import type { JobForge } from "../app.ts";
 import {
   type Call,
+  enqueueChildren,
   enqueueJobs,
   ensurePartitions,
   registerWorker,
@@ -28,10 +29,13 @@ import type {
   ClaimedJob,
   Enqueued,
   JobRequest,
+  Json,
   JsonObject,
   NoteKind,
   WorkerCommand,
 } from "../job.ts";
+import { Loop } from "../loop.ts";
+import { Line, Outage } from "../outage.ts";
 import { type Host, RELEASED, type Report, type Runner } from "../runner.ts";
 import { Secrets } from "../secrets.ts";
 import type { Isolation } from "../settings.ts";
@@ -39,12 +43,11 @@ import { emit, fieldsOf, isEnabled } from "../telemetry.ts";
 import { Claims } from "./claims.ts";
 import { Inline } from "./inline.ts";
 import { Leases } from "./leases.ts";
-import { Loop } from "./loop.ts";
 import { Notes } from "./notes.ts";
-import { Line, Outage } from "./outage.ts";
 import { Outcomes } from "./outcomes.ts";
 import { Slots } from "./slots.ts";
 import { type Ready, Starts, serve } from "./starts.ts";
+import { Steps } from "./steps.ts";
 import { Upkeep } from "./upkeep.ts";
 import { Wakeups } from "./wakeups.ts";
 
@@ -80,6 +83,7 @@ export class Worker implements Host {
   readonly #leases: Leases;
   readonly #notes = new Notes();
   readonly #outcomes: Outcomes;
+  readonly #steps: Steps;
   readonly #ready: Ready = [];
   readonly #starts: Starts;
   readonly #claims: Claims;
@@ -87,6 +91,7 @@ export class Worker implements Host {
   readonly #starting: Loop;
   readonly #claiming: Loop;
   readonly #settling: Loop;
+  readonly #storing: Loop;
   readonly #keeping: Loop;
   readonly #watching: Loop;
   readonly #listening: Loop;
@@ -123,7 +128,8 @@ export class Worker implements Host {
     const claimLine = new Line(this.#database.link(false), outage);
     const settleLine = new Line(this.#database.link(), outage);
     this.#upkeepLine = new Line(this.#database.link(), outage);
-    this.#lines = [claimLine, settleLine, this.#upkeepLine];
+    const stepLine = new Line(this.#database.link(), outage);
+    this.#lines = [claimLine, settleLine, stepLine, this.#upkeepLine];
 
     this.#leases = new Leases(leaseS);
     this.#outcomes = new Outcomes(this.workerId, settleLine, {
@@ -131,6 +137,7 @@ export class Worker implements Host {
       notes: this.#notes,
       onSettled: () => this.#moved(),
     });
+    this.#steps = new Steps(this.workerId, stepLine, this.#leases);
     this.#starts = new Starts(this.#ready, served, this.#leases, (job, report) =>
       this.#ended(job, report),
     );
@@ -158,6 +165,7 @@ export class Worker implements Host {
     );
     this.#claiming = new Loop("claims", (loop) => this.#claims.step(loop));
     this.#settling = new Loop("outcomes", (loop) => this.#outcomes.step(loop));
+    this.#storing = new Loop("steps", (loop) => this.#steps.step(loop));
     this.#keeping = new Loop("upkeep", (loop) => upkeep.step(loop));
     this.#watching = new Loop("watch", (loop) => this.#watch(loop));
     this.#wakeups = new Wakeups(this.#database, this.workerId, Object.keys(queues), {
@@ -174,7 +182,10 @@ export class Worker implements Host {
       await this.#open();
       const claiming = this.#claiming.run();
       const listening = this.#database.canListen ? this.#listening.run() : Promise.resolve();
-      const loops = [this.#starting, this.#settling, this.#keeping, this.#watching];
+      const loops = [
+        ...[this.#starting, this.#settling, this.#storing],
+        ...[this.#keeping, this.#watching],
+      ];
       const tasks = loops.map((loop) => loop.run());
       await this.#until(() => this.#isStopping);
       await this.#endClaims(claiming);
@@ -209,12 +220,26 @@ export class Worker implements Host {
   }
 
   async enqueue(job: ClaimedJob, jobs: readonly JobRequest[]): Promise<readonly Enqueued[]> {
-    const requests = jobs.map((request) => ({
-      ...request,
-      correlation_id: request.correlation_id ?? job.correlation_id ?? undefined,
-      traceparent: request.traceparent ?? job.traceparent ?? undefined,
-    }));
+    const requests = flowing(job, jobs);
     return await this.#database.runFor(job.tenant_id, (id) => enqueueJobs(requests, id));
+  }
+
+  async saveStep(job: ClaimedJob, name: string, index: number, result: Json): Promise<void> {
+    const stored = this.#steps.add(job, name, index, result);
+    this.#storing.ring();
+    await stored;
+  }
+
+  async enqueueChildren(
+    job: ClaimedJob,
+    name: string,
+    index: number,
+    jobs: readonly JobRequest[],
+  ): Promise<readonly Enqueued[]> {
+    const step = { name, index, jobs: flowing(job, jobs) };
+    return await this.#database.runFor(job.tenant_id, (id) =>
+      enqueueChildren(this.workerId, job, step, id),
+    );
   }
 
   secret(name: string): string {
@@ -283,7 +308,10 @@ export class Worker implements Host {
     this.#claiming.stop();
     this.#starts.end();
     // Its answer may be on its way, and those jobs are to be handed back.
-    await within(claiming, KILL_S);
+    await within(
+      claiming.then(() => this.#claims.end()),
+      KILL_S,
+    );
   }
 
   async #endRuns(): Promise<void> {
@@ -312,6 +340,15 @@ export class Worker implements Host {
     await within(holds, seconds);
     this.#onMoved = null;
   }
+}
+
+/** What ties the jobs that a job makes to it, where they say nothing else. */
+function flowing(job: ClaimedJob, jobs: readonly JobRequest[]): JobRequest[] {
+  return jobs.map((request) => ({
+    ...request,
+    correlation_id: request.correlation_id ?? job.correlation_id ?? undefined,
+    traceparent: request.traceparent ?? job.traceparent ?? undefined,
+  }));
 }
 
 /** Until it has ended, or the time is up. */

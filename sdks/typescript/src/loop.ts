@@ -4,8 +4,8 @@
  * must still hold when it is called again.
  */
 
-import { Contended, Unavailable } from "../errors.ts";
-import { emit } from "../telemetry.ts";
+import { Contended, Unavailable } from "./errors.ts";
+import { emit } from "./telemetry.ts";
 
 const FIRST_PAUSE_S = 0.05;
 const LONGEST_PAUSE_S = 5;

@@ -1,9 +1,9 @@
 /** Whether the database answers, as all loops of a worker see it: told once when it changes. */
 
-import type { Call } from "../calls/call.ts";
-import type { Link } from "../db.ts";
-import { Unavailable } from "../errors.ts";
-import { emit } from "../telemetry.ts";
+import type { Call } from "./calls/call.ts";
+import type { Link } from "./db.ts";
+import { Unavailable } from "./errors.ts";
+import { emit } from "./telemetry.ts";
 
 /** From the first call that did not reach the database to the first that did again. */
 export class Outage {

@@ -1,0 +1,20 @@
+/** Calls on a tenant's events, for applications. */
+
+import type { JsonObject } from "../job.ts";
+import { encode } from "../jsonb.ts";
+import { type Call, value } from "./call.ts";
+
+/** Answers the event's id. */
+export function emitEvent(
+  name: string,
+  data: JsonObject,
+  options: { readonly correlation_id?: string | undefined },
+  tenantId: string | null,
+): Call<string> {
+  return {
+    name: "emit_event",
+    text: "select jobforge.emit_event($1::text, $2::text::jsonb, $3::text::jsonb, $4::uuid)::text as answer",
+    values: [name, encode(data, "data"), encode(options, "options"), tenantId],
+    decode: value,
+  };
+}

@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test test-15 test-long faults fuzz check check-types check-style check-node format \
-	types bench bench-sql bench-worker bench-api bench-cli bench-schedules bench-tracing bench-ui \
+	types bench bench-quick bench-sql bench-api bench-cli bench-schedules bench-tracing bench-ui \
 	bench-ts docs pages lock system-deps clean ui ui-dev ui-shots
 
 help: ## list the targets
@@ -76,13 +76,14 @@ ui-dev: $(INSTALLED) ## the dashboard's own server, which reloads, before a `mak
 ui-shots: $(INSTALLED) ui system-deps ## write the screenshots of docs/assets
 	@JOBFORGE_SHOTS=docs/assets $(BIN)/pytest -n 0 -q tests/ui -k sound
 
-bench: bench-sql bench-worker bench-api bench-ui ## all measurements
+bench: $(INSTALLED) ## ours beside all rivals; writes docs/benchmarks.md: about two hours, goes on where it was
+	@$(BIN)/python bench/run.py $(ARGS)
+
+bench-quick: $(INSTALLED) ## a part of it in under five minutes, printed
+	@$(BIN)/python bench/run.py --size quick $(ARGS)
 
 bench-sql: $(INSTALLED) ## what the SQL functions cost, against the bare tables
 	@$(BIN)/python bench/sql.py
-
-bench-worker: $(INSTALLED) ## what the worker reaches, beside its rivals
-	@$(BIN)/python bench/worker.py
 
 bench-schedules: $(INSTALLED) ## 10,000 schedules that are due in one minute, and what an idle scheduler asks for
 	@$(BIN)/python bench/schedules.py

@@ -21,7 +21,7 @@ from listing import pages
 from scene import FULL, QUICK, Scene
 from side import ours, version
 from sql import Figure, line
-from stage import Stage
+from stage import HASTY, SETTINGS, Stage
 from streaming import stream
 
 WORKLOADS: dict[str, Callable[[Scene], Iterator[Figure]]] = {
@@ -36,7 +36,7 @@ def main() -> int:
     options = _options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # servers and clients are ended too
     figures = []
-    with Stage() as stage:
+    with Stage(HASTY if options.quick else SETTINGS) as stage:
         scene = Scene(stage, ours(), QUICK if options.quick else FULL)
         door.install(stage, scene.side)
         versions = _versions(scene)

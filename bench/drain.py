@@ -1,18 +1,28 @@
 """A drain: a backlog, workers that come up at the closed gate, and the time until all is done."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import marks
 import psycopg
 from side import Side, Workers, marks_file
-from stage import Stage, await_crowd, closed_gate, settle_down, waiting
+from stage import Connection, Stage, await_crowd, closed_gate, settle_down, waiting
 
 _STEP = 1_000
 _ISOLATED = {"JOBFORGE_BENCH_ISOLATED": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """Jobs per second from the opening of the gate, and with the start of the workers."""
+
+    rate: float
+    wall: float
+    cpu_s: float
+    memory_mb: float
 
 
 def drain_backlog(  # noqa: PLR0913 - one for each thing that can be asked for
@@ -24,18 +34,14 @@ def drain_backlog(  # noqa: PLR0913 - one for each thing that can be asked for
     isolated: bool = False,
     more: Mapping[str, str] | None = None,
 ) -> tuple[float, float]:
-    """Jobs per second from the opening of the gate, and with the start of the workers.
+    """In a fresh database: jobs per second, without and with the start of the workers.
 
     The workers have `more` variables.
     """
-    step = _STEP if side.is_durable and jobs >= 10 * _STEP else 1
-    with side.fresh(stage) as url, marks_file(step) as (path, env):
-        env.update(_ISOLATED if isolated else {})
-        side.ask("bulk", url, str(jobs), env=env)
-        env.update(more or {})
-        run = _Run(side, url, path, env, jobs, processes, isolated=isolated)
-        start, end = run.on_postgres() if side.is_durable else run.on_redis(stage)
-    return jobs / (end - start.opened), jobs / (end - start.opened + start.up_s)
+    drain = Drain(side, jobs, processes, is_isolated=isolated, more=more or {})
+    with side.fresh(stage) as url:
+        drained = drain.run(stage, url)
+    return drained.rate, drained.wall
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,48 +51,81 @@ class _Start:
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
-    """One drain: workers come up at the closed gate, it opens, and the jobs get done."""
+class Drain:
+    """Workers come up at the closed gate, it opens, and the jobs get done.
+
+    `settle` is what happens between the load and the start. The jobs are enqueued by the side's
+    own program, unless they are there already.
+    """
 
     side: Side
+    jobs: int
+    processes: int = 1
+    is_isolated: bool = False
+    is_filled: bool = False
+    settle: Callable[[Connection], None] = settle_down
+    more: Mapping[str, str] = field(default_factory=dict)  # variables of the workers
+
+    def run(self, stage: Stage, url: str) -> Drained:
+        step = _STEP if self.side.is_durable and self.jobs >= 10 * _STEP else 1
+        with marks_file(step) as (path, env):
+            env.update(_ISOLATED if self.is_isolated else {})
+            if not self.is_filled:
+                self.side.ask("bulk", url, str(self.jobs), env=env)
+            run = _Run(self, url, path, {**env, **self.more})
+            start, end, cpu_s, memory_mb = (
+                run.on_postgres() if self.side.is_durable else run.on_redis(stage)
+            )
+        seconds = end - start.opened
+        return Drained(self.jobs / seconds, self.jobs / (seconds + start.up_s), cpu_s, memory_mb)
+
+
+_Result = tuple[_Start, float, float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    drain: Drain
     url: str
     marks: Path
     env: dict[str, str]
-    jobs: int
-    processes: int
-    isolated: bool
 
-    def on_postgres(self) -> tuple[_Start, float]:
+    def on_postgres(self) -> _Result:
+        side = self.drain.side
         with psycopg.connect(self.url, autocommit=True) as conn:
-            settle_down(conn)
-            with closed_gate(self.url, self.side.rival.table) as gate:
+            self.drain.settle(conn)
+            with closed_gate(self.url, side.rival.table) as gate:
                 spawned = time.time()
                 with self._working() as workers:
-                    up = await_crowd(lambda: waiting(conn), self.processes, workers.check)
-                    start = _Start(time.time(), up - spawned)
+                    up = await_crowd(lambda: waiting(conn), self.drain.processes, workers.check)
+                    start, before = _Start(time.time(), up - spawned), workers.cpu_s()
                     gate.commit()
-                    workers.until(lambda: self._is_near() and self.side.left(conn) == 0, share=0.01)
-                    return start, time.time()
+                    workers.until(lambda: self._is_near() and side.left(conn) == 0, share=0.01)
+                    end = time.time()
+                    return start, end, workers.cpu_s() - before, workers.memory_mb()
 
-    def on_redis(self, stage: Stage) -> tuple[_Start, float]:
-        redis, key = stage.redis, self.side.rival.key
-        redis.ask("rename", key, "aside")
+    def on_redis(self, stage: Stage) -> _Result:
+        redis, rival = stage.redis, self.drain.side.rival
+        redis.ask("rename", rival.key, "aside")
+        count = redis.polling if rival.polls else redis.blocked
         spawned = time.time()
         with self._working() as workers:
-            up = await_crowd(redis.blocked, self.processes, workers.check)
-            start = _Start(time.time(), up - spawned)
-            redis.ask("rename", "aside", key)
-            workers.until(lambda: marks.count(self.marks) >= self.jobs, share=0.01)
-            return start, max(marks.read(self.marks))
+            up = await_crowd(count, self.drain.processes, workers.check)
+            start, before = _Start(time.time(), up - spawned), workers.cpu_s()
+            redis.ask("rename", "aside", rival.key)
+            workers.until(lambda: marks.count(self.marks) >= self.drain.jobs, share=0.01)
+            used = workers.cpu_s() - before
+            return start, max(marks.read(self.marks)), used, workers.memory_mb()
 
     def _working(self) -> AbstractContextManager[Workers]:
-        return self.side.working(
-            self.url, processes=self.processes, isolated=self.isolated, env=self.env
+        drain = self.drain
+        return drain.side.working(
+            self.url, processes=drain.processes, isolated=drain.is_isolated, env=self.env
         )
 
     def _is_near(self) -> bool:
         """Whether the end may be near: asking the database sooner would slow it down."""
-        if self.side.is_ours and self.isolated:
+        if self.drain.side.is_ours and self.drain.is_isolated:
             return True  # those handlers have no way to leave marks
         step = int(self.env[marks.STEP])
-        return (marks.count(self.marks) - self.processes) * step >= self.jobs * 0.8
+        return (marks.count(self.marks) - self.drain.processes) * step >= self.drain.jobs * 0.8

@@ -5,8 +5,10 @@ partitions, and hand-written batch SQL: a claim updates the row, a completion de
 to the history and adds an attempt. Any job server that keeps history makes at least these writes.
 """
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 
@@ -74,9 +76,19 @@ select count(*) from ended
 """
 
 COPY = """
-copy floor.copied (tenant_id, id, created_at, run_at, queued_at, version, max_attempts,
-                   allowance, state, definition, queue, payload) from stdin
+copy floor.jobs (tenant_id, id, created_at, run_at, queued_at, version, max_attempts,
+                 allowance, state, definition, queue, payload) from stdin
 """
+
+
+def rows(tenant_id: UUID, numbers: Sequence[int]) -> str:
+    """What is copied for jobs with these numbers; ids are random, as an application's are."""
+    now = datetime.now(UTC).isoformat()
+    return "".join(
+        f"{tenant_id}\t{uuid4()}\t{now}\t{now}\t{now}\t1\t5\t5\tqueued\tnoop\tdefault\t"
+        f'{{"n": {number}}}\n'
+        for number in numbers
+    )
 
 
 def drain(conn: psycopg.Connection[Any], worker: UUID, jobs: int, batch: int) -> int:

@@ -1,8 +1,10 @@
 """Our side of the bench: the app that `jobforge worker` runs, and the program that enqueues."""
 
+import asyncio
 import os
+import random
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from uuid import UUID
@@ -16,14 +18,22 @@ from jobforge.connectors.registry import connector_registrations
 from jobforge.migrate import migrate
 
 TENANT = UUID(int=1)
+_SMALL_TENANTS = int(os.environ.get("JOBFORGE_BENCH_TENANTS", "0"))
 _BARE = "insert into bare (n) values (%s)"
 
 jf = JobForge(tenant=TENANT)
 
 
 @jf.job(isolation="inline")
-async def noop(n: int) -> None:  # noqa: ARG001 - the payload is there to be carried
-    mark()
+async def noop(n: int) -> None:
+    mark(n)
+
+
+@jf.job(isolation="inline")
+async def held(n: int) -> None:
+    """Runs until its worker ends."""
+    mark(n)
+    await asyncio.Event().wait()
 
 
 @jf.job(queue="isolated")
@@ -59,18 +69,22 @@ async def install(url: str) -> None:
 @asynccontextmanager
 async def client(url: str) -> AsyncIterator[Client]:
     definition = isolated if os.environ.get("JOBFORGE_BENCH_ISOLATED") else noop
+    small = [noop.using(tenant=UUID(int=2 + number)) for number in range(_SMALL_TENANTS)]
     with jf.connected_to(url), psycopg.connect(url, autocommit=True) as conn:
 
         async def enqueue(number: int) -> None:
             definition.enqueue(n=number)
 
-        async def enqueue_many(count: int) -> None:
-            definition.enqueue_many([definition.args(n=number) for number in range(count)])
+        async def enqueue_for_one(number: int) -> None:
+            random.choice(small).enqueue(n=number)  # noqa: S311 - any of them
+
+        async def enqueue_many(numbers: Sequence[int]) -> None:
+            definition.enqueue_many([definition.args(n=number) for number in numbers])
 
         async def insert_bare(number: int) -> None:
             conn.execute(_BARE, [number])
 
-        yield Client(enqueue, enqueue_many, insert_bare)
+        yield Client(enqueue_for_one if small else enqueue, enqueue_many, insert_bare)
 
 
 def work(url: str) -> None:

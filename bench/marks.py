@@ -1,10 +1,12 @@
 """Marks: handlers note when they start, all processes of a run in one file.
 
 A mark is the time of day in eight bytes; appending it is atomic. On a rival's fast path only every
-so-manieth job is marked, the first one of each process included.
+so-manieth job is marked, the first one of each process included. Where delays are asked for, jobs
+that carry the time they were sent at are marked with how long it took, and others not at all.
 """
 
 import array
+import json
 import os
 import struct
 import time
@@ -12,7 +14,9 @@ from pathlib import Path
 
 FILE = "JOBFORGE_BENCH_MARKS"
 STEP = "JOBFORGE_BENCH_STEP"
+DELAYS = "JOBFORGE_BENCH_DELAYS"
 _SIZE = 8
+_OLDEST = 10**15  # what is more is a time in microseconds, what is less is a mere number
 
 
 class _Pen:
@@ -22,15 +26,31 @@ class _Pen:
         self._step = int(os.environ.get(STEP, "1"))
         self._until_next = 1
 
-    def mark(self) -> None:
+    def mark(self, _: int | bytes = 0) -> None:
         self._until_next -= 1
         if self._until_next == 0:
             self._until_next = self._step
-            if self._file is not None:
-                os.write(self._file, struct.pack("d", time.time()))
+            self._write(time.time())
+
+    def mark_delay(self, sent: int | bytes = 0) -> None:
+        """What a job was sent with: its number, or the payload that the number is in."""
+        now = time.time()
+        number = json.loads(sent)["n"] if isinstance(sent, bytes) else sent
+        if number > _OLDEST:
+            self._write(now - number / 1e6)
+
+    def _write(self, value: float) -> None:
+        if self._file is not None:
+            os.write(self._file, struct.pack("d", value))
 
 
-mark = _Pen().mark
+_pen = _Pen()
+mark = _pen.mark_delay if os.environ.get(DELAYS) else _pen.mark
+
+
+def sent_now() -> int:
+    """The number for a job whose delay is to be marked."""
+    return int(time.time() * 1e6)
 
 
 def count(path: Path) -> int:

@@ -1,7 +1,8 @@
-"""What the program of a side does: `install`, `work`, `bulk N`, `single N` and `latency N`.
+"""What the program of a side does: `install`, `work`, and the commands that measure.
 
-Each side has such a program, ours (jobs.py) as well as each rival's (rivals/), and runs it in its
-own environment. The answer is one line of JSON. Programs for Node have the same in program.mjs.
+`bulk N`, `single N`, `latency N` and `steady RATE SECONDS`. Each side has such a program, ours
+(jobs.py) as well as each rival's (rivals/), and runs it in its own environment. The answer is one
+line of JSON. Programs for Node have the same in program.mjs.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ import os
 import random
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import NamedTuple
@@ -20,9 +21,12 @@ import marks
 
 Answer = dict[str, float | list[float]]
 
+GATE = "JOBFORGE_BENCH_GATE"  # a file: programs that are ready wait until it is there
+
 _WARM = 20  # singles before the clock starts
 _CHUNK = 100
 _GAP_S = (0.02, 0.08)  # between a job that has started and the next
+_TICK_S = 0.01  # a steady load comes in so many small batches
 _LONGEST_S = 30
 
 
@@ -30,7 +34,7 @@ class Client(NamedTuple):
     """How a side enqueues: one job, many at once, and what its driver takes for a bare insert."""
 
     enqueue: Callable[[int], Awaitable[None]]
-    enqueue_many: Callable[[int], Awaitable[None]]
+    enqueue_many: Callable[[Sequence[int]], Awaitable[None]]
     insert_bare: Callable[[int], Awaitable[None]] | None = None
 
 
@@ -47,8 +51,7 @@ def main(program: Program) -> None:
     if command == "work":
         program.work(url)
         return
-    count = int(numbers[0]) if numbers else 0
-    print(json.dumps(run(_answer(program, command, url, count))))
+    print(json.dumps(run(_answer(program, command, url, [int(each) for each in numbers]))))
 
 
 def run(answer: Coroutine[object, object, Answer]) -> Answer:
@@ -61,32 +64,34 @@ def run(answer: Coroutine[object, object, Answer]) -> Answer:
         return runner.run(answer)
 
 
-async def _answer(program: Program, command: str, url: str, count: int) -> Answer:
+async def _answer(program: Program, command: str, url: str, numbers: list[int]) -> Answer:
     if command == "install":
         await program.install(url)
         return {}
-    measure = {"bulk": _bulk, "single": _single, "latency": _latency}[command]
     async with program.client(url) as client:
-        return await measure(client, count)
+        return await _MEASURES[command](client, *numbers)
 
 
 async def _bulk(client: Client, count: int) -> Answer:
     start = time.perf_counter()
-    await client.enqueue_many(count)
+    await client.enqueue_many(range(count))
     return {"seconds": time.perf_counter() - start}
 
 
 async def _single(client: Client, count: int) -> Answer:
-    """In chunks, in turn with bare inserts where the side measures these."""
+    """In chunks, in turn with bare inserts where the side measures these and is alone."""
+    insert_bare = None if os.environ.get(GATE) else client.insert_bare
     await _timed(client.enqueue, _WARM)
-    if client.insert_bare is not None:
-        await _timed(client.insert_bare, _WARM)
+    if insert_bare is not None:
+        await _timed(insert_bare, _WARM)
+    await _gate()
+    began = time.time()
     seconds = bare = 0.0
     for _ in range(0, count, _CHUNK):
         seconds += await _timed(client.enqueue, min(_CHUNK, count))
-        if client.insert_bare is not None:
-            bare += await _timed(client.insert_bare, min(_CHUNK, count))
-    return {"seconds": seconds, "bare_seconds": bare}
+        if insert_bare is not None:
+            bare += await _timed(insert_bare, min(_CHUNK, count))
+    return {"seconds": seconds, "bare_seconds": bare, "began": began, "ended": time.time()}
 
 
 async def _timed(enqueue: Callable[[int], Awaitable[None]], count: int) -> float:
@@ -94,6 +99,28 @@ async def _timed(enqueue: Callable[[int], Awaitable[None]], count: int) -> float
     for number in range(count):
         await enqueue(number)
     return time.perf_counter() - start
+
+
+async def _gate() -> None:
+    """Waits for the others, where there are any."""
+    path = os.environ.get(GATE)
+    if path is None:
+        return
+    gate = Path(path)
+    _ready(gate)
+    deadline = time.monotonic() + _LONGEST_S
+    while not _is_open(gate):
+        if time.monotonic() > deadline:
+            raise TimeoutError("the gate did not open")
+        await asyncio.sleep(0.001)
+
+
+def _ready(gate: Path) -> None:
+    gate.with_suffix(f".{os.getpid()}").touch()
+
+
+def _is_open(gate: Path) -> bool:
+    return gate.exists()
 
 
 async def _latency(client: Client, count: int) -> Answer:
@@ -117,3 +144,26 @@ async def _started(path: Path, jobs: int) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"job {jobs} has not started within {_LONGEST_S} s")
         await asyncio.sleep(0.001)
+
+
+async def _steady(client: Client, rate: int, seconds: int) -> Answer:
+    """Small batches at a fixed pace; each job carries the time of the call that sent it."""
+    batch = max(1, round(rate * _TICK_S))
+    start = time.perf_counter()
+    sent = 0
+    while sent < rate * seconds:
+        await asyncio.sleep(max(0, start + sent / rate - time.perf_counter()))
+        if batch == 1:
+            await client.enqueue(marks.sent_now())
+        else:
+            await client.enqueue_many([marks.sent_now()] * batch)
+        sent += batch
+    return {"sent": sent, "seconds": time.perf_counter() - start}
+
+
+_MEASURES: dict[str, Callable[..., Awaitable[Answer]]] = {
+    "bulk": _bulk,
+    "single": _single,
+    "latency": _latency,
+    "steady": _steady,
+}

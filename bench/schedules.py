@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import psycopg
 from psycopg.types.json import Jsonb
 from sql import Figure, line
-from stage import Connection, Stage, Stuck, settle_down
+from stage import HASTY, SETTINGS, Connection, Stage, Stuck, settle_down
 
 from jobforge.migrate import migrate
 
@@ -53,7 +53,7 @@ def main() -> int:
     options = parser.parse_args()
     size = QUICK if options.quick else FULL
     figures = []
-    with Stage() as stage:
+    with Stage(HASTY if options.quick else SETTINGS) as stage:
         _install(stage)
         for figure in _measured(stage, size):
             print(line(figure), flush=True)

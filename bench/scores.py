@@ -1,82 +1,163 @@
 """Scores: what all sides reached, as a table, and how ours compares with what we promise."""
 
 import statistics
+from collections.abc import Iterable
 
-import workload
+import enqueuing
+import fairness
+import growth
+import interruption
+import pace
+import pickup
+import usage
+from measured import points
+from results import Results
 from rivals.table import RIVALS
 from sql import Figure
+from workload import DURABLE, FLOOR, OURS
 
-Results = dict[str, dict[str, list[float]]]  # by figure, then by side
-
-OURS = "jobforge"
 _ALL = frozenset(RIVALS)
-_DURABLE = frozenset(name for name, rival in RIVALS.items() if not rival.key)
+_PYTHON = frozenset(name for name, rival in RIVALS.items() if rival.python)
+_REMEMBERING = frozenset(name for name, rival in RIVALS.items() if rival.keeps_history)
+_WAL = (usage.WAL_ENQUEUE, usage.WAL_RUN)
 
 
 def judged(results: Results) -> list[Figure]:
     """The promises, as far as they were measured."""
     figures = [
-        _against(results, workload.DRAIN, _ALL, 1.1),
-        _against(results, workload.DRAIN_2, _ALL, 1.1),
-        _against(results, workload.BULK, _ALL, 1.0),
-        _against(results, workload.SINGLE, _DURABLE, 1.0),
+        _against(results, pace.DRAIN, _ALL, 1.2),
+        _against(results, pace.DRAIN, _PYTHON, 2.5, "the fastest in Python, "),
+        _against(results, pace.DRAIN, frozenset({FLOOR}), 0.75),
+        _against(results, pace.DRAIN_2, _ALL, 1.2),
+        _against(results, enqueuing.BULK, _ALL, 1.5),
+        _against(results, enqueuing.SINGLE, DURABLE, 1.2),
         _of_commits(results),
-        _against(results, workload.P50, _DURABLE, 1.0),
-        _against(results, workload.P99, _DURABLE, 1.0),
-        _against(results, workload.ISOLATED, frozenset({"rq"}), 8.0),
-        _against(results, workload.ISOLATED, frozenset({"celery"}), 1.0),
-        _alone(results, workload.CANCEL, 500),
-        _alone(results, workload.IDLE, 2),
-        _growth(results),
+        _against(results, enqueuing.CROWD, DURABLE, 1.2),
+        *_pick_up(results),
+        _against(results, pace.ISOLATED, frozenset({"rq"}), 8.0),
+        _against(results, pace.ISOLATED, frozenset({"celery"}), 1.0),
+        _flat(results, growth.BACKLOG, "queued"),
+        _flat(results, growth.HISTORY, "finished"),
+        _flat(results, growth.TENANTS, "tenants"),
+        _flat(results, growth.HELD, "jobs after a snapshot was taken and held"),
+        _beside_a_flood(results),
+        _leanest(results),
+        _alone(results, interruption.CANCEL, 500),
+        _alone(results, interruption.RECOVERY, 60),
+        _alone(results, usage.IDLE, 2),
+        _memory(results),
     ]
     return [figure for figure in figures if figure is not None]
 
 
-def table(results: Results) -> str:
-    """Markdown: a line for each side, the median of each figure, `*` where it varied by 20 %."""
-    columns = list(results)
-    sides = list(dict.fromkeys(side for values in results.values() for side in values))
-    rows = [["", *columns], ["---"] * (len(columns) + 1)]
-    rows += [[side, *(_cell(results[name].get(side), name) for name in columns)] for side in sides]
+def table(results: Results, columns: Iterable[str] | None = None) -> str:
+    """Markdown: a line for each side, the median of each figure and how far it varied."""
+    names = [name for name in columns or results if name in results]
+    if not names:
+        return "Not measured yet."
+    sides = list(dict.fromkeys(side for name in names for side in results[name]))
+    rows = [["", *names], ["---"] * (len(names) + 1)]
+    rows += [[_strong(side), *(cell(results[name].get(side)) for name in names)] for side in sides]
+    return markdown(rows)
+
+
+def markdown(rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def summary(name: str, values: list[float]) -> float:
-    """The median, or what only one job in a hundred took longer than."""
-    if name != workload.P99:
-        return statistics.median(values)
-    return sorted(values)[min(len(values) - 1, round(len(values) * 0.99))]
+def cell(values: list[float] | None) -> str:
+    """The median, and by how much the values lie above or below their middle, at most."""
+    if not values:
+        return ""
+    middle = statistics.median(values)
+    if len(values) == 1 or not middle:
+        return number(middle)
+    return f"{number(middle)} ±{_spread(values) / middle * 50:.0f} %"
 
 
-def _against(results: Results, name: str, rivals: frozenset[str], target: float) -> Figure | None:
+def number(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def _strong(side: str) -> str:
+    return f"**{side}**" if side == OURS else side
+
+
+def _pick_up(results: Results) -> list[Figure | None]:
+    steady = [pickup.steady_name(2_000, share) for share in ("p50", "p99")]
+    return [_against(results, name, DURABLE, 1.0) for name in (pickup.P50, pickup.P99, *steady)]
+
+
+def _against(
+    results: Results, name: str, rivals: frozenset[str], target: float, who: str = ""
+) -> Figure | None:
     """Ours of the best of these rivals."""
     values = results.get(name, {})
-    others = {side: summary(name, each) for side, each in values.items() if side in rivals}
+    others = {side: statistics.median(each) for side, each in values.items() if side in rivals}
     if OURS not in values or not others:
         return None
     is_rate = _is_rate(name)
     best = (max if is_rate else min)(others, key=lambda side: others[side])
-    mine = summary(name, values[OURS])
+    mine = statistics.median(values[OURS])
     ratios = [a / b for a, b in zip(values[OURS], values[best], strict=False)]
     return Figure(
-        f"{name}, of {best}'s",
+        f"{name}, of {who}{best}",
         mine / others[best],
         target,
-        _spread(ratios) if is_rate else 0,
-        f"{_number(mine)} : {_number(others[best])}",
+        _spread(ratios),
+        f"{number(mine)} : {number(others[best])}",
         lower_is_better=not is_rate,
     )
 
 
 def _of_commits(results: Results) -> Figure | None:
-    mine = results.get(workload.SINGLE, {}).get(OURS)
-    commits = results.get(workload.COMMITS, {}).get(OURS)
+    mine = results.get(enqueuing.SINGLE, {}).get(OURS)
+    commits = results.get(enqueuing.COMMITS, {}).get(OURS)
     if not mine or not commits:
         return None
     ratios = [a / b for a, b in zip(mine, commits, strict=True)]
-    note = f"{_number(statistics.median(commits))} commits/s"
+    note = f"{number(statistics.median(commits))} commits/s"
     name = "single enqueue, of a bare insert with the same driver"
     return Figure(name, statistics.median(ratios), 0.8, _spread(ratios), note)
+
+
+def _flat(results: Results, name: str, what: str) -> Figure | None:
+    """The last point of the first, round by round."""
+    grown = points(results, name, OURS)
+    if len(grown) < 2:
+        return None
+    (start, first), (end, last) = grown[0], grown[-1]
+    ratios = [b / a for a, b in zip(first, last, strict=False)]
+    note = f"{number(statistics.median(first))} → {number(statistics.median(last))} jobs/s"
+    title = f"rate with {end:,.0f} {what}, of that with {start:,.0f}"
+    return Figure(title, statistics.median(ratios), 0.85, _spread(ratios), note)
+
+
+def _beside_a_flood(results: Results) -> Figure | None:
+    calm = results.get(fairness.CALM_P99, {}).get(OURS)
+    flooded = results.get(fairness.FLOOD_P99, {}).get(OURS)
+    if not calm or not flooded:
+        return None
+    ratios = [b / a for a, b in zip(calm, flooded, strict=True)]
+    note = f"{number(statistics.median(calm))} → {number(statistics.median(flooded))} ms"
+    name = "small tenants' p99 wait beside a flood, of that without"
+    middle = statistics.median(ratios)
+    return Figure(name, middle, 2.0, _spread(ratios), note, lower_is_better=True)
+
+
+def _leanest(results: Results) -> Figure | None:
+    """WAL of a job from enqueue to end, of the leanest rival that keeps finished jobs."""
+    if any(name not in results for name in _WAL):
+        return None
+    sides = set(results[_WAL[0]]) & set(results[_WAL[1]])
+    total = {side: sum(statistics.median(results[name][side]) for name in _WAL) for side in sides}
+    others = {side: total[side] for side in sides & _REMEMBERING}
+    if OURS not in total or not others:
+        return None
+    best = min(others, key=lambda side: others[side])
+    note = f"{number(total[OURS])} : {number(others[best])}"
+    name = f"WAL bytes a job, enqueue and run, of {best}"
+    return Figure(name, total[OURS] / others[best], 1.0, 0, note, lower_is_better=True)
 
 
 def _alone(results: Results, name: str, target: float) -> Figure | None:
@@ -87,9 +168,9 @@ def _alone(results: Results, name: str, target: float) -> Figure | None:
     return Figure(name, middle, target, _spread(values), "", lower_is_better=True)
 
 
-def _growth(results: Results) -> Figure | None:
-    early = results.get(workload.MEMORY_EARLY, {}).get(OURS)
-    end = results.get(workload.MEMORY_END, {}).get(OURS)
+def _memory(results: Results) -> Figure | None:
+    early = results.get(usage.MEMORY_EARLY, {}).get(OURS)
+    end = results.get(usage.MEMORY_END, {}).get(OURS)
     if not early or not end:
         return None
     note = f"{early[0]:.0f} → {end[0]:.0f} MB"
@@ -102,15 +183,4 @@ def _is_rate(name: str) -> bool:
 
 
 def _spread(values: list[float]) -> float:
-    return max(values) - min(values)
-
-
-def _cell(values: list[float] | None, name: str) -> str:
-    if not values:
-        return ""
-    middle = summary(name, values)
-    return _number(middle) + ("*" if _is_rate(name) and _spread(values) > 0.2 * middle else "")
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+    return max(values) - min(values) if values else 0

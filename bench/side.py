@@ -15,14 +15,29 @@ from typing import Any
 
 import environment
 import marks
+import processes
+import psycopg
 from rivals.table import Rival
-from stage import Connection, Stage, Stuck
+from stage import Connection, Stage, Stuck, await_crowd, closed_gate, waiting
 
 import jobforge
 
 HERE = Path(__file__).parent
 _LONGEST_S = 120
-_OURS = Rival("jobforge", table="jobforge.jobs", left="select count(*) from jobforge.jobs")
+_OURS = Rival(
+    "jobforge",
+    settings="2,000 slots; attempts, fencing, fairness and history on",
+    table="jobforge.jobs",
+    left="select count(*) from jobforge.jobs where definition <> 'held'",
+    largest=10_000_000,
+)
+_FLOOR = Rival(
+    "floor",
+    settings="no job server: hand-written SQL on bare tables, the same row writes as ours",
+    table="floor.jobs",
+    left="select count(*) from floor.jobs",
+)
+_PROGRAMS = {"jobforge": "jobs.py", "floor": "bare.py"}
 _SLOTS = {False: "default:2000", True: "isolated:4"}
 
 
@@ -88,6 +103,16 @@ class Side:
             raise Stuck(f"{words[0]} failed: {_last_words(result.stderr)}")
         return json.loads(result.stdout.splitlines()[-1])
 
+    def start(self, *words: str, env: dict[str, str]) -> "subprocess.Popen[str]":
+        """Runs the side's program beside others; it answers on stdout."""
+        return subprocess.Popen(
+            [*self._program(), *words],
+            env=self._environment(env),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     @contextmanager
     def working(
         self, url: str, *, processes: int = 1, isolated: bool = False, env: dict[str, str]
@@ -116,9 +141,27 @@ class Side:
                 for each in started:
                     _kill(each)
 
+    @contextmanager
+    def awake(self, stage: Stage, url: str, env: dict[str, str]) -> Iterator["Workers"]:
+        """A worker that has asked for its first jobs, and may have them from now on."""
+        if not self.is_durable:
+            redis = stage.redis
+            with self.working(url, env=env) as workers:
+                await_crowd(redis.polling if self.rival.polls else redis.blocked, 1, workers.check)
+                yield workers
+            return
+        with (
+            psycopg.connect(url, autocommit=True) as conn,
+            closed_gate(url, self.rival.table) as gate,
+            self.working(url, env=env) as workers,
+        ):
+            await_crowd(lambda: waiting(conn), 1, workers.check)
+            gate.commit()
+            yield workers
+
     def _program(self) -> list[str]:
-        if self.is_ours:
-            return [sys.executable, str(HERE / "jobs.py")]
+        if self.name in _PROGRAMS:
+            return [sys.executable, str(HERE / _PROGRAMS[self.name])]
         if self.rival.npm:
             return [str(environment.node()), str(HERE / "rivals" / f"{self.name}.mjs")]
         # As a module, and without its folder on the path: its file is named after the library.
@@ -160,13 +203,29 @@ class Workers:
                 raise Stuck(f"not done within {_LONGEST_S} s")
             time.sleep(max(0.001, passed * share))
 
+    def cpu_s(self) -> float:
+        return sum(processes.cpu_s(each.pid) for each in self.started)
+
+    def memory_mb(self) -> float:
+        return sum(processes.memory_mb(each.pid) for each in self.started)
+
+    def kill(self) -> None:
+        """As `kill -9` does, with all that they started."""
+        for each in self.started:
+            _kill(each)
+
 
 def ours() -> Side:
     return Side(_OURS)
 
 
+def floor() -> Side:
+    """Not a job server, but what none that keeps history can be faster than."""
+    return Side(_FLOOR)
+
+
 def version(side: Side) -> str:
-    return jobforge.__version__ if side.is_ours else side.rival.version
+    return jobforge.__version__ if side.name in _PROGRAMS else side.rival.version
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from jobforge.migrate import migrate
+from jobforge.schema import SQL
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -50,9 +51,7 @@ class Bench:
         self.conn = self.connect()
 
     def connect(self) -> Connection:
-        conn = psycopg.connect(self.url, autocommit=True)
-        conn.prepare_threshold = 1
-        return conn
+        return connect(self.url)
 
     def beside(self, name: str) -> "Bench":
         """The same on a new database of the same server."""
@@ -70,18 +69,8 @@ class Bench:
         self.conn.execute(floor.SCHEMA, prepare=False)
 
     def fill(self, jobs: int, tenants: int = 1) -> None:
-        """The same backlog on both sides, by plain inserts: what is measured comes later."""
-        self.conn.execute(
-            """
-            insert into jobforge.jobs (tenant_id, id, created_at, run_at, queued_at, version,
-                                       max_attempts, allowance, state, definition, queue, payload)
-            select t.ids[1 + n %% cardinality(t.ids)], jobforge.nth_id(f.id, n), now(), now(),
-                   now(), 1, 5, 5, 'queued', 'noop', 'default', jsonb_build_object('n', n)
-              from (select %s::uuid[] as ids) as t, (select jobforge.uuid7() as id) as f,
-                   generate_series(1, %s) as n
-            """,
-            [[tenant(number) for number in range(tenants)], jobs],
-        )
+        """The same backlog on both sides."""
+        fill(self.conn, jobs, tenants)
         self.conn.execute("insert into floor.jobs select * from jobforge.jobs")
         self.settle_down()
 
@@ -117,11 +106,63 @@ class Bench:
         return ratios
 
 
-def drain(conn: Connection, worker: UUID, jobs: int, failing: int = 0) -> int:
+def connect(url: str) -> Connection:
+    """A connection whose statements are prepared at once."""
+    conn = psycopg.connect(url, autocommit=True)
+    conn.prepare_threshold = 1
+    return conn
+
+
+def fill(conn: Connection, jobs: int, tenants: int = 1, table: str = "jobforge.jobs") -> None:
+    """A backlog by plain inserts: what is measured comes later."""
+    conn.execute(
+        f"""
+        insert into {table} (tenant_id, id, created_at, run_at, queued_at, version,
+                             max_attempts, allowance, state, definition, queue, payload)
+        select t.ids[1 + n %% cardinality(t.ids)], jobforge.nth_id(f.id, n), now(), now(),
+               now(), 1, 5, 5, 'queued', 'noop', 'default', jsonb_build_object('n', n)
+          from (select %s::uuid[] as ids) as t, (select jobforge.uuid7() as id) as f,
+               generate_series(1, %s) as n
+        """.encode(),
+        [[tenant(number) for number in range(tenants)], jobs],
+    )
+
+
+def add_history(conn: Connection, jobs: int) -> None:
+    """Finished jobs of 100 tenants over 60 days, each day in its partition."""
+    if not jobs:
+        return
+    conn.execute(
+        """
+        create or replace function jobforge.now() returns timestamptz language sql
+        as 'select clock_timestamp() - interval ''59 days'''
+        """
+    )
+    conn.execute("select jobforge.ensure_partitions(66)")
+    conn.execute((SQL / "functions" / "now.sql").read_bytes())
+    conn.execute(
+        """
+        insert into jobforge.finished_jobs (
+               tenant_id, id, lease, created_at, run_at, queued_at, started_at, finished_at,
+               worker_id, version, attempt, max_attempts, allowance, priority, flags, state,
+               definition, queue, source, payload)
+        select t.ids[1 + n %% 100], jobforge.nth_id(f.id, n), 1, f.at, f.at, f.at, f.at,
+               now() - interval '59 days' * n / %s, t.ids[1], 1, 1, 5, 5, 0, 0, 'succeeded', 'noop',
+               'default', 'manual', '{"n": 1}'
+          from (select %s::uuid[] as ids) as t, (select jobforge.uuid7() as id, now() as at) as f,
+               generate_series(1, %s) as n
+        """,
+        [jobs, [tenant(number) for number in range(100)], jobs],
+    )
+
+
+def drain(
+    conn: Connection, worker: UUID, jobs: int, *, failing: int = 0, batch: int = BATCH
+) -> int:
     """Claims and completes until `jobs` are done or none is left; `failing` in 100 fail once."""
     done = 0
     while done < jobs:
-        rows = conn.execute(CLAIM, [worker, min(BATCH, jobs - done)], binary=True).fetchall()
+        rows = conn.execute(CLAIM, [worker, min(batch, jobs - done)], binary=True).fetchall()
         if not rows:
             break
         outcomes = [

@@ -15,19 +15,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from uuid import uuid4
 
 import fanin
 import floor
 import orjson
 import psycopg
-from sides import BATCH, Bench, Size, drain, tenant
+from sides import BATCH, Bench, Size, add_history, drain, tenant
+from stage import HASTY, SETTINGS
 
 from jobforge.embedded import Embedded
 from jobforge.migrate import migrate
-from jobforge.schema import SQL
 
-SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
 ENQUEUE = "select count(*) from jobforge.enqueue_jobs(%s::jsonb, %s)"
 
 
@@ -125,7 +123,8 @@ def history(bench: Bench) -> Iterator[Figure]:
     old = bench.beside("history")
     for side in (bench, old):
         side.clear()
-    add_history(old)
+    add_history(old.conn, size.history)
+    old.settle_down()
 
     def rate(side: Bench) -> float:
         side.conn.execute("truncate jobforge.jobs, floor.jobs")
@@ -136,33 +135,6 @@ def history(bench: Bench) -> Iterator[Figure]:
     yield figure(f"rate with {size.history:,} finished, of that with none", ratios, 0.9)
     yield from listing(old)
     old.conn.close()
-
-
-def add_history(bench: Bench) -> None:
-    """Finished jobs of 100 tenants over 60 days, each day in its partition."""
-    bench.conn.execute(
-        """
-        create or replace function jobforge.now() returns timestamptz language sql
-        as 'select clock_timestamp() - interval ''59 days'''
-        """
-    )
-    bench.conn.execute("select jobforge.ensure_partitions(66)")
-    bench.conn.execute((SQL / "functions" / "now.sql").read_bytes())
-    bench.conn.execute(
-        """
-        insert into jobforge.finished_jobs (
-               tenant_id, id, lease, created_at, run_at, queued_at, started_at, finished_at,
-               worker_id, version, attempt, max_attempts, allowance, priority, flags, state,
-               definition, queue, source, payload)
-        select t.ids[1 + n %% 100], jobforge.nth_id(f.id, n), 1, f.at, f.at, f.at, f.at,
-               now() - interval '59 days' * n / %s, t.ids[1], 1, 1, 5, 5, 0, 0, 'succeeded', 'noop',
-               'default', 'manual', '{"n": 1}'
-          from (select %s::uuid[] as ids) as t, (select jobforge.uuid7() as id, now() as at) as f,
-               generate_series(1, %s) as n
-        """,
-        [bench.size.history, [tenant(number) for number in range(100)], bench.size.history],
-    )
-    bench.settle_down()
 
 
 def listing(bench: Bench) -> Iterator[Figure]:
@@ -234,6 +206,7 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
     jobs = [{"definition": "noop", "payload": {"n": n}} for n in range(size.bulk)]
     document = orjson.dumps(jobs).decode()
     bench.conn.execute("create table floor.copied (like jobforge.jobs including all)")
+    into = floor.COPY.replace("floor.jobs", "floor.copied")
 
     def ours() -> float:
         start = time.perf_counter()
@@ -241,14 +214,9 @@ def bulk_enqueue(bench: Bench) -> Iterator[Figure]:
         return size.bulk / (time.perf_counter() - start)
 
     def copied() -> float:
-        now = "2026-01-01 00:00:00+00"
-        rows = "".join(
-            f"{tenant(0)}\t{uuid4()}\t{now}\t{now}\t{now}\t1\t5\t5\tqueued\tnoop\tdefault\t"
-            f'{{"n": {n}}}\n'
-            for n in range(size.bulk)
-        )
+        rows = floor.rows(tenant(0), range(size.bulk))
         start = time.perf_counter()
-        with bench.conn.cursor() as cursor, cursor.copy(floor.COPY) as copy:
+        with bench.conn.cursor() as cursor, cursor.copy(into) as copy:
             copy.write(rows)
         return size.bulk / (time.perf_counter() - start)
 
@@ -302,7 +270,7 @@ def main() -> int:
     figures = []
     with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
         Path(folder).chmod(0o755)
-        embedded = Embedded(Path(folder) / "pg", settings=SETTINGS)
+        embedded = Embedded(Path(folder) / "pg", settings=HASTY if options.quick else SETTINGS)
         url = embedded.start()
         try:
             with psycopg.connect(url, autocommit=True) as conn:

@@ -9,17 +9,24 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
 import environment
+import processes
 import psycopg
 
 from jobforge.embedded import Embedded
 
-SETTINGS = {"shared_buffers": "1GB", "max_wal_size": "8GB", "checkpoint_timeout": "15min"}
+SETTINGS = {
+    "shared_buffers": "1GB",
+    "max_wal_size": "8GB",
+    "checkpoint_timeout": "15min",
+    "max_connections": "400",  # sixteen clients, some of which keep pools
+}
+HASTY = {**SETTINGS, "shared_buffers": "64MB", "fsync": "off"}  # to see that a bench runs
 _SETTLED_S = 0.5  # no further worker has come to the gate for so long
 _LONGEST_S = 60
 _PAUSE_S = 0.005
@@ -27,6 +34,7 @@ _WAITING = """
 select count(*) from pg_stat_activity
  where datname = %s and wait_event_type = 'Lock' and wait_event = 'relation'
 """
+_CLEANERS = "select count(*) from pg_stat_activity where backend_type = 'autovacuum worker'"
 _USED = """
 select format('vacuum analyze %s', c.oid::regclass)
   from pg_class as c join pg_namespace as n on n.oid = c.relnamespace
@@ -45,16 +53,18 @@ class Stuck(Exception):
 class Stage:
     """Use it as a context manager; the servers stop at its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Mapping[str, str] = SETTINGS) -> None:
+        self.settings = settings
         self._stack = ExitStack()
         self._redis: Redis | None = None
         self._made = 0
+        self._kept: dict[str, str] = {}
 
     def __enter__(self) -> Self:
         folder = tempfile.TemporaryDirectory(prefix="jobforge-bench-")
         self.folder = Path(self._stack.enter_context(folder))
         self.folder.chmod(0o755)
-        embedded = Embedded(self.folder / "pg", settings=SETTINGS)
+        embedded = Embedded(self.folder / "pg", settings=self.settings)
         embedded.start()
         self._stack.callback(embedded.stop)
         server = embedded.running()
@@ -87,38 +97,64 @@ class Stage:
         finally:
             self.admin.execute(f"drop database if exists {name} with (force)".encode())
 
+    def kept_database(self, name: str, template: str, fill: Callable[[Connection], None]) -> str:
+        """One that later rounds find again, filled when it is first asked for."""
+        if name not in self._kept:
+            url = self.create_database(name, template)
+            with psycopg.connect(url, autocommit=True) as conn:
+                fill(conn)
+                settle_down(conn)
+            self._kept[name] = url
+        return self._kept[name]
+
     @contextmanager
     def without_autovacuum(self) -> Iterator[None]:
-        """Its transactions look like everybody's; within this there are none."""
-        self._set("autovacuum = off")
+        """Nobody cleans up meanwhile, in no database: what is counted is the jobs' own."""
+        self._set_autovacuum("set autovacuum = off")
         try:
+            deadline = time.monotonic() + _LONGEST_S
+            while self._count(_CLEANERS) and time.monotonic() < deadline:
+                time.sleep(_PAUSE_S)
             yield
         finally:
-            self._set("autovacuum = on")
+            self._set_autovacuum("reset autovacuum")
+
+    def _set_autovacuum(self, setting: str) -> None:
+        self.admin.execute(f"alter system {setting}".encode())
+        self.admin.execute("select pg_reload_conf()")
+
+    def server_cpu_s(self) -> float:
+        """What Postgres has computed so far, all of its processes."""
+        return processes.cpu_s(processes.parent(self._count("select pg_backend_pid()")))
 
     def transactions(self, database: str) -> int:
-        (count,) = self.admin.execute(
+        return self._count(
             "select coalesce(sum(xact_commit + xact_rollback), 0) from pg_stat_database"
-            " where datname = %s",
-            [database],
-        ).fetchone() or (0,)
-        return int(count)
+            f" where datname = '{database}'"
+        )
 
     def transactions_per_s(self, database: str, seconds: float) -> float:
         before, start = self.transactions(database), time.monotonic()
         time.sleep(seconds)
         return (self.transactions(database) - before) / (time.monotonic() - start)
 
-    def _set(self, setting: str) -> None:
-        self.admin.execute(f"alter system set {setting}".encode())
-        self.admin.execute("select pg_reload_conf()")
+    def wal_bytes(self) -> int:
+        return self._count("select pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
+
+    def _count(self, query: str) -> int:
+        (count,) = self.admin.execute(query.encode()).fetchone() or (0,)
+        return int(count)
 
 
 def settle_down(conn: Connection) -> None:
     """After a bulk load: the statistics that autovacuum would make, and nothing left to write."""
+    gather_statistics(conn)
+    conn.execute("checkpoint")
+
+
+def gather_statistics(conn: Connection) -> None:
     for (statement,) in conn.execute(_USED).fetchall():
         conn.execute(statement)
-    conn.execute("checkpoint")
 
 
 @contextmanager
@@ -165,6 +201,10 @@ class Redis:
         """How many clients wait for an element of a list."""
         lines = self.ask("info", "clients").splitlines()
         return next(int(line.split(":")[1]) for line in lines if "blocked_clients" in line)
+
+    def polling(self) -> int:
+        """How many clients last ran a script, which is how one asks that does not wait."""
+        return self.ask("client", "list").count(" cmd=evalsha ")
 
     def close(self) -> None:
         self._socket.close()

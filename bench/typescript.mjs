@@ -12,7 +12,7 @@ const SLOTS = 2_000;
 function open(url) {
   const jf = new JobForge(url, { tenant: TENANT });
   const params = z.object({ n: z.number() });
-  const noop = jf.job("noop", { isolation: "inline", params }, async () => mark());
+  const noop = jf.job("noop", { isolation: "inline", params }, async ({ n }) => mark(n));
   return { jf, noop };
 }
 
@@ -26,10 +26,9 @@ async function client(url) {
   const { jf, noop } = open(url);
   return {
     enqueue: (n) => noop.enqueue({ n }),
-    enqueueMany: async (count) => {
-      for (let first = 0; first < count; first += BATCH) {
-        const size = Math.min(BATCH, count - first);
-        await noop.enqueueMany(Array.from({ length: size }, (_, i) => ({ n: first + i })));
+    enqueueMany: async (numbers) => {
+      for (let first = 0; first < numbers.length; first += BATCH) {
+        await noop.enqueueMany(numbers.slice(first, first + BATCH).map((n) => ({ n })));
       }
     },
     close: () => jf.close(),

@@ -9,13 +9,15 @@ from pathlib import Path
 
 import environment
 import psycopg
+from results import Results
 from rivals.table import RIVALS, Rival
-from scores import OURS, Results, judged, table
+from run import say
+from scores import judged, table
 from side import HERE, Side
+from size import FULL, TINY, Size
 from sql import line
 from stage import Stage, Stuck
-from worker import WORKLOADS, say
-from workload import FULL, QUICK, Size
+from workload import OURS, WORKLOADS
 
 from jobforge.migrate import migrate
 
@@ -46,7 +48,7 @@ def main() -> int:
     if node.run(node.SDK, "tsc", "-p", "tsconfig.build.json"):
         return 1
     sides: list[Side] = [TypeScript(_OURS), *map(Side, _rivals(may_install=not is_quick))]
-    size = QUICK if is_quick else FULL
+    size = TINY if is_quick else FULL
     results: Results = {}
     with Stage() as stage:
         for side in sides:

@@ -7,7 +7,7 @@ every task (prefork).
 # It is not installed where the types are checked.
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from celery import Celery
@@ -28,8 +28,8 @@ app.conf.update(
 
 
 @app.task(name="noop")
-def noop(n: int) -> None:  # noqa: ARG001 - the payload is there to be carried
-    mark()
+def noop(n: int) -> None:
+    mark(n)
 
 
 async def install(url: str) -> None:
@@ -44,8 +44,8 @@ async def client(url: str) -> AsyncIterator[Client]:
         async def enqueue(number: int) -> None:
             noop.apply_async(kwargs={"n": number}, producer=producer)
 
-        async def enqueue_many(count: int) -> None:
-            for number in range(count):
+        async def enqueue_many(numbers: Sequence[int]) -> None:
+            for number in numbers:
                 noop.apply_async(kwargs={"n": number}, producer=producer)
 
         yield Client(enqueue, enqueue_many)

@@ -3,7 +3,7 @@
 # It is not installed where the types are checked.
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import uvloop
@@ -17,8 +17,8 @@ _LOG = logging.getLogger("chancy")
 _LOG.setLevel(logging.WARNING)
 
 
-async def noop(n: int) -> None:  # noqa: ARG001 - the payload is there to be carried
-    mark()
+async def noop(n: int) -> None:
+    mark(n)
 
 
 async def install(url: str) -> None:
@@ -34,8 +34,8 @@ async def client(url: str) -> AsyncIterator[Client]:
         async def enqueue(number: int) -> None:
             await app.push(_NOOP.with_kwargs(n=number))
 
-        async def enqueue_many(count: int) -> None:
-            jobs = [_NOOP.with_kwargs(n=number) for number in range(count)]
+        async def enqueue_many(numbers: Sequence[int]) -> None:
+            jobs = [_NOOP.with_kwargs(n=number) for number in numbers]
             async for _ in app.push_many(jobs):
                 pass
 

@@ -30,15 +30,10 @@ async function client(url) {
   const utils = await makeWorkerUtils({ connectionString: url, logger });
   return {
     enqueue: (n) => utils.addJob("noop", { n }),
-    enqueueMany: async (count) => {
-      for (let first = 0; first < count; first += BATCH) {
-        const size = Math.min(BATCH, count - first);
-        await utils.addJobs(
-          Array.from({ length: size }, (_, i) => ({
-            identifier: "noop",
-            payload: { n: first + i },
-          })),
-        );
+    enqueueMany: async (numbers) => {
+      for (let first = 0; first < numbers.length; first += BATCH) {
+        const some = numbers.slice(first, first + BATCH);
+        await utils.addJobs(some.map((n) => ({ identifier: "noop", payload: { n } })));
       }
     },
     close: () => utils.release(),
@@ -46,7 +41,7 @@ async function client(url) {
 }
 
 async function work(url) {
-  const runner = await run({ preset: preset(url), taskList: { noop: async () => mark() } });
+  const runner = await run({ preset: preset(url), taskList: { noop: async ({ n }) => mark(n) } });
   await runner.promise;
 }
 

@@ -24,11 +24,10 @@ async function client(url) {
   const boss = await open(url, { supervise: false });
   return {
     enqueue: (n) => boss.send(QUEUE, { n }),
-    enqueueMany: async (count) => {
-      for (let first = 0; first < count; first += BATCH) {
-        const size = Math.min(BATCH, count - first);
-        const jobs = Array.from({ length: size }, (_, i) => ({ data: { n: first + i } }));
-        await boss.insert(QUEUE, jobs);
+    enqueueMany: async (numbers) => {
+      for (let first = 0; first < numbers.length; first += BATCH) {
+        const some = numbers.slice(first, first + BATCH);
+        await boss.insert(QUEUE, some.map((n) => ({ data: { n } })));
       }
     },
     close: () => boss.stop({ graceful: false }),
@@ -41,7 +40,7 @@ async function work(url) {
     QUEUE,
     { batchSize: 2_000, localConcurrency: 2, burstWhenBatchFull: true },
     async (jobs) => {
-      for (const _ of jobs) mark();
+      for (const job of jobs) mark(job.data.n);
     },
   );
 }

@@ -2,7 +2,7 @@
 # mypy: disable-error-code="import-not-found,import-untyped,untyped-decorator"
 # It is not installed where the types are checked.
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import asyncpg
@@ -10,6 +10,7 @@ import uvloop
 from marks import mark
 from pgqueuer import PgQueuer, Queries
 from pgqueuer.db import AsyncpgDriver
+from pgqueuer.models import Job
 from program import Client, Program, main
 
 _BATCH = 5_000
@@ -29,9 +30,9 @@ async def client(url: str) -> AsyncIterator[Client]:
     async def enqueue(number: int) -> None:
         await queries.enqueue("noop", b'{"n": %d}' % number)
 
-    async def enqueue_many(count: int) -> None:
-        for first in range(0, count, _BATCH):
-            payloads = [b'{"n": %d}' % n for n in range(first, min(count, first + _BATCH))]
+    async def enqueue_many(numbers: Sequence[int]) -> None:
+        for first in range(0, len(numbers), _BATCH):
+            payloads = [b'{"n": %d}' % n for n in numbers[first : first + _BATCH]]
             size = len(payloads)
             await queries.enqueue(["noop"] * size, payloads, [0] * size)
 
@@ -47,8 +48,8 @@ async def _work(url: str) -> None:
     pgq = PgQueuer.from_asyncpg_connection(await asyncpg.connect(url))
 
     @pgq.entrypoint("noop")
-    async def noop(job: object) -> None:  # noqa: ARG001 - what it is called with
-        mark()
+    async def noop(job: Job) -> None:
+        mark(job.payload)
 
     await pgq.run(batch_size=500)
 

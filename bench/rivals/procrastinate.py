@@ -3,7 +3,7 @@
 # It is not installed where the types are checked.
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from marks import mark
@@ -15,8 +15,8 @@ app = App(connector=PsycopgConnector())
 
 
 @app.task(name="noop")
-async def noop(n: int) -> None:  # noqa: ARG001 - the payload is there to be carried
-    mark()
+async def noop(n: int) -> None:
+    mark(n)
 
 
 async def install(url: str) -> None:
@@ -32,10 +32,10 @@ async def client(url: str) -> AsyncIterator[Client]:
         async def enqueue(number: int) -> None:
             await task.defer_async(n=number)
 
-        async def enqueue_many(count: int) -> None:
-            for first in range(0, count, _BATCH):
-                numbers = range(first, min(count, first + _BATCH))
-                await task.batch_defer_async(*({"n": n} for n in numbers))
+        async def enqueue_many(numbers: Sequence[int]) -> None:
+            for first in range(0, len(numbers), _BATCH):
+                some = numbers[first : first + _BATCH]
+                await task.batch_defer_async(*({"n": n} for n in some))
 
         yield Client(enqueue, enqueue_many)
 

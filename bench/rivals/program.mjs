@@ -9,6 +9,10 @@ const WARM = 20;
 const LONGEST_MS = 30_000;
 const MARKS = process.env.JOBFORGE_BENCH_MARKS;
 const STEP = Number(process.env.JOBFORGE_BENCH_STEP ?? "1");
+const DELAYS = process.env.JOBFORGE_BENCH_DELAYS;
+const GATE = process.env.JOBFORGE_BENCH_GATE;
+const OLDEST = 1e15; // what is more is a time in microseconds
+const TICK_S = 0.01;
 const SIZE = 8;
 
 // The packages of a rival lie in an environment of its own.
@@ -18,18 +22,28 @@ const now = () => (performance.timeOrigin + performance.now()) / 1000;
 const file = MARKS ? fs.openSync(MARKS, "a") : null;
 let untilNext = 1;
 
-export function mark() {
+export const mark = DELAYS ? markDelay : markStart;
+
+function markStart() {
   untilNext -= 1;
   if (untilNext > 0) return;
   untilNext = STEP;
+  write(now());
+}
+
+function markDelay(sent) {
+  if (sent > OLDEST) write(now() - sent / 1e6);
+}
+
+function write(value) {
   if (file === null) return;
   const bytes = Buffer.alloc(SIZE);
-  bytes.writeDoubleLE(now());
+  bytes.writeDoubleLE(value);
   fs.writeSync(file, bytes);
 }
 
 export async function main({ install, client, work }) {
-  const [command, url, number] = process.argv.slice(2);
+  const [command, url, ...numbers] = process.argv.slice(2);
   if (command === "work") return work(url);
   if (command === "install") {
     await install(url);
@@ -37,10 +51,12 @@ export async function main({ install, client, work }) {
     return;
   }
   const { enqueue, enqueueMany, close } = await client(url);
+  const [count, seconds] = numbers.map(Number);
   const measure = {
-    bulk: () => bulk(enqueueMany, Number(number)),
-    single: () => single(enqueue, Number(number)),
-    latency: () => latency(enqueue, Number(number)),
+    bulk: () => bulk(enqueueMany, count),
+    single: () => single(enqueue, count),
+    latency: () => latency(enqueue, count),
+    steady: () => steady(enqueue, enqueueMany, count, seconds),
   }[command];
   console.log(JSON.stringify(await measure()));
   await close();
@@ -48,15 +64,27 @@ export async function main({ install, client, work }) {
 
 async function bulk(enqueueMany, count) {
   const start = performance.now();
-  await enqueueMany(count);
+  await enqueueMany(Array.from({ length: count }, (_, number) => number));
   return { seconds: (performance.now() - start) / 1000 };
 }
 
 async function single(enqueue, count) {
   for (let number = 0; number < WARM; number++) await enqueue(number);
-  const start = performance.now();
+  await gate();
+  const began = now();
   for (let number = 0; number < count; number++) await enqueue(number);
-  return { seconds: (performance.now() - start) / 1000, bare_seconds: 0 };
+  const ended = now();
+  return { seconds: ended - began, bare_seconds: 0, began, ended };
+}
+
+async function gate() {
+  if (!GATE) return;
+  fs.writeFileSync(`${GATE}.${process.pid}`, "");
+  const deadline = performance.now() + LONGEST_MS;
+  while (!fs.existsSync(GATE)) {
+    if (performance.now() > deadline) throw new Error("the gate did not open");
+    await sleep(1);
+  }
 }
 
 async function latency(enqueue, count) {
@@ -79,4 +107,18 @@ async function started(jobs) {
     if (performance.now() > deadline) throw new Error(`job ${jobs} has not started`);
     await sleep(1);
   }
+}
+
+async function steady(enqueue, enqueueMany, rate, seconds) {
+  const batch = Math.max(1, Math.round(rate * TICK_S));
+  const start = performance.now();
+  let sent = 0;
+  while (sent < rate * seconds) {
+    const due = start + (sent * 1000) / rate;
+    if (due > performance.now()) await sleep(due - performance.now());
+    const at = Math.floor(now() * 1e6);
+    await (batch === 1 ? enqueue(at) : enqueueMany(Array(batch).fill(at)));
+    sent += batch;
+  }
+  return { sent, seconds: (performance.now() - start) / 1000 };
 }

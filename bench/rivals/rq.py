@@ -3,7 +3,7 @@
 # It is not installed where the types are checked.
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from marks import mark
@@ -15,8 +15,8 @@ _BATCH = 5_000
 _NOOP = "rivals.rq.noop"
 
 
-def noop(n: int) -> None:  # noqa: ARG001 - the payload is there to be carried
-    mark()
+def noop(n: int) -> None:
+    mark(n)
 
 
 async def install(url: str) -> None:
@@ -30,11 +30,11 @@ async def client(url: str) -> AsyncIterator[Client]:
     async def enqueue(number: int) -> None:
         queue.enqueue(_NOOP, kwargs={"n": number}, result_ttl=0)
 
-    async def enqueue_many(count: int) -> None:
-        for first in range(0, count, _BATCH):
-            numbers = range(first, min(count, first + _BATCH))
+    async def enqueue_many(numbers: Sequence[int]) -> None:
+        for first in range(0, len(numbers), _BATCH):
+            some = numbers[first : first + _BATCH]
             queue.enqueue_many(
-                [Queue.prepare_data(_NOOP, kwargs={"n": n}, result_ttl=0) for n in numbers]
+                [Queue.prepare_data(_NOOP, kwargs={"n": n}, result_ttl=0) for n in some]
             )
 
     yield Client(enqueue, enqueue_many)

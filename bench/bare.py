@@ -1,0 +1,87 @@
+"""The floor as a side: bare tables, hand-written SQL, no job server. See floor.py.
+
+Enqueuing is one INSERT, many are one COPY. The worker has two connections, as ours: one claims
+while the other completes. It calls no handler, it only marks.
+"""
+
+import json
+import queue
+import threading
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID, uuid4
+
+import floor
+import psycopg
+from marks import mark
+from program import Client, Program, main
+
+from jobforge.migrate import migrate
+
+_BATCH = 2_000
+_TENANT = UUID(int=1)
+_AHEAD = 2  # batches that are claimed before the first is completed
+_PAUSE_S = 0.001
+_INSERT = """
+insert into floor.jobs (tenant_id, id, created_at, run_at, queued_at, version, max_attempts,
+                        allowance, state, definition, queue, payload)
+values (%s, gen_random_uuid(), now(), now(), now(), 1, 5, 5, 'queued', 'noop', 'default', %s)
+"""
+
+Claimed = list[tuple[Any, ...]]
+
+
+async def install(url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as conn:
+        migrate(conn)
+        conn.execute(floor.SCHEMA, prepare=False)
+
+
+@asynccontextmanager
+async def client(url: str) -> AsyncIterator[Client]:
+    with psycopg.connect(url, autocommit=True) as conn:
+        conn.prepare_threshold = 1
+
+        async def enqueue(number: int) -> None:
+            conn.execute(_INSERT, [_TENANT, json.dumps({"n": number})])
+
+        async def enqueue_many(numbers: Sequence[int]) -> None:
+            with conn.cursor() as cursor, cursor.copy(floor.COPY) as copy:
+                copy.write(floor.rows(_TENANT, numbers))
+
+        yield Client(enqueue, enqueue_many)
+
+
+def work(url: str) -> None:
+    claimed: queue.Queue[Claimed] = queue.Queue(_AHEAD)
+    threading.Thread(target=_complete, args=(url, claimed), daemon=True).start()
+    worker = uuid4()
+    with _connect(url) as conn:
+        while True:
+            rows = conn.execute(floor.CLAIM, ["default", _BATCH, worker], binary=True).fetchall()
+            for row in rows:
+                mark(row[-1]["n"])
+            if rows:
+                claimed.put(rows)
+            else:
+                time.sleep(_PAUSE_S)
+
+
+def _complete(url: str, claimed: "queue.Queue[Claimed]") -> None:
+    with _connect(url) as conn:
+        while True:
+            rows = claimed.get()
+            conn.execute(floor.COMPLETE, [[row[0] for row in rows], [row[1] for row in rows]])
+
+
+def _connect(url: str) -> psycopg.Connection[tuple[Any, ...]]:
+    conn = psycopg.connect(url, autocommit=True)
+    conn.prepare_threshold = 1
+    conn.execute(floor.PLAN, prepare=False)
+    return conn
+
+
+if __name__ == "__main__":
+    main(Program(install, client, work))

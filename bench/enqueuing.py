@@ -1,0 +1,86 @@
+"""How fast jobs are made: many at once, one by one, and one by one from sixteen clients."""
+
+import json
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from measured import Measured
+from program import GATE
+from side import Side
+from size import Size
+from stage import Stage, Stuck
+
+BULK = "bulk enqueue/s"
+SINGLE, COMMITS = "single enqueue/s", "commits/s"
+CROWD = "16 clients/s"
+
+_LONGEST_S = 60
+
+
+def bulk(stage: Stage, side: Side, size: Size) -> Measured:
+    jobs = side.jobs("bulk", size.bulk)
+    with side.fresh(stage) as url:
+        stage.admin.execute("checkpoint")
+        answer = side.ask("bulk", url, str(jobs))
+    return {BULK: [jobs / answer["seconds"]]}
+
+
+def single(stage: Stage, side: Side, size: Size) -> Measured:
+    with side.fresh(stage) as url:
+        stage.admin.execute("checkpoint")
+        answer = side.ask("single", url, str(size.single))
+    measured = {SINGLE: [size.single / answer["seconds"]]}
+    if answer["bare_seconds"]:
+        measured[COMMITS] = [size.single / answer["bare_seconds"]]
+    return measured
+
+
+def crowd(stage: Stage, side: Side, size: Size) -> Measured:
+    """Sixteen processes with a client each; all have warmed up before any begins."""
+    each = max(1, size.single // 4)
+    with (
+        side.fresh(stage) as url,
+        tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder,
+    ):
+        gate = Path(folder) / "gate"
+        words = ("single", url, str(each))
+        programs = [side.start(*words, env={GATE: str(gate)}) for _ in range(size.clients)]
+        try:
+            _await_ready(gate, programs)
+            stage.admin.execute("checkpoint")
+            gate.touch()
+            answers = [_answer(program) for program in programs]
+        finally:
+            for program in programs:
+                program.kill()
+                program.wait()
+    seconds = max(one["ended"] for one in answers) - min(one["began"] for one in answers)
+    return {CROWD: [each * size.clients / seconds]}
+
+
+def _await_ready(gate: Path, programs: list["subprocess.Popen[str]"]) -> None:
+    deadline = time.monotonic() + _LONGEST_S
+    while len(list(gate.parent.iterdir())) < len(programs):
+        if any(program.poll() is not None for program in programs):
+            raise Stuck(f"a client ended: {_last_words(programs)}")
+        if time.monotonic() > deadline:
+            raise Stuck(f"not all clients were ready within {_LONGEST_S} s")
+        time.sleep(0.01)
+
+
+def _answer(program: "subprocess.Popen[str]") -> Any:  # noqa: ANN401 - its JSON
+    try:
+        said, complained = program.communicate(timeout=_LONGEST_S)
+    except subprocess.TimeoutExpired as error:
+        raise Stuck(f"a client has not ended within {_LONGEST_S} s") from error
+    if program.returncode != 0:
+        raise Stuck(f"a client failed: {complained.strip().splitlines()[-1:]}")
+    return json.loads(said.splitlines()[-1])
+
+
+def _last_words(programs: list["subprocess.Popen[str]"]) -> str:
+    ended = next(program for program in programs if program.poll() is not None)
+    return "".join(ended.communicate()[1].strip().splitlines()[-1:])

@@ -1,0 +1,73 @@
+"""What one tenant's flood does to the others, and what limits cost those under them and those not.
+
+The rivals know no tenants: there the small jobs stand in the one line with the flood.
+"""
+
+import json
+from uuid import UUID
+
+import psycopg
+from drain import Drain
+from measured import Measured, percentile
+from pickup import delays_under
+from side import Side
+from size import Size
+from stage import Connection, Stage, settle_down
+
+CALM_P50, CALM_P99 = "small tenants' wait p50 ms", "small tenants' wait p99 ms"
+FLOOD_P50, FLOOD_P99 = "beside a flood, p50 ms", "beside a flood, p99 ms"
+BESIDE, CAPPED = "uncapped, beside a full cap/s", "under a cap/s"
+
+_PROBES = 20  # a second
+_SMALL_TENANTS = {"JOBFORGE_BENCH_TENANTS": "20"}
+_TENANT = UUID(int=1)
+_ENQUEUE = "select count(*) from jobforge.enqueue_jobs(%s::jsonb, %s)"
+_OVERRIDE = "select jobforge.override_definition(%s, %s::jsonb)"
+_HELD = 1_000
+
+
+def flood(stage: Stage, side: Side, size: Size) -> Measured:
+    """Small tenants enqueue a job now and then, first alone, then while one tenant floods."""
+    with side.fresh(stage) as url:
+        calm = _waits(stage, side, url, size)
+    with side.fresh(stage) as url:
+        side.ask("bulk", url, str(side.jobs("flood", size.flood)))
+        with psycopg.connect(url, autocommit=True) as conn:
+            settle_down(conn)
+        flooded = _waits(stage, side, url, size)
+    return {
+        CALM_P50: [percentile(calm, 0.5)],
+        CALM_P99: [percentile(calm, 0.99)],
+        FLOOD_P50: [percentile(flooded, 0.5)],
+        FLOOD_P99: [percentile(flooded, 0.99)],
+    }
+
+
+def caps(stage: Stage, side: Side, size: Size) -> Measured:
+    """What they are without any cap is the figure of the drain."""
+    measured = {}
+    for name, prepare in ((BESIDE, _fill_a_cap), (CAPPED, _cap)):
+        with side.fresh(stage) as url:
+            with psycopg.connect(url, autocommit=True) as conn:
+                prepare(conn)
+            measured[name] = [Drain(side, size.drain).run(stage, url).rate]
+    return measured
+
+
+def _waits(stage: Stage, side: Side, url: str, size: Size) -> list[float]:
+    delays, _ = delays_under(
+        stage, side, url, rate=_PROBES, seconds=size.flood_s, more=_SMALL_TENANTS
+    )
+    return delays
+
+
+def _fill_a_cap(conn: Connection) -> None:
+    """Another definition of the same queue may run one job, does, and has many that wait."""
+    conn.execute(_OVERRIDE, ["held", '{"max_running": 1}'])
+    jobs = [{"definition": "held", "payload": {"n": number}} for number in range(_HELD)]
+    conn.execute(_ENQUEUE, [json.dumps(jobs), _TENANT])
+
+
+def _cap(conn: Connection) -> None:
+    """One that lets all slots run: what is measured is the counting."""
+    conn.execute(_OVERRIDE, ["noop", '{"max_running": 2000}'])

@@ -1,0 +1,96 @@
+"""Starts and ends: the start of a worker, a canceled job, and a worker that was killed."""
+
+import json
+import time
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+import marks
+import psycopg
+from measured import Measured
+from side import Side, marks_file
+from size import Size
+from stage import Connection, Stage, Stuck
+
+START = "start to first job ms"
+CANCEL, CANCEL_DEAF = "cancel ms", "cancel of a deaf job ms"
+RECOVERY = "killed worker's job starts again s"
+
+_TENANT = UUID(int=1)
+_ENQUEUE = "select job_id from jobforge.enqueue_jobs(%s::jsonb, %s)"
+_CANCEL = "select jobforge.cancel_job(%s, p_tenant_id => %s)"
+
+
+def start(stage: Stage, side: Side, size: Size) -> Measured:  # noqa: ARG001 - a workload
+    """From the start of the process until it has started a job that was there before."""
+    with side.fresh(stage) as url, marks_file() as (path, env):
+        side.ask("bulk", url, "1")
+        began = time.time()
+        with side.working(url, env=env) as workers:
+            workers.until(lambda: marks.count(path) > 0)
+        (started,) = marks.read(path)
+    return {START: [(started - began) * 1000]}
+
+
+def recovery(stage: Stage, side: Side, size: Size) -> Measured:
+    """From kill -9 of a worker until another has started its job again."""
+    leases = {
+        "JOBFORGE_LEASE_S": str(size.lease_s),
+        "JOBFORGE_HEARTBEAT_S": str(size.lease_s / 3),
+    }
+    return {RECOVERY: [_recover(stage, side, leases) for _ in range(size.recoveries)]}
+
+
+def _recover(stage: Stage, side: Side, leases: dict[str, str]) -> float:
+    with (
+        side.fresh(stage) as url,
+        psycopg.connect(url, autocommit=True) as conn,
+        marks_file() as (path, env),
+    ):
+        _enqueue(conn, "held", {"n": 0})
+        with side.working(url, env={**env, **leases}) as workers:
+            workers.until(lambda: marks.count(path) == 1)
+            killed = time.time()
+            workers.kill()
+        with side.working(url, env={**env, **leases}) as others:
+            others.until(lambda: marks.count(path) == 2)
+        return marks.read(path)[1] - killed
+
+
+def cancel(stage: Stage, side: Side, size: Size) -> Measured:
+    """From the call to cancel until the process of the running job is gone.
+
+    One job looks whether it was canceled. The other does not: it is asked, and told a second later.
+    """
+    measured: Measured = {CANCEL: [], CANCEL_DEAF: []}
+    with (
+        side.fresh(stage) as url,
+        psycopg.connect(url, autocommit=True) as conn,
+        side.working(url, isolated=True, env={}) as workers,
+    ):
+        for number in range(size.cancels):
+            for name in measured:
+                pid_file = stage.folder / f"{name} {number}"
+                pid_file.unlink(missing_ok=True)
+                payload = {"pid_file": str(pid_file), "is_deaf": name == CANCEL_DEAF}
+                job_id = _enqueue(conn, "sleeper", payload)
+                workers.until(pid_file.exists)
+                process = Path("/proc") / pid_file.read_text()
+                began = time.perf_counter()
+                conn.execute(_CANCEL, [job_id, _TENANT])
+                workers.until(partial(_is_gone, process))
+                measured[name].append((time.perf_counter() - began) * 1000)
+    return measured
+
+
+def _enqueue(conn: Connection, definition: str, payload: dict[str, object]) -> UUID:
+    job = {"definition": definition, "payload": payload}
+    row = conn.execute(_ENQUEUE, [json.dumps([job]), _TENANT]).fetchone()
+    if row is None:
+        raise Stuck("a job was not enqueued")
+    return UUID(str(row[0]))
+
+
+def _is_gone(process: Path) -> bool:
+    return not process.exists()

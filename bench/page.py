@@ -1,0 +1,254 @@
+"""The page of the benchmarks: its blocks and plots are written from results, its prose by hand.
+
+A block stands between `<!-- bench: name -->` and `<!-- end -->`; whatever was there is replaced.
+Plots lie beside the page in assets/bench/.
+"""
+
+import re
+import statistics
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import enqueuing
+import fairness
+import growth
+import interruption
+import pace
+import pickup
+import plot
+import usage
+from measured import points
+from results import Facts, Results
+from scores import cell, judged, markdown, number, table
+from sql import Figure
+from workload import FLOOR, OURS
+
+_BLOCK = re.compile(r"(<!-- bench: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_ASSETS = Path("assets") / "bench"
+_STEADY = tuple(pickup.steady_name(2_000, share) for share in ("p50", "p99"))
+_RATES = (
+    pace.DRAIN,
+    pace.DRAIN_WALL,
+    pace.DRAIN_2,
+    enqueuing.BULK,
+    enqueuing.SINGLE,
+    enqueuing.CROWD,
+    pace.ISOLATED,
+    pace.ISOLATED_2,
+)
+_COSTS = (
+    usage.WAL_ENQUEUE,
+    usage.WAL_RUN,
+    usage.INSERTED,
+    usage.UPDATED,
+    usage.DELETED,
+    usage.SERVER_CPU,
+    usage.WORKER_CPU,
+    usage.WORKER_MB,
+    usage.IDLE,
+    interruption.START,
+)
+_FLOOD = (fairness.CALM_P50, fairness.CALM_P99, fairness.FLOOD_P50, fairness.FLOOD_P99)
+_ALONE = (
+    fairness.BESIDE,
+    fairness.CAPPED,
+    interruption.CANCEL,
+    interruption.CANCEL_DEAF,
+    interruption.RECOVERY,
+    usage.MEMORY_EARLY,
+    usage.MEMORY_END,
+)
+_BARS = {
+    "drain": ("Drain, one process: jobs per second", pace.DRAIN),
+    "drain-two": ("Drain, two processes: jobs per second", pace.DRAIN_2),
+    "bulk": ("Bulk enqueue: jobs per second", enqueuing.BULK),
+    "single": ("Single enqueue, one client: jobs per second", enqueuing.SINGLE),
+    "crowd": ("Single enqueue, 16 clients: jobs per second", enqueuing.CROWD),
+}
+_LINES = {
+    "backlog": (growth.BACKLOG, "First jobs of a backlog: jobs per second", "jobs queued"),
+    "history": (growth.HISTORY, "Drain beside finished jobs: jobs per second", "jobs finished"),
+    "tenants": (growth.TENANTS, "Drain of many tenants' jobs: jobs per second", "tenants"),
+    "held": (
+        growth.HELD,
+        "Drain while a snapshot is held: jobs per second",
+        "jobs done since the snapshot was taken",
+    ),
+    "connections": (
+        growth.CONNECTIONS,
+        "Claims and completions by SQL: jobs per second",
+        "connections",
+    ),
+}
+
+
+def write(path: Path, about: Facts, results: Results, left_out: dict[str, str]) -> None:
+    """Replaces the blocks that the page has, and the plots."""
+    assets = path.parent / _ASSETS
+    assets.mkdir(parents=True, exist_ok=True)
+    for name, picture in _plots(results):
+        (assets / f"{name}.svg").write_text(picture)
+    blocks = _blocks(about, results, left_out)
+    path.write_text(
+        _BLOCK.sub(
+            lambda found: f"{found[1]}\n{blocks[found[2]]()}\n\n{found[3]}", path.read_text()
+        )
+    )
+
+
+def _blocks(
+    about: Facts, results: Results, left_out: dict[str, str]
+) -> dict[str, Callable[[], str]]:
+    return {
+        "about": lambda: _about(about),
+        "promises": lambda: _promises(judged(results)),
+        "rates": lambda: _pictures(results, _BARS) + "\n\n" + table(results, _RATES),
+        "pickup": lambda: _waits(results),
+        "growth": lambda: _growth(results),
+        "flood": lambda: table(results, _FLOOD),
+        "costs": lambda: table(results, _COSTS),
+        "alone": lambda: _alone(results),
+        "leftout": lambda: _left_out(about.get("left_out", {}) | left_out),
+    }
+
+
+def _about(about: Facts) -> str:
+    if not about:
+        return "Not measured yet."
+    settings = ", ".join(f"`{name} = {value}`" for name, value in about["settings"].items())
+    rows = [["", "version", "settings"], ["---"] * 3]
+    rows += [
+        [name, about["versions"].get(name, ""), words] for name, words in about["sides"].items()
+    ]
+    others = ", ".join(
+        f"{name} {version}"
+        for name, version in about["versions"].items()
+        if name not in about["sides"]
+    )
+    note = "" if about["is_finished"] else " The run was stopped before it was complete."
+    return (
+        f"Measured on {about['at']}: {about['machine']}. {others}.{note} "
+        f"Postgres has {settings}, and its defaults otherwise: fsync and synchronous_commit are on."
+        f" Up to {about['size']['rounds']} rounds.\n\n{markdown(rows)}"
+    )
+
+
+def _promises(figures: list[Figure]) -> str:
+    rows = [["", "figure", "aim", "", "spread"], ["---"] * 5]
+    for figure in figures:
+        sign = "≤" if figure.lower_is_better else "≥"
+        note = f" ({figure.note})" if figure.note else ""
+        rows.append(
+            [
+                figure.name,
+                f"{number(figure.value)}{note}",
+                f"{sign} {figure.target:g}",
+                "✓" if figure.is_met else "✗",
+                number(figure.spread) if figure.spread else "",
+            ]
+        )
+    return markdown(rows)
+
+
+def _waits(results: Results) -> str:
+    """Percentiles side by side in one cell; who could not enqueue so many is told."""
+    columns = {
+        "idle": (pickup.P50, pickup.P95, pickup.P99),
+        **{
+            f"{rate:,} jobs/s": tuple(
+                pickup.steady_name(rate, share) for share in ("p50", "p95", "p99")
+            )
+            for rate in pickup.STEADY
+        },
+    }
+    sides = list(dict.fromkeys(side for name in columns["idle"] for side in results.get(name, {})))
+    rows = [["p50 / p95 / p99 ms", *columns], ["---"] * (len(columns) + 1)]
+    for side in sides:
+        cells = [_joined(results, names, side) for names in columns.values()]
+        notes = ["", *(_reached(results, rate, side) for rate in pickup.STEADY)]
+        rows.append([side, *(f"{each}{note}" for each, note in zip(cells, notes, strict=True))])
+    return markdown(rows)
+
+
+def _joined(results: Results, names: Iterable[str], side: str) -> str:
+    values = [results.get(name, {}).get(side) for name in names]
+    return " / ".join(number(statistics.median(each)) for each in values if each)
+
+
+def _reached(results: Results, rate: int, side: str) -> str:
+    values = results.get(pickup.reached_name(rate), {}).get(side)
+    if not values or statistics.median(values) >= rate * 0.95:
+        return ""
+    return f" (enqueued {number(statistics.median(values))}/s)"
+
+
+def _growth(results: Results) -> str:
+    parts = [_pictures(results, _LINES)]
+    for name, (figure, title, what) in _LINES.items():
+        rows = _points(results, figure, what)
+        if rows:
+            parts += [f"{title.partition(':')[0]} (`{name}`):", markdown(rows)]
+    return "\n\n".join(parts)
+
+
+def _points(results: Results, figure: str, what: str) -> list[list[str]]:
+    grown = {side: dict(points(results, figure, side)) for side in _sides(results, figure)}
+    places = sorted({place for each in grown.values() for place in each})
+    if not places:
+        return []
+    head = [[f"jobs/s with so many {what}", *(plot.number_text(place) for place in places)]]
+    head.append(["---"] * len(head[0]))
+    return head + [
+        [side, *(cell(each.get(place)) for place in places)] for side, each in grown.items()
+    ]
+
+
+def _alone(results: Results) -> str:
+    rows = [["ours alone", "figure"], ["---"] * 2]
+    rows += [[name, cell(results[name].get(OURS))] for name in _ALONE if name in results]
+    return markdown(rows)
+
+
+def _left_out(left_out: dict[str, str]) -> str:
+    if not left_out:
+        return "Nobody was left out."
+    return "\n".join(f"- {name}: {reason}" for name, reason in left_out.items())
+
+
+def _pictures(results: Results, plots: Iterable[str]) -> str:
+    shown = {name for name, _ in _plots(results)}
+    titles = {**_BARS, **{name: (title, below) for name, (_, title, below) in _LINES.items()}}
+    return "\n\n".join(
+        f"![{titles[name][0]}]({_ASSETS / name}.svg)" for name in plots if name in shown
+    )
+
+
+def _plots(results: Results) -> Iterable[tuple[str, str]]:
+    for name, (title, figure) in _BARS.items():
+        if figure in results:
+            yield name, plot.bars(title, _bars(results[figure]))
+    for name, (figure, title, below) in _LINES.items():
+        sides = _sides(results, figure)
+        if sides:
+            series = {
+                side: [
+                    (place, statistics.median(values))
+                    for place, values in points(results, figure, side)
+                ]
+                for side in sides
+            }
+            yield name, plot.lines(title, below, series, log=figure != growth.HELD)
+
+
+def _sides(results: Results, figure: str) -> list[str]:
+    """Those that have points of the figure; ours first."""
+    known = dict.fromkeys([OURS, *(side for sides in results.values() for side in sides)])
+    return [side for side in known if points(results, figure, side)]
+
+
+def _bars(sides: dict[str, list[float]]) -> list[plot.Bar]:
+    rows = [
+        plot.Bar(side, statistics.median(each), min(each), max(each), is_ours=side == OURS)
+        for side, each in sides.items()
+    ]
+    return sorted(rows, key=lambda row: (row.name != FLOOR, -row.value))

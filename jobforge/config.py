@@ -36,6 +36,7 @@ class Config:
     queues: Mapping[str, int | None] = field(default_factory=dict)
     concurrency: int | None = None
     processes: int = 1
+    build: str | None = None
     lease_s: float = 30
     heartbeat_s: float = 10
     poll_s: float = 1
@@ -269,6 +270,7 @@ _PARSERS: Mapping[str, values.Parser] = {
     "queues": values.queues,
     "concurrency": values.whole(1, 100_000),
     "processes": values.whole(1, 256),
+    "build": values.text,
     "lease_s": values.seconds(1, _DAY),
     "heartbeat_s": values.seconds(0.1, _DAY),
     "poll_s": values.seconds(0.01, 3600),

@@ -109,6 +109,21 @@ class QueueInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class SlotHolder:
+    """A job that runs, of whichever tenant, and so holds a slot of its queue."""
+
+    tenant_id: UUID
+    slug: str | None
+    job_id: UUID
+    definition: str
+    version: int
+    limit_key: str | None
+    worker_id: UUID
+    started_at: datetime
+    lease_expires_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class FailureFilter:
     """Which groups of dead jobs; all that is given must hold."""
 

@@ -1,4 +1,5 @@
 """Four jobs to try: one succeeds, one fails and recovers, one takes long, one waits to be canceled.
+A fifth comes by itself every minute.
 
 jobforge dev examples/quickstart/app.py
 """
@@ -46,3 +47,15 @@ def watch_folder(ctx: Context) -> None:
         time.sleep(0.1)
     ctx.log.info("tidied up")
     ctx.check()
+
+
+@jf.job(cron="* * * * *", tenant="*", retry=Retry(max_attempts=3, base=2))
+def count_orders(ctx: Context) -> str:
+    """Every minute, so that something moves; at every fifth its first attempt fails."""
+    if time.gmtime().tm_min % 5 == 0 and ctx.attempt == 1:
+        raise TimeoutError("the shop does not answer")
+    for shelf in range(1, 11):
+        ctx.log.info("counting", shelf=shelf)
+        ctx.progress(shelf, 10)
+        time.sleep(0.3)
+    return "10 shelves"

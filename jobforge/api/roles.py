@@ -100,6 +100,7 @@ RULES: dict[tuple[str, str], Rule] = {
         "queues",
         [
             ("GET", "/queues", _READ),
+            ("GET", "/queues/{queue}/holders", _OPERATE),
             ("PATCH", "/queues/{queue}", _OPERATE),
             ("POST", "/queues/{queue}/pause", _OPERATE),
             ("POST", "/queues/{queue}/resume", _OPERATE),

@@ -48,6 +48,11 @@ _GAUGES: dict[str, tuple[str, str, list[str]]] = {
         "For how long the schedule has been due that has been due longest.",
         [],
     ),
+    "upkeep_age": (
+        "jobforge_upkeep_age_seconds",
+        "How long ago a scheduler began that task of the upkeep; statistics: every half a minute.",
+        ["task"],
+    ),
     "faulty_triggers": ("jobforge_faulty_triggers", "Triggers that cannot be read.", []),
     "pending_events": ("jobforge_pending_events", "Events that were not dispatched yet.", []),
     "event_lag": (

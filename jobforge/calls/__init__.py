@@ -23,6 +23,7 @@ from jobforge.calls.catalogue import (
     get_definition,
     list_audit,
     list_definitions,
+    list_holders,
     list_queues,
 )
 from jobforge.calls.condition import find_troubles, list_migrations, read_gauges
@@ -235,6 +236,7 @@ __all__ = [
     "list_events",
     "list_failures",
     "list_firings",
+    "list_holders",
     "list_jobs",
     "list_migrations",
     "list_notes",

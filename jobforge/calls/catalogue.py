@@ -3,7 +3,14 @@
 from uuid import UUID
 
 from jobforge.calls.call import Call
-from jobforge.control import AuditEntry, AuditFilter, DefinitionInfo, DefinitionListing, QueueInfo
+from jobforge.control import (
+    AuditEntry,
+    AuditFilter,
+    DefinitionInfo,
+    DefinitionListing,
+    QueueInfo,
+    SlotHolder,
+)
 from jobforge.jsonb import encode
 from jobforge.rows import Rows
 
@@ -56,6 +63,19 @@ def list_queues(*, tenant_id: UUID | None = None) -> Call[list[QueueInfo]]:
     )
 
 
+def list_holders(queue: str, *, limit: int = 50) -> Call[list[SlotHolder]]:
+    """Whose jobs run in a queue, the longest first."""
+    return Call(
+        """
+        select tenant_id, slug, job_id, definition, version, limit_key, worker_id, started_at,
+               lease_expires_at
+          from jobforge.list_holders(%s, %s::integer)
+        """,
+        (queue, limit),
+        _holders,
+    )
+
+
 def list_audit(
     which: AuditFilter = EVERY_ENTRY,
     *,
@@ -88,3 +108,7 @@ def _queues(rows: Rows) -> list[QueueInfo]:
 
 def _audit(rows: Rows) -> list[AuditEntry]:
     return [AuditEntry(*row) for row in rows]
+
+
+def _holders(rows: Rows) -> list[SlotHolder]:
+    return [SlotHolder(*row) for row in rows]

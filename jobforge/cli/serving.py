@@ -256,6 +256,7 @@ def _make_worker(
         heartbeat_s=config.heartbeat_s,
         poll_s=config.poll_s if isinstance(database, Database) else database.poll_s,
         drain_s=config.drain_s,
+        build=config.build,
         artifacts=_artifacts(config, database),
         make_connectors=make_connectors,
         # Who works over a server leaves it to those with the database.

@@ -123,6 +123,7 @@ class Operations:
     resume_definition = Method(calls.resume_definition)
 
     list_queues = Method(calls.list_queues)
+    list_holders = Method(calls.list_holders)
     put_queue = Method(calls.put_queue)
     pause_queue = Method(calls.pause_queue)
     resume_queue = Method(calls.resume_queue)

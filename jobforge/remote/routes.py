@@ -20,6 +20,7 @@ from jobforge.control import (
     FailureGroup,
     Operation,
     QueueInfo,
+    SlotHolder,
 )
 from jobforge.errors import Conflict, Json, TenantRequired
 from jobforge.event import Event, EventDelivery, EventListing
@@ -223,6 +224,7 @@ ROUTES: Routes = {
     "pause_definition": Route("POST /definitions/{key}/pause", "key", nothing, again=True),
     "resume_definition": Route("POST /definitions/{key}/resume", "key", nothing, again=True),
     "list_queues": Route("GET /queues", "tenant_id", records(QueueInfo)),
+    "list_holders": Route("GET /queues/{queue}/holders", "queue limit", records(SlotHolder)),
     "put_queue": Route("PATCH /queues/{queue}", "queue *settings", nothing),
     "pause_queue": Route("POST /queues/{queue}/pause", "queue", nothing, again=True),
     "resume_queue": Route("POST /queues/{queue}/resume", "queue", nothing, again=True),

@@ -89,7 +89,7 @@ begin
              '{create_connector_config,edit_connector_config,delete_connector_config,
                 get_connector_config,list_connector_configs,open_connector_config,keep_tenant_key,
                 list_tenant_keys,rewrap_tenant_key}'),
-            ('jobforge_admin', '{read_gauges,find_troubles,list_migrations}'),
+            ('jobforge_admin', '{read_gauges,find_troubles,list_migrations,list_holders}'),
             ('jobforge_client', '{get_statistics}'),
             ('jobforge_worker', '{roll_up_statistics,start_maintenance}'),
             ('jobforge_admin',

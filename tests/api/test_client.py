@@ -166,6 +166,7 @@ def test_what_is_read_is_what_the_database_answers(
         calls.list_definitions(limit=1, after="mail"),
         calls.get_definition("mail", version=1),
         calls.list_queues(tenant_id=tenant_id),
+        calls.list_holders("default", limit=5),
         calls.list_workers(),
         calls.list_tenants(),
         calls.find_tenant("tenant-a"),

@@ -1,7 +1,6 @@
 """The comparison runs, with tiny counts: our side, the floor, and each rival that is installed."""
 
 import json
-import re
 import shutil
 import subprocess
 import sys
@@ -19,12 +18,9 @@ RIVALS = sorted(
     for path in (BENCH / "rivals").iterdir()
     if path.suffix in {".py", ".mjs"} and path.stem not in SHARED
 )
-EMPTY_BLOCK = re.compile(r"<!-- bench: \w+ -->\s*<!-- end -->")
-# Measured before, as a run goes on with what is kept: what others do here too, but for a number.
-KEPT = {
-    "steady_500": {"at 500 jobs per second, p50 ms": {"jobforge": [12.5]}},
-    "drain_by_two": {"2 processes/s": {"jobforge": [2000.0], "floor": [3000.0]}},
-}
+# One of each family, and two of which one was measured before: a run goes on with what is kept.
+MEASURED = {"drain", "single", "latency", "cost", "backlog", "flood", "recovery"}
+KEPT = {"drain_by_two": {"2 processes/s": {"jobforge": [2000.0], "floor": [3000.0]}}}
 
 
 def run(*arguments: str) -> str:
@@ -60,21 +56,20 @@ def test_every_rival_has_a_version_and_a_program() -> None:
 
 
 @pytest.mark.timeout(600)
-def test_our_side_runs_every_workload_and_the_page_is_written(tmp_path: Path) -> None:
+def test_our_side_runs_and_the_page_is_written(tmp_path: Path) -> None:
     keep_before(tmp_path)
     page = Path(shutil.copy(ROOT / "docs" / "benchmarks.md", tmp_path))
-    run("--size", "tiny", "--rivals", "", "--results", str(tmp_path), "--page", str(page))
+    choice = ("--rivals", "", "--only", ",".join({*MEASURED, *KEPT}))
+    run("--size", "tiny", "--results", str(tmp_path), "--page", str(page), *choice)
     workloads = kept(tmp_path)
-    assert len(workloads) == 22
+    assert set(workloads) == {*MEASURED, *KEPT}
     assert {name: workloads[name] for name in KEPT} == KEPT
     for name, results in workloads.items():
         assert results, name
         assert all(value >= 0 for sides in results.values() for value in sides["jobforge"])
     assert set(workloads["drain"]["drain/s"]) == {"jobforge", "floor"}
-    assert EMPTY_BLOCK.search(page.read_text()) is None
-    assert "Not measured yet" not in page.read_text()
-    plots = sorted((tmp_path / "assets" / "bench").iterdir())
-    assert len(plots) == 10
+    plots = list((tmp_path / "assets" / "bench").iterdir())
+    assert {plot.stem for plot in plots} == {"backlog", "drain", "drain-two", "single"}
     for plot in plots:
         assert ET.parse(plot).getroot().tag.endswith("svg")  # noqa: S314 - our own file
         assert f"assets/bench/{plot.name}" in page.read_text()

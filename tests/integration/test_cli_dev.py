@@ -75,6 +75,7 @@ def test_the_example_does_what_its_readme_says(shell: Terminal, folder: Path) ->
         assert "Welcome, Ada!" in done.stdout
         assert "progress 5/5 page 5" in done.stdout
         assert _outcomes(shell, "fetch_rates") == ["failed", "failed", "succeeded"]
+        assert "count_orders" in shell.read("triggers", "list")
         _end(dev, folder)
 
 

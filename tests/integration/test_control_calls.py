@@ -28,6 +28,7 @@ from jobforge.control import (
     OperationState,
     QueueInfo,
     Role,
+    SlotHolder,
 )
 from jobforge.errors import Conflict, IdempotencyKeyReused, Invalid, NotFound
 from jobforge.job import EnqueueStatus, JobFilter, JobRequest, Outcome
@@ -67,6 +68,7 @@ def test_rows_have_the_columns_of_their_class(conn: Connection) -> None:
         (calls.find_api_key("somebody"), FoundKey),
         (calls.list_definitions(), DefinitionListing),
         (calls.list_queues(), QueueInfo),
+        (calls.list_holders("default"), SlotHolder),
         (calls.list_audit(), AuditEntry),
         (calls.list_failures(tenant_id=TENANT_A), FailureGroup),
         (calls.list_operations(tenant_id=TENANT_A), Operation),

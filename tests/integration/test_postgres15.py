@@ -409,6 +409,7 @@ def _inventory(engine: Engine) -> None:
     assert definition["overrides"] == {"timeout_s": 60}
     assert "idle" in [row["name"] for row in engine.call("list_queues", tenant_id=TENANT_A)]
     assert "limited" in [row["name"] for row in engine.call("list_queues")]
+    assert engine.call("list_holders", queue="limited") is not None
     assert engine.call("list_audit", filter={"action": "key.revoke"}) != []
 
 

@@ -65,7 +65,7 @@ def test_tenants_beyond_those_with_most_jobs_are_one(conn: Connection) -> None:
         gauges(conn, tenants=0)
 
 
-def test_tables_partitions_and_workers_are_measured(conn: Connection) -> None:
+def test_tables_partitions_workers_and_upkeep_are_measured(conn: Connection, clock: Clock) -> None:
     call(conn, "register_worker", worker_id=new_worker(), queues=["default"], slots=4)
     found = gauges(conn)
     assert found["workers", None, "live"] == 1
@@ -75,6 +75,9 @@ def test_tables_partitions_and_workers_are_measured(conn: Connection) -> None:
     assert found["days_ahead", "attempts", None] >= 6
     assert found["strays", "attempts", None] == 0
     assert {("dead_rows", "jobs", None), ("inserted", "jobs", None)} <= set(found)
+    call(conn, "start_maintenance", task="retention", every_s=3600)
+    clock.travel(seconds=90)
+    assert gauges(conn)["upkeep_age", "retention", None] == pytest.approx(90, abs=5)
 
 
 def test_what_does_not_go_on_by_itself_is_found_with_its_subject(

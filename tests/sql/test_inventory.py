@@ -99,6 +99,25 @@ def test_queues_show_limits_and_the_jobs_of_the_tenant_or_of_all(conn: Connectio
     assert oldest[2] == min(oldest)
 
 
+def test_an_operator_sees_who_holds_the_slots_of_a_queue(
+    conn: Connection, connect: Connect
+) -> None:
+    for tenant in (TENANT_A, TENANT_B):
+        enqueue(conn, tenant, 2, queue="held")
+    call(conn, "put_tenant", tenant_id=TENANT_B, settings={"slug": "holder"})
+    worker = new_worker()
+    running = {job["job_id"] for job in claim(conn, worker, "held", limit=3)}
+    held = call(conn, "list_holders", queue="held")
+    assert {row["job_id"] for row in held} == running
+    assert {row["worker_id"] for row in held} == {worker}
+    assert {row["tenant_id"]: row["slug"] for row in held} == {TENANT_A: None, TENANT_B: "holder"}
+    assert call(conn, "list_holders", queue="held", limit=1) == held[:1]
+    with refused("42501"):
+        call(connect("client_login"), "list_holders", queue="held")
+    with as_tenant(conn, TENANT_A), refused("JF006"):
+        call(conn, "list_holders", queue="held")
+
+
 def test_a_client_without_a_tenant_sees_no_queue(connect: Connect) -> None:
     with refused("JF001"):
         queues(connect("client_login"))

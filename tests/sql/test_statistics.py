@@ -198,6 +198,8 @@ def test_steps_are_whole_and_those_without_attempts_are_left_out(
     rows = read(conn, since=since, step_s=3600)
     assert sum(row["attempts"] for row in rows) == 3
     assert {row["at"].minute for row in rows} == {0}
+    [row] = read(conn, since=since, step_s=0)
+    assert (row["attempts"], row["at"]) == (3, since.replace(second=0, microsecond=0))
     assert read(conn, since=since, until=clock.now() - timedelta(hours=3)) == []
 
 
@@ -257,6 +259,7 @@ def test_one_of_many_is_to_do_a_task_and_the_next_only_after_its_time(
     ("function", "asked"),
     [
         ("get_statistics", {"step_s": 59}),
+        ("get_statistics", {"step_s": -60}),
         ("get_statistics", {"step_s": 90}),
         ("get_statistics", {"since": "2026-01-01", "until": "2026-02-01", "step_s": 60}),
         ("get_statistics", {"since": "2026-02-01", "until": "2026-01-01"}),

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cluster import fresh_database, make_folder
@@ -18,6 +19,13 @@ _OPTIONS = [
     "--disable-sync",
     "--no-first-run",
 ]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """These come first: tests that begin a run are handed out in long stretches, so that no scene
+    is made a second time by another process.
+    """
+    items.sort(key=lambda item: not item.path.is_relative_to(Path(__file__).parent))
 
 
 @pytest.fixture(scope="module")

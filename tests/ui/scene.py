@@ -24,7 +24,7 @@ BIG = 9_007_199_254_740_993  # one more than JavaScript's numbers can tell apart
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """Tenant A is acme, with jobs in every state; B is globex, with one job."""
+    """Tenant A is acme, with jobs in every state; B is globex, which asks for much."""
 
     house: House
     folder: Path
@@ -81,14 +81,15 @@ def scene(database: Database, folder: Path) -> Iterator[Scene]:
             _name_tenants(opened)
             _make_history(made)
             _make_stale_worker(opened)
+            _make_past(opened)
             yield made
 
 
 def _name_tenants(opened: House) -> None:
-    for party, slug, name in ((opened.a, "acme", "Acme"), (opened.b, "globex", "Globex")):
+    for party, name, weight in ((opened.a, "Acme", 4), (opened.b, "Globex", 1)):
+        settings = {"slug": name.lower(), "name": name, "weight": weight}
         opened.conn.execute(
-            "select jobforge.put_tenant(%s, %s)",
-            [party.tenant_id, Jsonb({"slug": slug, "name": name})],
+            "select jobforge.put_tenant(%s, %s)", [party.tenant_id, Jsonb(settings)]
         )
 
 
@@ -96,6 +97,7 @@ def _make_history(made: Scene) -> None:
     jobs = made.jobs
     for number in range(12):
         jobs["welcome"] = made.enqueue("send_welcome", {"to": f"ada{number}@example.com"})
+    jobs["twice"] = made.enqueue("charge_card", {"order": 1, "card": "amex"}, max_attempts=2)
     jobs["big"] = made.enqueue("charge_card", {"order": BIG}, tags=["vip"], priority=5)
     made.wait_for(jobs["big"], "succeeded")
     with made.bank_is_down():
@@ -111,7 +113,11 @@ def _make_history(made: Scene) -> None:
     jobs["waiting"] = made.enqueue("make_report", {"month": "2026-10"}, queue="exports")
     jobs["running"] = made.enqueue("make_report", {"month": "2026-11", "pages": 2000})
     made.wait_for(jobs["running"], "running")
+    made.wait_for(jobs["twice"], "dead")
     jobs["foreign"] = _enqueue_for(made.house, made.house.b)
+    flood = {"definition": "make_report", "payload": {"month": "2026-10"}, "queue": "exports"}
+    globex = made.house.client("tenant_admin", made.house.b)
+    globex.post("/jobs/batch", json={"jobs": [flood] * 250}).raise_for_status()
 
 
 def _enqueue_for(opened: House, party: Party) -> str:
@@ -129,6 +135,36 @@ def _make_stale_worker(opened: House) -> None:
         "update jobforge.workers set heartbeat_at = heartbeat_at - interval '5 minutes', "
         "started_at = started_at - interval '3 hours' where id = %s",
         [UUID(STALE)],
+    )
+
+
+# As a roll-up leaves it: an hour of attempts, with a bad quarter in it, of which B asked for more.
+_PAST = """
+insert into jobforge.minute_statistics
+select w.tenant, date_bin('1 minute', now(), 'epoch') - make_interval(mins => m), w.n - f.n, f.n, 0,
+       0, 0, w.n * w.ms / 4, w.n * w.ms, w.n * 20, 52428800, w.definition, w.queue,
+       array_fill(0, array[w.at - 2]) || array[w.n - 2, 2] || array_fill(0, array[32 - w.at]),
+       array_fill(0, array[w.at]) || array[w.n - 1, 1] || array_fill(0, array[30 - w.at])
+  from generate_series(1, 59) as m
+ cross join lateral (values
+        (%(a)s::uuid, 'send_welcome', 'mail', 9, 250, (22 + 9 * sin(m / 7.0))::integer),
+        (%(a)s::uuid, 'charge_card', 'payments', 11, 900, (9 + 4 * cos(m / 5.0))::integer),
+        (%(a)s::uuid, 'resize', 'photos', 7, 60, mod(m, 4) + 5),
+        (%(b)s::uuid, 'send_welcome', 'mail', 10, 400, (15 + 5 * cos(m / 9.0))::integer)
+       ) as w(tenant, definition, queue, at, ms, n)
+ cross join lateral (
+        select case when w.definition = 'charge_card' and m between 18 and 31 then w.n / 2
+                    else 0 end) as f(n)
+    on conflict do nothing
+"""
+
+
+def _make_past(opened: House) -> None:
+    opened.conn.execute(_PAST, {"a": opened.a.tenant_id, "b": opened.b.tenant_id})
+    # The build that mended it.
+    opened.conn.execute(
+        "update jobforge.workers set started_at = now() - interval '17 minutes' "
+        "where build = '2026.11.2'"
     )
 
 

@@ -24,6 +24,8 @@ async def send_welcome(ctx: Context, to: str, name: str = "Ada") -> str:
 async def charge_card(ctx: Context, order: int, card: str = "visa") -> dict[str, str]:
     """Charges an order to the card."""
     ctx.log.info("asking the bank", order=order)
+    if card == "amex":
+        raise ValueError(f"card type amex is not accepted, as was said {ctx.attempt} times")
     if card not in {"visa", "master"}:
         raise ValueError(f"card type {card} is not accepted")
     if _BANK_IS_DOWN.exists():  # noqa: ASYNC240 - it takes no time

@@ -1,53 +1,35 @@
 """Workflows, triggers, events, webhooks and connectors: each page is sound, and what people do
 there works."""
 
-import os
 import re
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 from ui.automation import PHOTOS, Automation, automation
-from ui.looking import NARROW, WIDE, Look, looking
+from ui.looking import Look, looking
 from ui.scene import Scene
+from ui.soundness import Spot, check_soundness
 
-# Name, path, and words that are there when it has loaded. {…} is a thing of the scene.
 PAGES = [
-    ("workflows", "/workflows", "album winter"),
-    ("workflow", "/workflows/{failed}?node=publish", "the album winter is locked"),
-    ("workflow-gantt", "/workflows/{album}?view=gantt", "tell-friends"),
-    ("workflow-table", "/workflows/{order}?view=table", "thank"),
-    ("batch", "/batches/{batch}", "40 of 40 jobs have ended"),
-    ("triggers", "/triggers", "Receipt for a paid order"),
-    ("trigger-schedule", "/triggers/{schedule}", "At 02:30"),
-    ("trigger-event", "/triggers/{reaction}", "event.total"),
-    ("trigger-new", "/triggers/new?definition=make_report", "pages"),
-    ("trigger-edit", "/triggers/{reaction}?edit=1", "On a real event"),
-    ("events", "/events", "order.seen"),
-    ("event", "/events/{event}", "Job made"),
-    ("webhooks", "/webhooks", "tells the shop's own books"),
-    ("webhook", "/webhooks/{webhook}", "Is a message ours?"),
-    ("connectors", "/settings?tab=connectors", "billing"),
-    ("job-steps", "/jobs/{shipping}", "print the label"),
+    Spot("workflows", "/workflows", "album winter", "wide"),
+    Spot("workflow", "/workflows/{failed}?node=publish", "album winter is locked", "wide narrow"),
+    Spot("workflow-gantt", "/workflows/{album}?view=gantt", "tell-friends", "wide"),
+    Spot("workflow-table", "/workflows/{order}?view=table", "thank"),
+    Spot("batch", "/batches/{batch}", "40 of 40 jobs have ended"),
+    Spot("triggers", "/triggers", "Receipt for a paid order", "wide"),
+    Spot("trigger-schedule", "/triggers/{schedule}", "At 02:30", "wide"),
+    Spot("trigger-event", "/triggers/{reaction}", "event.total"),
+    Spot("trigger-new", "/triggers/new?definition=make_report", "pages", "narrow"),
+    Spot("trigger-edit", "/triggers/{reaction}?edit=1", "On a real event", "wide"),
+    Spot("events", "/events", "order.seen"),
+    Spot("event", "/events/{event}", "Job made", "wide"),
+    Spot("webhooks", "/webhooks", "tells the shop's own books"),
+    Spot("webhook", "/webhooks/{webhook}", "Is a message ours?", "wide"),
+    Spot("connectors", "/settings?tab=connectors", "billing"),
+    Spot("job-steps", "/jobs/{shipping}", "print the label", "wide"),
 ]
 # Of these a viewer's are looked at: one for each kind of action.
 LOOKED_AT = {"workflow", "triggers", "trigger-event", "event", "webhook", "connectors"}
-SHOTS = os.environ.get("JOBFORGE_SHOTS")
-# Of which the documentation has pictures.
-SHOWN = {
-    "wide": {
-        "workflows",
-        "workflow",
-        "workflow-gantt",
-        "triggers",
-        "trigger-schedule",
-        "trigger-edit",
-        "event",
-        "webhook",
-        "job-steps",
-    },
-    "narrow": {"workflow", "trigger-new"},
-}
 
 
 @pytest.fixture(scope="module")
@@ -61,26 +43,9 @@ def _admin(made: Automation) -> str:
 
 @pytest.mark.timeout(300)  # it is many pages
 def test_every_page_is_sound(shop_at_work: Automation, browser: Browser) -> None:
-    made = shop_at_work
-    with looking(browser, made.scene, _admin(made)) as look:
-        look.page.emulate_media(color_scheme="dark")
-        for name, path, words in PAGES:
-            look.go(path.format(**made.ids))
-            look.see(words)
-            _check(look, name, "wide")
-            look.check_access("color-contrast", part="main")
-            look.page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
-            _check(look, name, "narrow")
-            look.page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
-
-
-def _check(look: Look, name: str, size: str) -> None:
-    look.check_fits(name)
-    _keep(look, name, size, "dark")
-    look.page.emulate_media(color_scheme="light")
-    look.check_access(part="main")
-    _keep(look, name, size, "light")
-    look.page.emulate_media(color_scheme="dark")
+    with looking(browser, shop_at_work.scene, _admin(shop_at_work)) as look:
+        for spot in PAGES:
+            check_soundness(look, spot, shop_at_work.ids)
 
 
 def test_a_cron_trigger_is_made_with_its_next_runs_in_sight(
@@ -184,17 +149,12 @@ def test_a_viewer_looks_and_is_offered_no_action(
         r"\b(New|Send|Edit|Delete|Cancel|Retry|Run now|Backfill|Replay|Rotate|Close it)\b"
     )
     with looking(browser, made.scene, viewer) as look:
-        for name, path, words in PAGES:
-            if name not in LOOKED_AT:
+        for spot in PAGES:
+            if spot.name not in LOOKED_AT:
                 continue
-            look.go(path.format(**made.ids))
-            look.see(words)
+            look.turn_to(spot.path.format(**made.ids))
+            look.see(spot.words)
             expect(look.page.get_by_role("main").get_by_role("button", name=actions)).to_have_count(
                 0
             )
             expect(look.page.get_by_role("switch")).to_have_count(0)
-
-
-def _keep(look: Look, name: str, size: str, theme: str) -> None:
-    if SHOTS and name in SHOWN[size]:
-        look.page.screenshot(path=Path(SHOTS) / f"{name}-{size}-{theme}.png")

@@ -82,6 +82,34 @@ def test_a_dead_job_is_run_again_with_another_payload(shop: Scene, browser: Brow
         look.see(f"R-{BIG}")
 
 
+def test_two_attempts_show_how_their_errors_differ(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go(f"/jobs/{shop.jobs['twice']}")
+        look.press("What changed since try 1")
+        changes = look.page.get_by_label("What changed", exact=True)
+        expect(changes).to_contain_text(
+            "- ValueError: card type amex is not accepted, as was said 1"
+        )
+        expect(changes).to_contain_text(
+            "+ ValueError: card type amex is not accepted, as was said 2"
+        )
+
+
+def test_the_figures_of_a_definition_lead_to_its_jobs(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go("/?range=6h")
+        table = look.page.get_by_role("region", name="By definition")
+        table.get_by_role("link", name="charge_card").click()
+        look.see("Ended of charge_card")
+        chart = look.page.get_by_role("img", name=re.compile("Attempts of the last 6 h"))
+        expect(chart).to_have_accessible_name(re.compile(r"ended well \d+, failed \d\d+"))
+        expect(chart.locator("canvas")).to_be_visible()
+        row = table.get_by_role("row", name=re.compile("charge_card"))
+        row.get_by_role("link", name=re.compile("%")).click()
+        expect(look.page).to_have_url(re.compile("definition=charge_card&state=failed,dead"))
+        look.see("ConnectionError")
+
+
 def test_a_group_of_failures_is_run_again_behind_a_canary(shop: Scene, browser: Browser) -> None:
     with looking(browser, shop, _admin(shop)) as look, shop.bank_is_down():
         look.go("/failures")
@@ -130,6 +158,7 @@ def test_the_filter_box_writes_the_address(shop: Scene, browser: Browser) -> Non
         expect(look.page).to_have_url(re.compile(r"/jobs\?state=dead$"))
         look.press("Running")
         expect(look.page).to_have_url(re.compile(r"state=running"))
+        _view_is_saved(look)
         look.page.keyboard.press("?")
         look.see("next, previous row")
         look.check_access(part="dialog")
@@ -139,6 +168,21 @@ def test_the_filter_box_writes_the_address(shop: Scene, browser: Browser) -> Non
         look.check_access(part="dialog")
         look.page.keyboard.press("Enter")
         expect(look.page).to_have_url(re.compile("/failures$"))
+
+
+def _view_is_saved(look: Look) -> None:
+    look.press("Views")
+    look.press("Save this view…", role="menuitem")
+    look.page.get_by_role("textbox", name="Name").fill("at work")
+    look.press("Save", exact=True)
+    look.press("All", exact=True)
+    expect(look.page).to_have_url(re.compile(r"/jobs$"))
+    look.press("Views")
+    look.press("at work", role="menuitem")
+    expect(look.page).to_have_url(re.compile("state=running"))
+    look.press("at work")
+    look.press("Forget at work", role="menuitem")
+    expect(look.page.get_by_role("button", name="Views")).to_be_visible()
 
 
 def test_tabs_share_one_stream_and_rows_stay_under_the_pointer(
@@ -190,6 +234,14 @@ def test_an_operator_sees_who_has_fallen_silent(shop: Scene, browser: Browser) -
         expect(look.page.get_by_role("alert")).to_contain_text("not heard of for a minute")
         row = look.page.get_by_role("row", name=re.compile("batch-7"))
         expect(row).to_contain_text("Stale")
+
+
+def test_a_deployment_is_marked_in_the_chart(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, shop.house.super_key) as look:
+        look.go("/admin/fleet")
+        chart = look.page.get_by_role("img", name=re.compile(r"failed \d+, 2026\.11\.2 at "))
+        expect(chart.locator("canvas")).to_be_visible()
+        assert "2026.11.1" not in str(chart.get_attribute("aria-label"))
 
 
 def test_viewing_as_a_tenant_changes_nothing_unless_asked(shop: Scene, browser: Browser) -> None:

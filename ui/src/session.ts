@@ -20,6 +20,8 @@ type Area =
   | "events"
   | "webhooks"
   | "connectors"
+  | "statistics"
+  | "database"
   | "workflows";
 
 const OPERATED = new Set<string>(["queues", "definitions", "tenants", "workers"]);
@@ -35,7 +37,7 @@ export function useSession() {
     if (data.scopes.length > 0 && !data.scopes.includes(`${area}:${verb}`)) return false;
     if (isSuper) return verb === "read" || tenant === null || acts || OPERATED.has(area);
     if (data.role === "worker") return false;
-    if (area === "tenants" || area === "workers") return false;
+    if (area === "tenants" || area === "workers" || area === "database") return false;
     if (verb === "write") return data.role === "tenant_admin" && !OPERATED.has(area);
     return data.role === "tenant_admin" || !ACTED.has(area);
   }

@@ -1,6 +1,9 @@
 """The database under this installation: what the doctor finds, and the figures behind it."""
 
 from dataclasses import asdict
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
 
 from pydantic import BaseModel, Field
 
@@ -14,6 +17,8 @@ from jobforge.examination import Connections, History, Horizon, Table
 
 router = area("database")
 
+_TENANTS = 50  # that are told apart
+
 
 class Schema(BaseModel):
     release: str = Field(description="Of this server.")
@@ -23,6 +28,11 @@ class Schema(BaseModel):
     )
 
 
+class Upkeep(BaseModel):
+    task: str
+    age_s: float = Field(description="Since a scheduler last began it.")
+
+
 class SchedulerState(BaseModel):
     """How far behind those are who fire schedules and dispatch events."""
 
@@ -30,6 +40,26 @@ class SchedulerState(BaseModel):
     pending_events: int
     event_lag_s: float
     faulty_triggers: int
+    upkeep: list[Upkeep] = Field(
+        description="Statistics are added up twice a minute, as long as any scheduler runs."
+    )
+
+
+class Standstill(BaseModel):
+    """Something that does not go on by itself."""
+
+    kind: Literal["unserved", "overdue", "faulty", "webhook", "event", "operation"]
+    subject: str
+    tenant_id: UUID | None
+    since: datetime
+    detail: str
+
+
+class Waiting(BaseModel):
+    """Queued jobs of a tenant, of those with most of them."""
+
+    tenant_id: UUID | None = Field(description="Null: all others together.")
+    queued: int
 
 
 class Holder(BaseModel):
@@ -55,6 +85,8 @@ class DatabaseState(BaseModel):
     history: list[History]
     horizon: list[Holder]
     scheduler: SchedulerState
+    troubles: list[Standstill]
+    waiting: list[Waiting]
 
 
 @router.get("/database", response_model=DatabaseState, summary="How the database is")
@@ -63,7 +95,7 @@ async def show_database(caller: Caller) -> Answer:
     database = caller.server.database
     facts = await checkup.agather(database)
     files = await database.run(calls.list_migrations())
-    gauges = await database.run(calls.read_gauges(1))
+    gauges = await database.run(calls.read_gauges(_TENANTS))
     migrations = [each.name for each in files if each.name.startswith("migrations/")]
     return Answer(
         {
@@ -77,6 +109,8 @@ async def show_database(caller: Caller) -> Answer:
             },
             **_figures(facts),
             "scheduler": _scheduler(gauges),
+            "troubles": [each._asdict() for each in facts.troubles or ()],
+            "waiting": [_waiting(each) for each in gauges if each.gauge == "tenant_queued"],
         }
     )
 
@@ -101,4 +135,16 @@ def _scheduler(gauges: list[Gauge]) -> dict[str, object]:
         "pending_events": int(values["pending_events"]),
         "event_lag_s": values["event_lag"],
         "faulty_triggers": int(values["faulty_triggers"]),
+        "upkeep": [
+            {"task": each.subject, "age_s": each.value}
+            for each in gauges
+            if each.gauge == "upkeep_age"
+        ],
+    }
+
+
+def _waiting(gauge: Gauge) -> dict[str, object]:
+    return {
+        "tenant_id": None if gauge.subject == "other" else gauge.subject,
+        "queued": int(gauge.value),
     }

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import Path
+from fastapi import Path, Query
 
 from jobforge import calls
 from jobforge.api.answers import Answer
@@ -11,7 +11,7 @@ from jobforge.api.guard import area
 from jobforge.api.pages import Items
 from jobforge.api.schemas.body import QueueName
 from jobforge.api.schemas.settings import Limits
-from jobforge.control import QueueInfo
+from jobforge.control import QueueInfo, SlotHolder
 
 router = area("queues")
 
@@ -22,6 +22,18 @@ Queue = Annotated[QueueName, Path()]
 async def list_queues(caller: Caller) -> Answer:
     """With the jobs of the tenant; for a super admin who names none, of all."""
     return Answer({"items": await caller.run_for_tenant_or_all(calls.list_queues())})
+
+
+@router.get(
+    "/queues/{queue}/holders",
+    response_model=Items[SlotHolder],
+    summary="Who holds the slots of a queue",
+)
+async def list_holders(
+    queue: Queue, caller: Caller, limit: Annotated[int, Query(ge=1, le=200)] = 50
+) -> Answer:
+    """Its running jobs of all tenants, the longest first."""
+    return Answer({"items": await caller.run_installation(calls.list_holders(queue, limit=limit))})
 
 
 @router.patch("/queues/{queue}", status_code=204, summary="Limit a queue")

@@ -26,7 +26,9 @@ async def get_statistics(
     caller: Caller,
     since: Since = None,
     until: Until = None,
-    step_s: Annotated[int, Query(ge=60, le=86_400, description="Whole minutes.")] = 60,
+    step_s: Annotated[
+        int, Query(ge=0, le=86_400, description="Whole minutes; 0: all of it as one.")
+    ] = 60,
     definition: Annotated[DefinitionKey | None, Query()] = None,
     queue: Annotated[QueueName | None, Query()] = None,
     by: Annotated[Literal["definition"] | None, Query(description="Apart for each.")] = None,

@@ -1,8 +1,8 @@
 -- What a tenant's attempts added up to, from p_since (an hour ago) up to p_until (now), in steps of
--- p_step_s, whole minutes; with p_by 'definition' apart for each. Operators without a tenant see
--- all of them together. The filter's fields, both optional: definition, queue. Steps in which
--- nothing ended are left out, and what ended within the last seconds may be yet to come. The
--- percentiles are read from histograms (duration_bounds). Raises JF001, JF002, JF006.
+-- p_step_s, whole minutes, or with 0 as one; with p_by 'definition' apart for each. Operators
+-- without a tenant see all of them together. The filter's fields, both optional: definition, queue.
+-- Steps in which nothing ended are left out, and what ended within the last seconds may be yet to
+-- come. The percentiles are read from histograms (duration_bounds). Raises JF001, JF002, JF006.
 create or replace function jobforge.get_statistics(
     p_since timestamptz default null,
     p_until timestamptz default null,
@@ -25,25 +25,28 @@ declare
     v_tenant uuid := jobforge.tenant_or_all(p_tenant_id);
     v_until timestamptz := coalesce(p_until, jobforge.now());
     v_since timestamptz := coalesce(p_since, v_until - interval '1 hour');
-    v_step interval := make_interval(secs => p_step_s);
+    v_step interval := make_interval(secs => case p_step_s when 0 then 60 else p_step_s end);
+    v_first timestamptz;
 begin
     perform jobforge.check_filter(p_filter, '{definition,queue}', '{}');
     perform jobforge.check_period(v_since, v_until);
-    if p_step_s is null or p_step_s not between 60 and 86400 or p_step_s % 60 <> 0
-       or date_part('epoch', v_until - v_since) > 2000.0 * p_step_s then
+    if p_step_s is null or p_step_s not between 0 and 86400 or p_step_s % 60 <> 0
+       or p_step_s > 0 and date_part('epoch', v_until - v_since) > 2000.0 * p_step_s then
         perform jobforge.refuse('JF002', 'step_s must be whole minutes, a day at most, of which '
             || 'the time asked for has 2000 at most', '{"field": "step_s"}');
     elsif p_by <> 'definition' then
         perform jobforge.refuse('JF002', 'by can be definition', '{"field": "by"}');
     end if;
+    v_first := date_bin(v_step, v_since, '2000-01-01 00:00+00');
     return query
     with picked as (
-        select date_bin(v_step, s.minute, '2000-01-01 00:00+00') as at,
+        select case when p_step_s = 0 then v_first
+                    else date_bin(v_step, s.minute, '2000-01-01 00:00+00') end as at,
                case when p_by is not null then s.definition end as definition, s.succeeded,
                s.failed, s.died, s.canceled, s.handed_back, s.wait_ms, s.run_ms, s.cpu_ms,
                s.peak_memory_bytes, s.wait_histogram, s.run_histogram
           from jobforge.minute_statistics as s
-         where s.minute >= date_bin(v_step, v_since, '2000-01-01 00:00+00') and s.minute < v_until
+         where s.minute >= v_first and s.minute < v_until
            and (v_tenant is null or s.tenant_id = v_tenant)
            and (not p_filter ? 'definition' or s.definition = p_filter ->> 'definition')
            and (not p_filter ? 'queue' or s.queue = p_filter ->> 'queue')

@@ -1,8 +1,8 @@
 -- Servers and operators call this when somebody measures: the state of the installation as
 -- numbers, never by looking at every job. Jobs are counted as far as queue_depths goes, dead ones
 -- up to 100,000, waiting ones of the p_tenants tenants that have most as queued_by_tenant has it.
--- `subject` is a queue, a tenant or a table, as the gauge has it. With app.tenant_id set it is
--- refused. Only reads, locks nothing. Raises JF002, JF006.
+-- `subject` is a queue, a tenant, a table or a task of the upkeep, as the gauge has it. With
+-- app.tenant_id set it is refused. Only reads, locks nothing. Raises JF002, JF006.
 create or replace function jobforge.read_gauges(p_tenants integer default 20)
 returns table (gauge text, subject text, state text, value double precision)
 language plpgsql stable security definer
@@ -57,6 +57,10 @@ begin
     select 'schedule_lag', null, null,
            coalesce(greatest(0, extract(epoch from v_now - min(t.due_at))), 0)::float8
       from jobforge.triggers as t where t.due_at is not null
+    union all
+    select 'upkeep_age', m.task, null,
+           greatest(0, extract(epoch from v_now - m.started_at))::float8
+      from jobforge.maintenance as m
     union all
     select 'faulty_triggers', null, null, count(*)::float8
       from jobforge.triggers as t where t.fault is not null and t.deleted_at is null

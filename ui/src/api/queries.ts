@@ -8,6 +8,7 @@ import {
   queryOptions,
 } from "@tanstack/react-query";
 import { call, Problem } from "@/api/client";
+import { beginning, type Range } from "@/charts/ranges";
 import { routerBase } from "@/config";
 import type { JobFilter } from "@/jobs/filter";
 import { asQuery } from "@/jobs/filter";
@@ -98,6 +99,17 @@ export const queues = () =>
     queryFn: ({ signal }) => call("get", "/api/v1/queues", { signal }),
   });
 
+export const holders = (queue: string) =>
+  queryOptions({
+    queryKey: ["queues", "holders", queue],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/queues/{queue}/holders", {
+        path: { queue },
+        query: { limit: 200 },
+        signal,
+      }),
+  });
+
 export const operations = (limit = 50) =>
   queryOptions({
     queryKey: ["operations", limit],
@@ -140,6 +152,46 @@ export const workers = () =>
     queryKey: ["workers"],
     queryFn: ({ signal }) => call("get", "/api/v1/workers", { signal }),
     refetchInterval: 5_000,
+  });
+
+interface StatisticsQuery {
+  definition?: string | undefined;
+  by?: "definition";
+  /** As one step. */
+  isWhole?: boolean;
+}
+
+/** With where the range began, in seconds: steps in which nothing ended are left out. */
+export const statistics = (range: Range, { isWhole = false, ...which }: StatisticsQuery) =>
+  queryOptions({
+    queryKey: ["statistics", range.name, isWhole, which],
+    queryFn: async ({ signal }) => {
+      const since = beginning(range, Date.now());
+      const query = {
+        since: new Date(since * 1000).toISOString(),
+        step_s: isWhole ? 0 : range.step_s,
+        ...which,
+      };
+      return { since, ...(await call("get", "/api/v1/statistics", { query, signal })) };
+    },
+    refetchInterval: seldom,
+  });
+
+export const usage = (lastS: number) =>
+  queryOptions({
+    queryKey: ["usage", lastS],
+    queryFn: ({ signal }) => {
+      const since = new Date(Date.now() - lastS * 1000).toISOString();
+      return call("get", "/api/v1/usage", { query: { since }, signal });
+    },
+    refetchInterval: seldom,
+  });
+
+export const database = () =>
+  queryOptions({
+    queryKey: ["database"],
+    queryFn: ({ signal }) => call("get", "/api/v1/database", { signal }),
+    refetchInterval: seldom,
   });
 
 export interface WorkflowQuery {
@@ -198,10 +250,15 @@ export const steps = (id: string) =>
 
 // What follows is told by no stream: it is asked for again while somebody looks.
 const OFTEN_MS = 3_000;
+const SELDOM_MS = 10_000;
 
 /** Paused means paused. */
 function often(): number | false {
   return status.get() === "paused" ? false : OFTEN_MS;
+}
+
+function seldom(): number | false {
+  return status.get() === "paused" ? false : SELDOM_MS;
 }
 
 /** Who has turned to older pages reads them in peace. */

@@ -5,6 +5,8 @@ import { useState } from "react";
 import { print } from "@/api/json";
 import type { Attempt, JobHistory } from "@/api/schema";
 import { errorLine } from "@/jobs/columns";
+import { difference } from "@/jobs/difference";
+import { Button } from "@/parts/button";
 import { CopyButton, Id } from "@/parts/copy";
 import { Panel } from "@/parts/page";
 import { State } from "@/parts/state";
@@ -19,7 +21,12 @@ export function Attempts({ history }: { history: JobHistory }) {
       ) : (
         <ol>
           {attempts.map((attempt, index) => (
-            <One key={attempt.lease} attempt={attempt} isFirst={index === 0} />
+            <One
+              key={attempt.lease}
+              attempt={attempt}
+              earlier={attempts.slice(index + 1).find((each) => each.error !== null)}
+              isFirst={index === 0}
+            />
           ))}
         </ol>
       )}
@@ -27,7 +34,14 @@ export function Attempts({ history }: { history: JobHistory }) {
   );
 }
 
-function One({ attempt, isFirst }: { attempt: Attempt; isFirst: boolean }) {
+interface OneProps {
+  attempt: Attempt;
+  /** The one before it that failed too. */
+  earlier: Attempt | undefined;
+  isFirst: boolean;
+}
+
+function One({ attempt, earlier, isFirst }: OneProps) {
   const hasMore = attempt.error !== null || attempt.stdout_tail || attempt.stderr_tail;
   const [isOpen, setOpen] = useState(isFirst && attempt.error !== null);
   const Icon = isOpen ? ChevronDown : ChevronRight;
@@ -75,15 +89,13 @@ function One({ attempt, isFirst }: { attempt: Attempt; isFirst: boolean }) {
           <Ago at={attempt.started_at} />
         </span>
       </button>
-      {isOpen && <Details attempt={attempt} />}
+      {isOpen && <Details attempt={attempt} earlier={earlier} />}
     </li>
   );
 }
 
-function Details({ attempt }: { attempt: Attempt }) {
-  const error = (attempt.error ?? {}) as Record<string, unknown>;
-  const { stack, traceback, type, message, ...rest } = error;
-  const trace = [stack, traceback].find((each) => typeof each === "string") as string | undefined;
+function Details({ attempt, earlier }: { attempt: Attempt; earlier: Attempt | undefined }) {
+  const { type, message, trace, rest } = partsOf(attempt);
   return (
     <div className="flex flex-col gap-3 px-4 pb-4">
       {(typeof type === "string" || typeof message === "string") && (
@@ -93,10 +105,57 @@ function Details({ attempt }: { attempt: Attempt }) {
           {typeof message === "string" ? message : ""}
         </p>
       )}
+      {attempt.error !== null && earlier && <Compared attempt={attempt} earlier={earlier} />}
       {trace && <Tail title="Stack" text={trace} />}
       {!trace && Object.keys(rest).length > 0 && <Tail title="Error" text={print(rest)} />}
       {attempt.stderr_tail && <Tail title="stderr" text={attempt.stderr_tail} />}
       {attempt.stdout_tail && <Tail title="stdout" text={attempt.stdout_tail} />}
+    </div>
+  );
+}
+
+function partsOf(attempt: Attempt) {
+  const error = (attempt.error ?? {}) as Record<string, unknown>;
+  const { stack, traceback, type, message, ...rest } = error;
+  const trace = [stack, traceback].find((each) => typeof each === "string") as string | undefined;
+  return { type, message, trace, rest };
+}
+
+function textOf(attempt: Attempt): string {
+  const { trace, rest } = partsOf(attempt);
+  return [errorLine(attempt.error), trace ?? print(rest)].join("\n");
+}
+
+const COLOURS = { same: "text-muted", gone: "bg-bad-soft text-bad", new: "bg-ok-soft text-ok" };
+const SIGNS = { same: " ", gone: "-", new: "+" };
+
+/** Whether it died of the same thing again, and if not, of what else. */
+function Compared({ attempt, earlier }: { attempt: Attempt; earlier: Attempt }) {
+  const [isShown, setShown] = useState(false);
+  const [before, after] = [textOf(earlier), textOf(attempt)];
+  if (before === after) {
+    return <p className="text-muted">The same as in try {earlier.attempt}.</p>;
+  }
+  return (
+    <div>
+      <Button onClick={() => setShown(!isShown)} aria-expanded={isShown}>
+        What changed since try {earlier.attempt}
+      </Button>
+      {isShown && (
+        <pre
+          // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard
+          tabIndex={0}
+          role="region"
+          aria-label="What changed"
+          className="mt-2 max-h-80 overflow-auto rounded-md bg-raised py-2 font-mono text-xs leading-5"
+        >
+          {difference(before, after).map((line, index) => (
+            <span key={index} className={`block min-w-max px-3 ${COLOURS[line.kind]}`}>
+              {SIGNS[line.kind]} {line.text}
+            </span>
+          ))}
+        </pre>
+      )}
     </div>
   );
 }
@@ -112,7 +171,7 @@ function Tail({ title, text }: { title: string; text: string }) {
       >
         {text}
       </pre>
-      <span className="absolute top-6 right-1">
+      <span className="absolute top-7 right-1.5 rounded-md bg-raised">
         <CopyButton text={text} />
       </span>
     </div>

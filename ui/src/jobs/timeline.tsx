@@ -1,10 +1,14 @@
 /** A job's life as one strip: what it waited for, and every attempt, to scale. */
 
-import type { JobHistory } from "@/api/schema";
+import { useQuery } from "@tanstack/react-query";
+import { statistics } from "@/api/queries";
+import type { Job, JobHistory } from "@/api/schema";
+import { rangeOf } from "@/charts/ranges";
 import { LOOKS } from "@/jobs/states";
 import { Bar } from "@/parts/bar";
 import { Panel } from "@/parts/page";
 import { duration, exact, useNow } from "@/parts/time";
+import { useSession } from "@/session";
 
 interface Piece {
   label: string;
@@ -32,6 +36,7 @@ export function Timeline({ history }: { history: JobHistory }) {
   const start = pieces[0]?.from ?? 0;
   const whole = Math.max(1, (pieces.at(-1)?.to ?? 0) - start);
   const progress = progressOf(history);
+  const { job } = history;
   return (
     <Panel className="px-4 py-3">
       <div
@@ -65,8 +70,35 @@ export function Timeline({ history }: { history: JobHistory }) {
           <span className="num text-muted text-xs">{progress.words}</span>
         </div>
       )}
+      {job.state === "running" && <Expected job={job} share={progress?.share ?? 0} now={now} />}
     </Panel>
   );
+}
+
+const WEEK = rangeOf("7d");
+
+/** When it may end: by its own progress, or else by what others of its kind took. */
+function Expected({ job, share, now }: { job: Job; share: number; now: number }) {
+  const { may } = useSession();
+  const { data } = useQuery({
+    ...statistics(WEEK, { definition: job.definition, isWhole: true }),
+    enabled: may("statistics", "read"),
+    refetchInterval: false,
+  });
+  const ran = job.started_at ? now - time(job.started_at) : 0;
+  const usual = data?.items[0];
+  const half = usual?.run_p50_ms ?? null;
+  const most = usual?.run_p95_ms ?? null;
+  const left = share > 0 ? ran / share - ran : half !== null && half > ran ? half - ran : null;
+  const words = [
+    left === null ? null : `About ${duration(left)} to go.`,
+    half === null || most === null
+      ? null
+      : `Half of its kind end within ${duration(half)}, nearly all within ${duration(most)}.`,
+    left === null && most !== null && ran > most ? "This one takes longer." : null,
+  ].filter((each) => each !== null);
+  if (words.length === 0) return null;
+  return <p className="num mt-2 text-muted text-xs">{words.join(" ")}</p>;
 }
 
 /** What it said last, while it runs. */

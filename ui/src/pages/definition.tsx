@@ -7,6 +7,7 @@ import { useState } from "react";
 import { call } from "@/api/client";
 import { client, definition as definitionQuery } from "@/api/queries";
 import type { DefinitionInfo } from "@/api/schema";
+import { History } from "@/charts/history";
 import { LimitDialog } from "@/jobs/limit-dialog";
 import { limitsOf } from "@/jobs/limits";
 import { RunForm } from "@/jobs/run-form";
@@ -137,6 +138,7 @@ function View({ info }: { info: DefinitionInfo }) {
           )}
         </div>
       </div>
+      {may("statistics", "read") && <History only={info.key} />}
       {isLimiting && (
         <LimitDialog
           title={`Limits of ${info.key}`}

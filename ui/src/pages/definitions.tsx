@@ -3,14 +3,24 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate } from "@tanstack/react-router";
 import { Pause } from "lucide-react";
-import { definitions } from "@/api/queries";
-import type { DefinitionListing } from "@/api/schema";
+import { definitions, statistics } from "@/api/queries";
+import type { DefinitionListing, Statistic } from "@/api/schema";
+import { failuresOf, rangeOf } from "@/charts/ranges";
+import { short } from "@/jobs/counts";
 import { limitsOf } from "@/jobs/limits";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
 import { type Column, Table } from "@/parts/table";
+import { duration } from "@/parts/time";
+import { useSession } from "@/session";
 
-const COLUMNS: Column<DefinitionListing>[] = [
+const DAY = rangeOf("24h");
+
+interface Row extends DefinitionListing {
+  day: Statistic | undefined;
+}
+
+const COLUMNS: Column<Row>[] = [
   {
     title: "Definition",
     isMain: true,
@@ -30,13 +40,30 @@ const COLUMNS: Column<DefinitionListing>[] = [
   },
   { title: "Standing", cell: (row) => <Standing row={row} /> },
   { title: "Queue", cell: (row) => row.queue },
-  { title: "Attempts", isWide: true, align: "right", cell: (row) => row.max_attempts },
-  { title: "Timeout", isWide: true, align: "right", cell: (row) => `${row.timeout_s} s` },
+  {
+    title: "Ran in 24 h",
+    isWide: true,
+    align: "right",
+    cell: (row) => short(row.day?.attempts ?? 0),
+  },
+  { title: "Failed", isWide: true, align: "right", cell: (row) => <Failed day={row.day} /> },
+  {
+    title: "Run p95",
+    isWide: true,
+    align: "right",
+    cell: (row) => (row.day?.run_p95_ms == null ? "–" : duration(row.day.run_p95_ms)),
+  },
   { title: "Limits", isWide: true, cell: (row) => limitsOf(row) },
 ];
 
 export function Page() {
   const query = useQuery(definitions());
+  const { may } = useSession();
+  const ran = useQuery({
+    ...statistics(DAY, { by: "definition", isWhole: true }),
+    enabled: may("statistics", "read"),
+  });
+  const days = new Map(ran.data?.items.map((each) => [each.definition, each]));
   const navigate = useNavigate();
   return (
     <Frame title="Definitions" lead="What your workers registered. Each can be run from here.">
@@ -58,13 +85,23 @@ export function Page() {
           <Table
             label="Definitions"
             columns={COLUMNS}
-            rows={query.data.items}
+            rows={query.data.items.map((each) => ({ ...each, day: days.get(each.key) }))}
             idOf={(row) => row.key}
             onOpen={(row) => void navigate({ to: "/definitions/$key", params: { key: row.key } })}
           />
         </Panel>
       )}
     </Frame>
+  );
+}
+
+function Failed({ day }: { day: Statistic | undefined }) {
+  const failed = failuresOf(day ?? null);
+  if (!day || failed === 0) return <span className="text-faint">–</span>;
+  return (
+    <span className="text-bad" title={`${failed} of ${day.attempts}`}>
+      {Math.max(1, Math.round((100 * failed) / day.attempts))} %
+    </span>
   );
 }
 

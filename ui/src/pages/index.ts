@@ -7,8 +7,10 @@ import {
   AlarmClock,
   Boxes,
   Building2,
+  CalendarClock,
   CircleX,
   Cpu,
+  Database,
   Gauge,
   Inbox,
   Layers,
@@ -40,7 +42,8 @@ export interface PageEntry {
     | "workflows"
     | "triggers"
     | "events"
-    | "webhooks";
+    | "webhooks"
+    | "database";
   /** Two keys, one after the other. */
   keys?: string;
 }
@@ -171,6 +174,22 @@ export const adminPages: PageEntry[] = [
     icon: Gauge,
     group: "Installation",
     load: () => import("@/pages/queues"),
+  },
+  {
+    path: "/admin/database",
+    label: "Database",
+    icon: Database,
+    group: "Installation",
+    load: () => import("@/pages/admin/database"),
+    area: "database",
+  },
+  {
+    path: "/admin/scheduler",
+    label: "Scheduler",
+    icon: CalendarClock,
+    group: "Installation",
+    load: () => import("@/pages/admin/scheduler"),
+    area: "database",
   },
   {
     path: "/admin/audit",

@@ -14,6 +14,7 @@ import { FilterBox } from "@/jobs/filter-box";
 import { useJobList } from "@/jobs/list";
 import { LOOKS, STATES } from "@/jobs/states";
 import { JobTable } from "@/jobs/table";
+import { Views } from "@/jobs/views";
 import { Button } from "@/parts/button";
 import { copy } from "@/parts/copy";
 import { Dialog } from "@/parts/dialog";
@@ -53,6 +54,7 @@ function Jobs({ filter }: { filter: JobFilter }) {
       title="Jobs"
       actions={
         <>
+          <Views filter={filter} />
           <Button
             look="quiet"
             icon={Link2}

@@ -1,9 +1,10 @@
 /** Queues: how full, how old, who holds the slots, and their limits. */
 
 import { useQuery } from "@tanstack/react-query";
-import { Link } from "@tanstack/react-router";
+import { Link, useSearch } from "@tanstack/react-router";
 import { Pause, Play, SlidersHorizontal } from "lucide-react";
 import { useState } from "react";
+import { Holders } from "@/admin/holders";
 import { call } from "@/api/client";
 import { client, queues } from "@/api/queries";
 import type { QueueInfo } from "@/api/schema";
@@ -25,11 +26,13 @@ export function Page() {
   const [limited, setLimited] = useState<QueueInfo | null>(null);
   const canOperate = may("queues", "write");
   const isWhole = isSuper && tenant === null;
+  const { queue: shown } = useSearch({ strict: false }) as { queue?: string };
+  const held = isWhole ? query.data?.items.find((row) => row.name === shown) : undefined;
   const columns: Column<QueueInfo>[] = [
     { title: "Queue", isMain: true, cell: (row) => <Name row={row} isWhole={isWhole} /> },
-    { title: "Running", cell: (row) => <Gauge row={row} /> },
+    { title: "Running", align: "right", cell: (row) => <Gauge row={row} isWhole={isWhole} /> },
     { title: "Queued", align: "right", cell: (row) => short(row.queued) },
-    { title: "Oldest wait", align: "right", cell: (row) => <Span from={row.oldest_queued_at} /> },
+    { title: "Oldest", align: "right", cell: (row) => <Span from={row.oldest_queued_at} /> },
     { title: "Scheduled", isWide: true, align: "right", cell: (row) => short(row.scheduled) },
     { title: "Limits", isWide: true, cell: (row) => limitsOf(row) },
   ];
@@ -81,6 +84,7 @@ export function Page() {
           />
         </Panel>
       )}
+      {held && <Holders queue={held} />}
       {limited && (
         <LimitDialog
           title={`Limits of ${limited.name}`}
@@ -113,17 +117,13 @@ async function toggle(row: QueueInfo): Promise<void> {
 function Name({ row, isWhole }: { row: QueueInfo; isWhole: boolean }) {
   return (
     <span className="flex items-center gap-2">
-      {isWhole ? (
-        <span className="truncate font-medium">{row.name}</span>
-      ) : (
-        <Link
-          to="/jobs"
-          search={{ queue: row.name }}
-          className="truncate font-medium hover:text-accent"
-        >
-          {row.name}
-        </Link>
-      )}
+      <Link
+        to={isWhole ? "." : "/jobs"}
+        search={{ queue: row.name }}
+        className="truncate font-medium hover:text-accent"
+      >
+        {row.name}
+      </Link>
       {row.paused_at && (
         <span className="inline-flex items-center gap-1 rounded bg-warn-soft px-1.5 font-medium text-warn text-xs">
           <Pause size={11} aria-hidden /> Paused
@@ -134,13 +134,13 @@ function Name({ row, isWhole }: { row: QueueInfo; isWhole: boolean }) {
 }
 
 /** Of the cap, if there is one; the jobs that hold its slots are a click away. */
-function Gauge({ row }: { row: QueueInfo }) {
+function Gauge({ row, isWhole }: { row: QueueInfo; isWhole: boolean }) {
   const share = row.max_running ? Math.min(1, row.running / row.max_running) : null;
   return (
-    <span className="flex items-center gap-2">
+    <span className="flex items-center justify-end gap-2">
       <Link
-        to="/jobs"
-        search={{ queue: row.name, state: "running" }}
+        to={isWhole ? "." : "/jobs"}
+        search={isWhole ? { queue: row.name } : { queue: row.name, state: "running" }}
         className="num hover:text-accent"
         title="who holds the slots"
       >

@@ -48,7 +48,7 @@ export function Snippet({ text }: { text: string }) {
       >
         {text}
       </pre>
-      <span className="absolute top-1.5 right-1.5">
+      <span className="absolute top-1.5 right-1.5 rounded-md bg-raised">
         <CopyButton text={text} />
       </span>
     </div>

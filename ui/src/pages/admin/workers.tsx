@@ -38,9 +38,11 @@ export function Page() {
         <span className="flex min-w-0 flex-col">
           <span className="truncate font-medium">
             {row.host ?? "unknown host"}
-            {row.pid !== null && <span className="text-faint"> · pid {row.pid}</span>}
+            {row.pid !== null && (
+              <span className="hidden text-faint md:inline"> · pid {row.pid}</span>
+            )}
           </span>
-          <span className="text-faint">
+          <span className="hidden text-faint md:inline">
             <Id id={row.id} />
           </span>
         </span>
@@ -164,8 +166,8 @@ function Standing({ state }: { state: string }) {
   const Icon = look.icon;
   return (
     <span className={`flex items-center gap-1.5 font-medium ${look.colour}`}>
-      <Icon size={14} aria-hidden />
-      {look.label}
+      <Icon size={14} aria-hidden className="shrink-0" />
+      <span className="max-sm:sr-only">{look.label}</span>
     </span>
   );
 }

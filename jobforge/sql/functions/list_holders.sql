@@ -1,0 +1,26 @@
+-- Operators look at who holds the slots of a queue: its running jobs of all tenants, the longest
+-- first, up to p_limit. Looks at every running job. With app.tenant_id set it is refused. Only
+-- reads. Raises JF002, JF006.
+create or replace function jobforge.list_holders(p_queue text, p_limit integer default 50)
+returns table (
+    tenant_id uuid, slug text, job_id uuid, definition text, version integer, limit_key text,
+    worker_id uuid, started_at timestamptz, lease_expires_at timestamptz
+)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+as $$
+#variable_conflict use_column
+begin
+    perform jobforge.check_limit(p_limit, 200);
+    perform jobforge.check_installation();
+    return query
+    select j.tenant_id, t.slug, j.id, j.definition, j.version, j.limit_key, j.worker_id,
+           j.started_at, j.lease_expires_at
+      from jobforge.jobs as j
+      left join jobforge.tenants as t on t.id = j.tenant_id
+     where j.state = 'running' and j.lease_expires_at > '-infinity' and j.queue = p_queue
+     order by j.started_at, j.id
+     limit p_limit;
+end $$;

@@ -1,0 +1,148 @@
+/** What ended and how long it took, over time: of all definitions, or of one. */
+
+import { useQuery } from "@tanstack/react-query";
+import { statistics, workers } from "@/api/queries";
+import type { Statistic } from "@/api/schema";
+import { useShown } from "@/charts/address";
+import { Chart, type Series } from "@/charts/chart";
+import { failuresOf, RANGES, type Range, steps, successesOf } from "@/charts/ranges";
+import { short } from "@/jobs/counts";
+import { Activity } from "@/live/activity";
+import { Choice } from "@/parts/choice";
+import { Failure } from "@/parts/feedback";
+import { Panel } from "@/parts/page";
+import { duration } from "@/parts/time";
+import { useSession } from "@/session";
+
+const CHOICES = RANGES.map(({ name, label }) => [name, label] as const);
+
+/** Of the definition that is given, or of the one that the address names. */
+export function History({ only }: { only?: string }) {
+  const { range, isLive, definition: named } = useShown();
+  const definition = only ?? named;
+  const of = named === undefined || only !== undefined ? "" : ` of ${named}`;
+  const ranges = (
+    <Choice
+      label="Range"
+      name="range"
+      active={isLive ? "live" : range.name}
+      choices={only === undefined ? [...CHOICES, ["live", "Live"]] : CHOICES}
+    />
+  );
+  return (
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-4 lg:grid-cols-2">
+      <Panel title={`Ended${of}`} actions={ranges}>
+        {isLive && only === undefined ? (
+          <Activity />
+        ) : (
+          <Ended range={range} definition={definition} />
+        )}
+      </Panel>
+      <Panel title={`Time taken${of}`} actions={<Times />}>
+        <Taken range={range} definition={definition} />
+      </Panel>
+    </div>
+  );
+}
+
+function Times() {
+  const { isRun } = useShown();
+  return (
+    <Choice
+      label="Which time"
+      name="times"
+      active={isRun ? "run" : "wait"}
+      choices={[
+        ["wait", "Waiting"],
+        ["run", "Running"],
+      ]}
+    />
+  );
+}
+
+interface Props {
+  range: Range;
+  definition: string | undefined;
+}
+
+function useSteps({ range, definition }: Props) {
+  const query = useQuery(statistics(range, { definition }));
+  const found = query.data ? steps(range, query.data.since, query.data.items) : null;
+  return { ...query, found };
+}
+
+function Ended(props: Props) {
+  const { found, error, refetch } = useSteps(props);
+  const marks = useDeploys(props.range);
+  if (error) return <Failure error={error} onRetry={() => void refetch()} />;
+  if (!found) return <div className="h-[204px]" />;
+  const { times, rows } = found;
+  const sum = (count: (row: Statistic | null) => number) =>
+    short(rows.reduce((all, row) => all + count(row), 0));
+  // The bar of the failed ones stands before that of all: they add up to it.
+  const series: Series[] = [
+    {
+      label: "ended well",
+      tone: "ok",
+      values: rows.map((row) => successesOf(row) + failuresOf(row)),
+      whole: sum(successesOf),
+      of: (index) => successesOf(rows[index] ?? null),
+    },
+    { label: "failed", tone: "bad", values: rows.map(failuresOf), whole: sum(failuresOf) },
+  ];
+  return (
+    <Chart
+      label={`Attempts of the last ${props.range.label}`}
+      kind="bars"
+      times={times}
+      series={series}
+      format={short}
+      marks={marks}
+    />
+  );
+}
+
+function Taken(props: Props) {
+  const { isRun } = useShown();
+  const { found, error, refetch } = useSteps(props);
+  const whole = useQuery(statistics(props.range, { definition: props.definition, isWhole: true }));
+  if (error) return <Failure error={error} onRetry={() => void refetch()} />;
+  if (!found) return <div className="h-[204px]" />;
+  const total = whole.data?.items[0];
+  const line = (label: string, tone: Series["tone"], of: (row: Statistic) => number | null) => ({
+    label,
+    tone,
+    values: found.rows.map((row) => (row === null ? null : of(row))),
+    whole: total ? spoken(of(total)) : "–",
+  });
+  const series: Series[] = [
+    line("p50", "run", (row) => (isRun ? row.run_p50_ms : row.wait_p50_ms)),
+    line("p95", "plan", (row) => (isRun ? row.run_p95_ms : row.wait_p95_ms)),
+  ];
+  return (
+    <Chart
+      label={`${isRun ? "Running" : "Waiting"} time in the last ${props.range.label}`}
+      kind="lines"
+      times={found.times}
+      series={series}
+      format={duration}
+    />
+  );
+}
+
+function spoken(ms: number | null): string {
+  return ms === null ? "–" : duration(ms);
+}
+
+/** The step in which the first worker of each build began; for those who may see the workers. */
+function useDeploys({ step_s }: Range): { at: number; label: string }[] {
+  const { may } = useSession();
+  const { data } = useQuery({ ...workers(), enabled: may("workers", "read") });
+  const first = new Map<string, number>();
+  for (const each of data?.items ?? []) {
+    if (!each.build) continue;
+    const at = new Date(each.started_at).getTime() / 1000;
+    first.set(each.build, Math.min(at, first.get(each.build) ?? at));
+  }
+  return [...first].map(([label, at]) => ({ at: Math.floor(at / step_s) * step_s, label }));
+}

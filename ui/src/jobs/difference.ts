@@ -1,0 +1,54 @@
+/** What changed from one text to another, line by line. */
+
+export interface DiffLine {
+  kind: "same" | "gone" | "new";
+  text: string;
+}
+
+const MOST = 400; // lines; a stack is shorter, and the table of both is their product
+
+export function difference(before: string, after: string): DiffLine[] {
+  const old = before.split("\n").slice(-MOST);
+  const now = after.split("\n").slice(-MOST);
+  const common = commonLengths(old, now);
+  const lines: DiffLine[] = [];
+  let i = 0;
+  let j = 0;
+  while (i < old.length || j < now.length) {
+    const [gone, fresh] = [old[i], now[j]];
+    if (gone !== undefined && gone === fresh) {
+      lines.push({ kind: "same", text: gone });
+      i += 1;
+      j += 1;
+    } else if (
+      fresh === undefined ||
+      (gone !== undefined && at(common, i + 1, j) >= at(common, i, j + 1))
+    ) {
+      lines.push({ kind: "gone", text: gone ?? "" });
+      i += 1;
+    } else {
+      lines.push({ kind: "new", text: fresh });
+      j += 1;
+    }
+  }
+  return lines;
+}
+
+/** How many lines what follows each pair of places has in common. */
+function commonLengths(old: string[], now: string[]): number[][] {
+  const table = Array.from({ length: old.length + 1 }, () => new Array(now.length + 1).fill(0));
+  for (let i = old.length - 1; i >= 0; i -= 1) {
+    for (let j = now.length - 1; j >= 0; j -= 1) {
+      const row = table[i] as number[];
+      row[j] =
+        old[i] === now[j]
+          ? at(table, i + 1, j + 1) + 1
+          : Math.max(at(table, i + 1, j), at(table, i, j + 1));
+    }
+  }
+  return table;
+}
+
+function at(table: number[][], i: number, j: number): number {
+  return table[i]?.[j] ?? 0;
+}

@@ -1,0 +1,216 @@
+/** What the overview shows the first of: queues, failures, what comes next, what came last. */
+
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { failures, jobs, queues, triggers } from "@/api/queries";
+import type { QueueInfo } from "@/api/schema";
+import { errorLine } from "@/jobs/columns";
+import { short } from "@/jobs/counts";
+import { Panel } from "@/parts/page";
+import { State } from "@/parts/state";
+import { Ago } from "@/parts/time";
+import { useSession } from "@/session";
+
+export function QueueList() {
+  const { may } = useSession();
+  const { data } = useQuery({ ...queues(), enabled: may("queues", "read") });
+  const busy = (row: QueueInfo) => row.queued + row.running;
+  const rows = [...(data?.items ?? [])].sort((one, other) => busy(other) - busy(one));
+  const most = Math.max(1, ...rows.map(busy));
+  return (
+    <Panel title={<Heading to="/queues">Queues</Heading>}>
+      {rows.length === 0 ? (
+        <Nothing>A queue is there as soon as a job or a definition names it.</Nothing>
+      ) : (
+        <ul className="py-1.5">
+          {rows.slice(0, 6).map((row) => (
+            <li key={row.name} className="flex h-8 items-center gap-3 px-4">
+              <Link
+                to="/jobs"
+                search={{ queue: row.name }}
+                className="w-20 truncate font-medium hover:text-accent sm:w-28"
+              >
+                {row.name}
+              </Link>
+              <div
+                className="flex h-2 flex-1 overflow-hidden rounded-full bg-raised"
+                role="img"
+                aria-label={`${row.running} running, ${row.queued} queued`}
+              >
+                <div className="bg-run" style={{ width: `${(row.running / most) * 100}%` }} />
+                <div className="bg-strong" style={{ width: `${(row.queued / most) * 100}%` }} />
+              </div>
+              <span className="num shrink-0 text-right text-muted text-xs sm:w-36">
+                {row.paused_at ? <span className="text-warn">paused · </span> : null}
+                {short(row.running)} running · {short(row.queued)} queued
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+export function FailureList() {
+  const { may } = useSession();
+  const { data } = useQuery({ ...failures(), enabled: may("failures", "read") });
+  const rows = data?.items ?? [];
+  return (
+    <Panel title={<Heading to="/failures">Failures</Heading>}>
+      {rows.length === 0 ? (
+        <Nothing>
+          No dead jobs. Those that use up their attempts are gathered here by what they died of.
+        </Nothing>
+      ) : (
+        <ul className="py-1.5">
+          {rows.slice(0, 6).map((row) => (
+            <li key={row.fingerprint} className="flex h-8 items-center gap-3 px-4">
+              <span className="num min-w-6 shrink-0 text-right font-semibold text-bad">
+                {short(row.jobs)}
+              </span>
+              <Link
+                to="/failures"
+                search={{ group: row.fingerprint }}
+                className="min-w-0 flex-1 truncate hover:text-accent"
+              >
+                <span className="font-medium">{row.definition}</span>{" "}
+                <span className="text-muted">{errorLine(row.error)}</span>
+              </Link>
+              <span className="shrink-0 text-faint text-xs">
+                <Ago at={row.last_seen} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+interface Next {
+  key: string;
+  at: string;
+  name: ReactNode;
+  about: ReactNode;
+}
+
+/** Of jobs that wait for their time, and of schedules. */
+function useNext(): Next[] {
+  const { may } = useSession();
+  const waiting = useQuery({ ...jobs({ state: "scheduled" }, 200), queryKey: ["coming"] });
+  const planned = useQuery({
+    ...triggers(),
+    enabled: may("triggers", "read"),
+    refetchInterval: false,
+  });
+  const ofJobs = (waiting.data?.items ?? []).map((row) => ({
+    key: row.id,
+    at: row.run_at,
+    name: (
+      <Link to="/jobs/$id" params={{ id: row.id }} className="hover:text-accent">
+        {row.definition}
+      </Link>
+    ),
+    about: row.attempt > 0 ? `try ${row.attempt + 1} of ${row.max_attempts}` : row.queue,
+  }));
+  const ofTriggers = (planned.data?.items ?? []).flatMap((row) =>
+    row.enabled && row.next_run_at
+      ? [
+          {
+            key: row.id,
+            at: row.next_run_at,
+            name: (
+              <Link to="/triggers/$id" params={{ id: row.id }} className="hover:text-accent">
+                {row.definition}
+              </Link>
+            ),
+            about: <code className="font-mono">{row.cron}</code>,
+          },
+        ]
+      : [],
+  );
+  return [...ofJobs, ...ofTriggers].sort((one, other) => one.at.localeCompare(other.at));
+}
+
+export function Coming() {
+  const rows = useNext().slice(0, 6);
+  return (
+    <Panel
+      title={
+        <Heading to="/jobs" search={{ state: "scheduled" }}>
+          Coming up
+        </Heading>
+      }
+    >
+      {rows.length === 0 ? (
+        <Nothing>Nothing waits for its time.</Nothing>
+      ) : (
+        <ul className="py-1.5">
+          {rows.map((row) => (
+            <li key={row.key} className="flex h-8 items-center gap-3 px-4">
+              <span className="w-20 shrink-0 text-plan">
+                <Ago at={row.at} />
+              </span>
+              <span className="min-w-0 flex-1 truncate font-medium">{row.name}</span>
+              <span className="shrink-0 text-faint text-xs">{row.about}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+export function Latest() {
+  const { data } = useQuery({ ...jobs({}, 6), queryKey: ["coming", "latest"] });
+  const rows = data?.items ?? [];
+  return (
+    <Panel title={<Heading to="/jobs">Newest jobs</Heading>}>
+      {rows.length === 0 ? (
+        <Nothing>None yet.</Nothing>
+      ) : (
+        <ul className="py-1.5">
+          {rows.map((row) => (
+            <li key={row.id} className="flex h-8 items-center gap-3 px-4">
+              <span className="w-24 shrink-0">
+                <State name={row.state} />
+              </span>
+              <Link
+                to="/jobs/$id"
+                params={{ id: row.id }}
+                className="min-w-0 flex-1 truncate font-medium hover:text-accent"
+              >
+                {row.definition}
+              </Link>
+              <span className="shrink-0 text-faint text-xs">
+                <Ago at={row.created_at} />
+              </span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Panel>
+  );
+}
+
+function Heading({
+  to,
+  search,
+  children,
+}: {
+  to: string;
+  search?: Record<string, string>;
+  children: ReactNode;
+}) {
+  return (
+    <Link to={to} search={search ?? {}} className="hover:text-accent">
+      {children}
+    </Link>
+  );
+}
+
+function Nothing({ children }: { children: ReactNode }) {
+  return <p className="px-4 py-3 text-muted">{children}</p>;
+}

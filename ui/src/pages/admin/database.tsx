@@ -1,0 +1,242 @@
+/** The database under it all: what the doctor finds, how large it is, and who holds it up. */
+
+import { useQuery } from "@tanstack/react-query";
+import { CircleCheck, CircleX, TriangleAlert } from "lucide-react";
+import { database } from "@/api/queries";
+import type { DatabaseState, Table as DatabaseTable, Finding, Holder } from "@/api/schema";
+import { short } from "@/jobs/counts";
+import { Failure, Skeleton, Snippet } from "@/parts/feedback";
+import { Page as Frame, Panel } from "@/parts/page";
+import { type Column, Table } from "@/parts/table";
+import { Ago, duration } from "@/parts/time";
+
+export function Page() {
+  const query = useQuery(database());
+  if (query.isPending) return <Skeleton rows={10} />;
+  if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
+  const state = query.data;
+  const { used, most } = state.connections;
+  return (
+    <Frame
+      title="Database"
+      lead={`Postgres ${state.version} · JobForge ${state.schema.release} · ${used} of ${most} connections · ${bytes(sizeOf(state))}`}
+    >
+      <Findings findings={state.findings} />
+      <Horizon rows={state.horizon} />
+      <Tables tables={state.tables} />
+      <Partitions state={state} />
+    </Frame>
+  );
+}
+
+const LOOKS = {
+  ok: { icon: CircleCheck, colour: "text-ok", word: "Good:" },
+  warning: { icon: TriangleAlert, colour: "text-warn", word: "Warning:" },
+  failed: { icon: CircleX, colour: "text-bad", word: "Wrong:" },
+};
+
+/** What is wrong first, each with what mends it; what is well in few words below. */
+function Findings({ findings }: { findings: Finding[] }) {
+  const wrong = findings.filter((each) => each.grade !== "ok");
+  const well = findings.filter((each) => each.grade === "ok");
+  wrong.sort((one, other) => Number(other.grade === "failed") - Number(one.grade === "failed"));
+  return (
+    <Panel title={wrong.length === 0 ? "All is well" : "What the doctor finds"}>
+      {wrong.length > 0 && (
+        <ul>
+          {wrong.map((each) => (
+            <li
+              key={`${each.check}${each.message}`}
+              className="flex flex-col border-line border-b px-4 py-2.5"
+            >
+              <Line finding={each} />
+              {each.fix && <Snippet text={each.fix} />}
+            </li>
+          ))}
+        </ul>
+      )}
+      <ul className="grid gap-x-6 gap-y-1 px-4 py-3 text-muted md:grid-cols-2">
+        {well.map((each) => (
+          <li key={`${each.check}${each.message}`}>
+            <Line finding={each} />
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+function Line({ finding }: { finding: Finding }) {
+  const { icon: Icon, colour, word } = LOOKS[finding.grade];
+  return (
+    <span className="flex items-start gap-2">
+      <Icon size={15} className={`mt-0.5 shrink-0 ${colour}`} aria-label={word} />
+      <span className="min-w-0 break-words">
+        {finding.message} <span className="text-faint text-xs">{finding.check}</span>
+      </span>
+    </span>
+  );
+}
+
+/** Dead rows younger than the oldest snapshot cannot be removed, by anybody. */
+function Horizon({ rows }: { rows: Holder[] }) {
+  const columns: Column<Holder>[] = [
+    {
+      title: "Who",
+      isMain: true,
+      cell: (row) => (
+        <span className="flex min-w-0 flex-col">
+          <span className="truncate font-medium">
+            {row.kind} {row.name}
+          </span>
+          <span className="truncate text-muted text-xs">
+            {[row.login, row.program, row.state].filter(Boolean).join(" · ")}
+          </span>
+        </span>
+      ),
+    },
+    {
+      title: "For",
+      align: "right",
+      cell: (row) => (row.seconds === null ? "–" : duration(row.seconds * 1000)),
+    },
+    { title: "Transactions", isWide: true, align: "right", cell: (row) => short(row.age) },
+    {
+      title: "What ends it",
+      isWide: true,
+      cell: (row) => (
+        <span className="flex min-w-96 max-w-xl">
+          <Snippet text={row.fix} />
+        </span>
+      ),
+    },
+  ];
+  return (
+    <Panel title="Who keeps dead rows from being removed">
+      {rows.length === 0 ? (
+        <p className="px-4 py-3 text-muted">Nobody: no transaction is open that looks back.</p>
+      ) : (
+        <Table
+          label="Who keeps dead rows"
+          columns={columns}
+          rows={rows}
+          idOf={(row) => `${row.kind} ${row.name}`}
+        />
+      )}
+    </Panel>
+  );
+}
+
+interface Whole extends DatabaseTable {
+  parts: number;
+}
+
+/** The partitions of a table are shown as the one that they are. */
+function joined(tables: DatabaseTable[]): Whole[] {
+  const found = new Map<string, Whole>();
+  for (const each of tables) {
+    const name = each.name.replace(/_(\d{8}|default)$/, "");
+    const old = found.get(name);
+    found.set(name, {
+      name,
+      bytes: each.bytes + (old?.bytes ?? 0),
+      live: each.live + (old?.live ?? 0),
+      dead: each.dead + (old?.dead ?? 0),
+      vacuumed_at: later(each.vacuumed_at, old?.vacuumed_at ?? null),
+      has_autovacuum: each.has_autovacuum && (old?.has_autovacuum ?? true),
+      parts: 1 + (old?.parts ?? 0),
+    });
+  }
+  return [...found.values()].sort((one, other) => other.bytes - one.bytes);
+}
+
+function later(one: string | null, other: string | null): string | null {
+  if (one === null || other === null) return one ?? other;
+  return one > other ? one : other;
+}
+
+function Tables({ tables }: { tables: DatabaseTable[] }) {
+  const rows = joined(tables);
+  const largest = Math.max(1, ...rows.map((row) => row.bytes));
+  const columns: Column<Whole>[] = [
+    {
+      title: "Table",
+      isMain: true,
+      cell: (row) => (
+        <span className="block truncate">
+          <code className="font-mono text-xs">{row.name}</code>
+          {row.parts > 1 && <span className="text-faint text-xs"> {row.parts} partitions</span>}
+        </span>
+      ),
+    },
+    {
+      title: "With indexes",
+      cell: (row) => (
+        <span className="flex items-center justify-end gap-2">
+          <span className="hidden h-1.5 w-24 overflow-hidden rounded-full bg-raised sm:block">
+            <span
+              className="block h-full bg-run"
+              style={{ width: `${(100 * row.bytes) / largest}%` }}
+            />
+          </span>
+          <span className="num w-16 text-right">{bytes(row.bytes)}</span>
+        </span>
+      ),
+    },
+    { title: "Rows", isWide: true, align: "right", cell: (row) => short(row.live) },
+    { title: "Dead", align: "right", cell: (row) => <Dead row={row} /> },
+    {
+      title: "Vacuumed",
+      isWide: true,
+      align: "right",
+      cell: (row) =>
+        row.has_autovacuum ? (
+          <Ago at={row.vacuumed_at} />
+        ) : (
+          <span className="font-medium text-bad">switched off</span>
+        ),
+    },
+  ];
+  return (
+    <Panel title="Tables">
+      <Table label="Tables" columns={columns} rows={rows} idOf={(row) => row.name} />
+    </Panel>
+  );
+}
+
+const MANY = 1_000;
+
+function Dead({ row }: { row: DatabaseTable }) {
+  const isBad = row.dead > MANY && row.dead > row.live;
+  return <span className={isBad ? "font-medium text-warn" : ""}>{short(row.dead)}</span>;
+}
+
+function Partitions({ state }: { state: DatabaseState }) {
+  return (
+    <Panel title="Schema and history">
+      <ul className="grid gap-x-6 gap-y-1 px-4 py-3 text-muted md:grid-cols-2">
+        <li>
+          Last migration{" "}
+          <code className="font-mono text-xs">{state.schema.migration ?? "none"}</code>
+        </li>
+        {state.history.map((each) => (
+          <li key={each.table}>
+            <code className="font-mono text-xs">{each.table}</code> has partitions for{" "}
+            {each.days_ahead} days ahead{each.has_strays ? ", and rows beside them" : ""}
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+function sizeOf(state: DatabaseState): number {
+  return state.tables.reduce((sum, each) => sum + each.bytes, 0);
+}
+
+function bytes(count: number): string {
+  const units = ["B", "kB", "MB", "GB", "TB"];
+  const step = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, count)) / 10));
+  const value = count / 1024 ** step;
+  return `${value < 10 && step > 0 ? value.toFixed(1) : Math.round(value)} ${units[step]}`;
+}

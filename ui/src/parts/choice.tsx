@@ -1,0 +1,33 @@
+import { Link } from "@tanstack/react-router";
+
+interface Props {
+  label: string;
+  /** The parameter of the address; the first choice is the one without. */
+  name: string;
+  choices: readonly (readonly [string, string])[];
+  active: string;
+}
+
+/** One of a few, side by side; which one it is stands in the address. */
+export function Choice({ label, name, choices, active }: Props) {
+  return (
+    <nav aria-label={label} className="flex rounded-md bg-raised p-0.5">
+      {choices.map(([value, text], index) => (
+        <Link
+          key={value}
+          to="."
+          search={(old: Record<string, string | undefined>) => ({
+            ...old,
+            [name]: index === 0 ? undefined : value,
+          })}
+          replace
+          resetScroll={false}
+          aria-current={value === active ? "true" : undefined}
+          className={`rounded px-2 py-0.5 text-xs ${value === active ? "bg-surface font-medium shadow-sm" : "text-muted hover:text-text"}`}
+        >
+          {text}
+        </Link>
+      ))}
+    </nav>
+  );
+}

@@ -1,0 +1,43 @@
+/** Numbers in a row, the one that matters most first and larger. Each leads to what is behind it. */
+
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+
+export function Figures({ children }: { children: ReactNode }) {
+  return (
+    <dl className="grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line sm:grid-cols-3 xl:grid-cols-[1.6fr_repeat(5,1fr)]">
+      {children}
+    </dl>
+  );
+}
+
+interface Props {
+  title: string;
+  value: string;
+  to: string;
+  search?: Record<string, string>;
+  isBad?: boolean;
+}
+
+export function Figure(props: Props) {
+  return <One {...props} size="text-2xl leading-8" />;
+}
+
+export function Headline(props: Props) {
+  return <One {...props} size="text-3xl leading-8" />;
+}
+
+function One({ title, value, to, search, isBad = false, size }: Props & { size: string }) {
+  return (
+    <div className="relative flex flex-col-reverse justify-end bg-surface px-4 py-3 hover:bg-hover">
+      <dt className="truncate text-muted">
+        <Link to={to} search={search ?? {}} className="after:absolute after:inset-0">
+          {title}
+        </Link>
+      </dt>
+      <dd className={`num font-semibold tracking-tight ${size} ${isBad ? "text-bad" : ""}`}>
+        {value}
+      </dd>
+    </div>
+  );
+}

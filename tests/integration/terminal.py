@@ -110,6 +110,7 @@ class QuickTerminal(Terminal):
         ):
             patch.chdir(self.folder)
             patch.setattr(sys, "argv", words)
+            patch.setattr(sys, "path", list(sys.path))
             patch.setattr(sys, "stdin", nothing)
             patch.setattr(jobforge.cli, "app", COMMANDS)
             patch.setenv("COLUMNS", "80")  # however wide the terminal of whoever runs the tests
@@ -119,7 +120,16 @@ class QuickTerminal(Terminal):
                     if name in self._environment:
                         patch.setenv(name, self._environment[name])
             code = _exit_code_of_main()
+        _forget_modules(self.folder)
         return subprocess.CompletedProcess(words, code, _read(out), _read(err))
+
+
+def _forget_modules(folder: Path) -> None:
+    """Those of an app that a command has loaded: others have one of the same name."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).is_relative_to(folder):
+            del sys.modules[name]
 
 
 def _exit_code_of_main() -> int:

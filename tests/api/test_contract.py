@@ -29,7 +29,7 @@ from jobforge.api.roles import PREFIX, RULES
 from jobforge.config import Config
 
 IS_LONG = bool(os.environ.get("JOBFORGE_LONG"))
-EXAMPLES = 300 if IS_LONG else 3
+EXAMPLES = 300 if IS_LONG else 2
 # A schema cannot say all: that a window needs its length, that a year ahead is too far.
 BEYOND_A_SCHEMA = positive_data_acceptance
 # These go on for as long as somebody listens.

@@ -19,7 +19,7 @@ RIVALS = sorted(
     if path.suffix in {".py", ".mjs"} and path.stem not in SHARED
 )
 # One of each family, and two of which one was measured before: a run goes on with what is kept.
-MEASURED = {"drain", "single", "latency", "cost", "backlog", "flood", "recovery"}
+MEASURED = {"drain", "single", "latency", "cost", "backlog", "flood"}
 KEPT = {"drain_by_two": {"2 processes/s": {"jobforge": [2000.0], "floor": [3000.0]}}}
 
 

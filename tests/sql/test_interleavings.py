@@ -19,7 +19,7 @@ from sql.interleave import Interleaver, Script, interleavings
 LONG = "JOBFORGE_LONG" in os.environ
 SEED = int(os.environ.get("JOBFORGE_SEED", "20261115"))
 SAMPLED_TRIPLES = 20
-SAMPLED_ORDERS = 6
+SAMPLED_ORDERS = 3
 SHARDS = 10
 
 # Named here, not taken from the world: a test's name must be known before there is a database.

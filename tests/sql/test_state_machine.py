@@ -51,7 +51,7 @@ def test_the_database_agrees_with_the_model_after_every_step(conn: Connection) -
     run_state_machine_as_test(
         Engine,
         settings=settings(
-            max_examples=1000 if LONG else 70,
+            max_examples=1000 if LONG else 50,
             stateful_step_count=200 if LONG else 50,
             derandomize=not LONG,
             deadline=None,

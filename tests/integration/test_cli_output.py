@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from cluster import Connection, Database
+from cluster import Connection, Database, wait_until
 from integration.terminal import COMMANDS, QuickTerminal, Terminal, environment
 
 from jobforge import calls, db
@@ -98,10 +98,16 @@ def _on_a_terminal(*arguments: str, **variables: str) -> list[str]:
         os.close(theirs)
 
 
-def test_an_interrupted_wait_is_exit_code_130(url: str, tmp_path: Path) -> None:
+def test_an_interrupted_wait_is_exit_code_130(url: str, conn: Connection, tmp_path: Path) -> None:
+    asked = """
+        select from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid() and state = 'idle'
+           and query like '%jobforge.get_job(%'
+    """
     shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=url, JOBFORGE_TENANT="acme")
     with shell.started("enqueue", "mail", "--wait") as waiting:
         waiting.wait_for(" created")
+        wait_until(lambda: conn.execute(asked).rowcount == 1)  # it has looked, and waits
         waiting.signal(signal.SIGINT)
         assert waiting.end() == 130
     assert "Traceback" not in waiting.said

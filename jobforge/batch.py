@@ -1,7 +1,5 @@
 """Batches as an app makes and follows them: `with jf.batch(on_success=…) as batch:`."""
 
-import asyncio
-import time
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
@@ -12,12 +10,11 @@ from jobforge.client import Client, Submission
 from jobforge.duration import Duration
 from jobforge.enqueuer import AnyArgs, request_of
 from jobforge.errors import Conflict, Invalid, Json, WaitTimeout
-from jobforge.handle import pauses
+from jobforge.handle import auntil, until
 from jobforge.job import Enqueued, JobRequest
 from jobforge.options import Tenant
 from jobforge.workflow import BatchRequest, MadeBatch, WorkflowInfo, WorkflowState
 
-_OVER = {WorkflowState.SUCCEEDED, WorkflowState.FAILED, WorkflowState.CANCELED}
 _MOST_AT_ONCE = 50_000
 _FLUSHED = 1_000
 
@@ -42,21 +39,11 @@ class BatchHandle:
 
     def wait(self, timeout: Duration | None = None) -> WorkflowInfo:
         """The batch once it has ended; WaitTimeout before that."""
-        for pause in pauses(timeout):
-            batch = self.progress()
-            if batch.state in _OVER:
-                return batch
-            time.sleep(pause)
-        raise self._timed_out(timeout)
+        return until(self.progress, _is_over, timeout, self._late(timeout))
 
     async def await_(self, timeout: Duration | None = None) -> WorkflowInfo:  # noqa: ASYNC109 - as wait
         """As `wait`, for async code."""
-        for pause in pauses(timeout):
-            batch = await self.aprogress()
-            if batch.state in _OVER:
-                return batch
-            await asyncio.sleep(pause)
-        raise self._timed_out(timeout)
+        return await auntil(self.aprogress, _is_over, timeout, self._late(timeout))
 
     def add(self, *jobs: AnyArgs) -> list[Enqueued]:
         """More jobs, made at once. Conflict when the batch has ended."""
@@ -84,7 +71,7 @@ class BatchHandle:
         requests = tracing.carrying([job.request for job in jobs])
         return lambda tenant: calls.add_to_batch(self.id, requests, tenant_id=tenant)
 
-    def _timed_out(self, timeout: Duration | None) -> WaitTimeout:
+    def _late(self, timeout: Duration | None) -> WaitTimeout:
         return WaitTimeout(
             f"batch {self.id} has not ended within {timeout} s", detail={"id": str(self.id)}
         )
@@ -233,3 +220,7 @@ class Batch:
             {"id": batch_id},
             WorkflowState,
         )
+
+
+def _is_over(batch: WorkflowInfo) -> bool:
+    return batch.state.is_over

@@ -4,8 +4,6 @@ The nodes are collected while the block runs (nodes.py) and go to the engine in 
 all of their jobs or none.
 """
 
-import asyncio
-import time
 from collections.abc import Iterable
 from contextvars import Token
 from types import TracebackType
@@ -18,7 +16,7 @@ from jobforge.client import Client, Submission
 from jobforge.duration import Duration
 from jobforge.enqueuer import AnyArgs, request_of
 from jobforge.errors import Conflict, JobFailed, Json, WaitTimeout
-from jobforge.handle import pauses
+from jobforge.handle import auntil, until
 from jobforge.nodes import BUILDING, Nodes, Place
 from jobforge.options import OnParentFailure, Parent, Tenant, read_parents
 from jobforge.workflow import (
@@ -27,8 +25,6 @@ from jobforge.workflow import (
     WorkflowRequest,
     WorkflowState,
 )
-
-_OVER = {WorkflowState.SUCCEEDED, WorkflowState.FAILED, WorkflowState.CANCELED}
 
 
 class WorkflowHandle:
@@ -51,21 +47,11 @@ class WorkflowHandle:
 
     def wait(self, timeout: Duration | None = None) -> WorkflowDetail:
         """The workflow once all of its jobs have ended; WaitTimeout before that."""
-        for pause in pauses(timeout):
-            detail = self.detail()
-            if detail.workflow.state in _OVER:
-                return detail
-            time.sleep(pause)
-        raise self._timed_out(timeout)
+        return until(self.detail, _is_over, timeout, self._late(timeout))
 
     async def await_(self, timeout: Duration | None = None) -> WorkflowDetail:  # noqa: ASYNC109 - as wait
         """As `wait`, for async code."""
-        for pause in pauses(timeout):
-            detail = await self.adetail()
-            if detail.workflow.state in _OVER:
-                return detail
-            await asyncio.sleep(pause)
-        raise self._timed_out(timeout)
+        return await auntil(self.adetail, _is_over, timeout, self._late(timeout))
 
     def result(self, timeout: Duration | None = None) -> dict[str, Json]:
         """What its last nodes returned, by their names; JobFailed when it did not succeed."""
@@ -104,7 +90,7 @@ class WorkflowHandle:
     def _reading(self, tenant_id: UUID | None) -> Call[WorkflowDetail]:
         return calls.get_workflow(self.id, tenant_id=tenant_id)
 
-    def _timed_out(self, timeout: Duration | None) -> WaitTimeout:
+    def _late(self, timeout: Duration | None) -> WaitTimeout:
         return WaitTimeout(
             f"workflow {self.id} has not ended within {timeout} s", detail={"id": str(self.id)}
         )
@@ -246,6 +232,10 @@ def read_made(answer: Json) -> MadeWorkflow:
     return MadeWorkflow(
         UUID(answer["id"]), {path: UUID(job_id) for path, job_id in answer["jobs"].items()}
     )
+
+
+def _is_over(detail: WorkflowDetail) -> bool:
+    return detail.workflow.state.is_over
 
 
 def _result(detail: WorkflowDetail) -> dict[str, Json]:

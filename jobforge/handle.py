@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from jobforge.errors import Invalid, JobFailed, Json, WaitTimeout
 from jobforge.job import EnqueueStatus, Job, State
 from jobforge.parameters import Shape
 
+T = TypeVar("T")
 R_co = TypeVar("R_co", covariant=True)
 
 
@@ -63,21 +64,11 @@ class Handle(Generic[R_co]):
 
     def wait(self, timeout: Duration | None = None) -> Job:
         """The job once it has succeeded, died or been canceled; WaitTimeout before that."""
-        for pause in pauses(timeout):
-            job = self.job()
-            if job.state in _FINAL:
-                return job
-            time.sleep(pause)
-        raise self._timed_out(timeout)
+        return until(self.job, _is_final, timeout, self._late(timeout))
 
     async def await_(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - as wait
         """As `wait`, for async code."""
-        for pause in pauses(timeout):
-            job = await self.ajob()
-            if job.state in _FINAL:
-                return job
-            await asyncio.sleep(pause)
-        raise self._timed_out(timeout)
+        return await auntil(self.ajob, _is_final, timeout, self._late(timeout))
 
     def result(self, timeout: Duration | None = None) -> R_co:
         """What the handler returned, as its annotation says; JobFailed when it did not."""
@@ -89,7 +80,7 @@ class Handle(Generic[R_co]):
         job = await self.await_(timeout)
         return self.answer(job, await self._client.aget_result(job))
 
-    def _timed_out(self, timeout: Duration | None) -> WaitTimeout:
+    def _late(self, timeout: Duration | None) -> WaitTimeout:
         return WaitTimeout(
             f"job {self.id} has not ended within {timeout} s", detail={"job_id": str(self.id)}
         )
@@ -109,7 +100,35 @@ class Handle(Generic[R_co]):
             return answer  # type: ignore[no-any-return] # the shape is that of R
 
 
-def pauses(timeout: Duration | None) -> Iterator[float]:
+def until(
+    look: Callable[[], T],
+    is_over: Callable[[T], bool],
+    timeout: Duration | None,
+    late: WaitTimeout,
+) -> T:
+    """What `look` finds once it is over; raises `late` when the time is."""
+    for pause in _pauses(timeout):
+        if is_over(found := look()):
+            return found
+        time.sleep(pause)
+    raise late
+
+
+async def auntil(
+    look: Callable[[], Awaitable[T]],
+    is_over: Callable[[T], bool],
+    timeout: Duration | None,  # noqa: ASYNC109 - as until
+    late: WaitTimeout,
+) -> T:
+    """As `until`, for async code."""
+    for pause in _pauses(timeout):
+        if is_over(found := await look()):
+            return found
+        await asyncio.sleep(pause)
+    raise late
+
+
+def _pauses(timeout: Duration | None) -> Iterator[float]:
     """How long to wait after each look; the last look is when the time is up."""
     deadline = None if timeout is None else time.monotonic() + seconds(timeout, "timeout")
     pause = _FIRST_PAUSE_S
@@ -119,6 +138,10 @@ def pauses(timeout: Duration | None) -> Iterator[float]:
         yield max(0.0, min(pause * random.uniform(0.8, 1.2), left))  # noqa: S311
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
     yield 0.0
+
+
+def _is_final(job: Job) -> bool:
+    return job.state in _FINAL
 
 
 def _failure(job: Job | Ended) -> JobFailed:

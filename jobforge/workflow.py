@@ -23,6 +23,10 @@ class WorkflowState(StrEnum):
     FAILED = "failed"
     CANCELED = "canceled"
 
+    @property
+    def is_over(self) -> bool:
+        return self not in {WorkflowState.RUNNING, WorkflowState.CANCELING}
+
 
 @dataclass(frozen=True, slots=True)
 class WorkflowRequest:

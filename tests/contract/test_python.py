@@ -4,12 +4,14 @@ import base64
 import json
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 from uuid import UUID
 
 import anyio
 import pytest
 from cluster import Connection, Database, connect_to, fresh_database
+from integration.workshop import eventually
 from pydantic import StrictStr
 
 from contract.cases import CONTRACT, Case, Names, cases, in_order, read
@@ -35,7 +37,6 @@ from jobforge.worker import Worker
 
 pytestmark = pytest.mark.anyio
 
-_DEADLINE_S = 60
 
 Definitions = dict[str, Definition[..., Any]]
 
@@ -190,18 +191,16 @@ class Bench:
         async with db.Database(self._url) as database, anyio.create_task_group() as group:
             worker = Worker(self._jf, database, queues=queues, poll_s=0.1)
             group.start_soon(worker.run)
-            with anyio.fail_after(_DEADLINE_S):
-                for name, expected in step["work"].items():
-                    while self._is_early(name, expected["state"]):  # noqa: ASYNC110 - the database tells
-                        await anyio.sleep(0.02)
+            for name, expected in step["work"].items():
+                await eventually(partial(self._has_come_to, name, expected["state"]))
             worker.stop()
         for name, expected in step["work"].items():
             self._names.match(self._job(name), expected, name)
 
-    def _is_early(self, name: str, state: str) -> bool:
+    def _has_come_to(self, name: str, state: str) -> bool:
         """A job that waits has not been run yet, if it was never held."""
         job = self._job(name)
-        return bool(job["state"] != state or job["lease"] == 0)
+        return bool(job["state"] == state and job["lease"] != 0)
 
     def _job(self, name: str) -> dict[str, Json]:
         rows = self._rows(

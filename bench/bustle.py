@@ -26,7 +26,7 @@ _LONG_HELD_S = 0.5  # one in twenty
 _PAUSE_S = 0.01
 _LONGEST_S = 120
 _HAPPENED = """
-select tenant_id, concat_ws(' ', job_id, 'attempt', attempt, outcome) from jobforge.attempts
+select tenant_id, concat_ws(' ', job_id, 'attempt', attempt, outcome) from jobforge.all_attempts
  where tenant_id = any(%(tenants)s)
 union all
 select tenant_id, concat_ws(' ', job_id, kind, coalesce(data ->> 'n', 'None'))

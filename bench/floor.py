@@ -1,8 +1,8 @@
 """The floor: what Postgres itself takes for the row writes that a job needs, and nothing else.
 
 Bare tables of the same shape, without tenants' turns, limits, fences, checks, row security or
-partitions, and hand-written batch SQL: a claim updates the row, a completion deletes it, writes it
-to the history and adds an attempt. Any job server that keeps history makes at least these writes.
+partitions, and hand-written batch SQL: a claim updates the row, a completion deletes it and writes it
+to the history. Any job server that keeps history makes at least these writes.
 """
 
 from collections.abc import Sequence
@@ -23,8 +23,6 @@ create index on floor.jobs (queue, priority desc, run_at, id) where state = 'que
 create index on floor.jobs (lease_expires_at) where state = 'running';
 create table floor.finished_jobs (like jobforge.finished_jobs);
 create index on floor.finished_jobs (tenant_id, id);
-create table floor.attempts (like jobforge.attempts including defaults);
-create index on floor.attempts (tenant_id, job_id, lease);
 """
 
 # The plan that statistics of a quiet moment would give, as any hand would pin it.
@@ -59,17 +57,10 @@ with done as materialized (
 ), finished as (
     insert into floor.finished_jobs
     select tenant_id, id, lease, created_at, run_at, queued_at, started_at, cancel_requested_at,
-           expires_at, clock_timestamp(), worker_id, retry_of, version, attempt, max_attempts,
-           allowance, timeout_s, priority, flags, 'succeeded', definition, queue, source, limit_key,
-           idempotency_key, source_ref, correlation_id, traceparent, created_by, cancel_reason,
-           fingerprint, artifact_ref, tags, error, payload, result
-      from ended
-), logged as (
-    insert into floor.attempts (tenant_id, job_id, worker_id, lease, queued_at, started_at,
-                                ended_at, version, attempt, outcome, state, definition,
-                                queue)
-    select tenant_id, id, worker_id, lease, queued_at, started_at, clock_timestamp(), version,
-           attempt, 'succeeded', 'succeeded', definition, queue
+           expires_at, clock_timestamp(), pg_current_xact_id(), worker_id, retry_of, version,
+           attempt, max_attempts, allowance, timeout_s, priority, flags, 'succeeded', definition,
+           queue, source, limit_key, idempotency_key, source_ref, correlation_id, traceparent,
+           created_by, cancel_reason, fingerprint, artifact_ref, tags, error, payload, result
       from ended
 )
 select count(*) from ended

@@ -18,7 +18,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
-from jobforge.calls import Call
+from jobforge.calls import Answer, Call
 from jobforge.driver import (
     DEFAULT_TIMEOUTS,
     FAILED_BEFORE,
@@ -189,13 +189,17 @@ class Link:
             self._settings = {**settings, "options": options}
 
     async def run(self, call: Call[T]) -> T:
+        return await (await self.ask(call)).read()
+
+    async def ask(self, call: Call[T]) -> Answer[T]:
+        """The answer is complete, and may be read while another call is on its way."""
         if self._conn is None or self._conn.closed:
             with Explained():
                 self._conn = await psycopg.AsyncConnection.connect(**self._settings)
         if self._is_relaxed_by_call:
             call = call.under("synchronous_commit", "off")
         try:
-            return await arun(self._conn, call)
+            return await aask(self._conn, call)
         except BaseException:
             # A call that was interrupted may still have its answer on the way.
             if self._conn.info.transaction_status is not TransactionStatus.IDLE:
@@ -344,16 +348,26 @@ def run(conn: Connection, call: Call[T]) -> T:
 
 async def arun(conn: AsyncConnection, call: Call[T]) -> T:
     """As `run`, for async connections."""
+    return await (await aask(conn, call)).read()
+
+
+async def aask(conn: AsyncConnection, call: Call[T]) -> Answer[T]:
+    """As `arun`, but reading the answer is left for later."""
     cursor = psycopg.AsyncCursor(conn, row_factory=tuple_row)
+
+    async def read() -> T:
+        with Explained():
+            return call.decode(await cursor.fetchall())
+
     with Explained():
         if not call.settings:
             await cursor.execute(call.sql, call.parameters, binary=True)
-            return call.decode(await cursor.fetchall())
+            return Answer(cursor.rowcount, read)
         async with conn.pipeline():
             for setting in call.settings:
                 await conn.execute(_SET_LOCAL, setting)
             await cursor.execute(call.sql, call.parameters, binary=True)
-        return call.decode(await cursor.fetchall())
+        return Answer(cursor.rowcount, read)
 
 
 def _check_committed(answer: str | None) -> None:

@@ -4,15 +4,17 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, TypeVar
 
-from jobforge.calls import Call
+from jobforge.calls import Answer, Call
 
 T = TypeVar("T")
 
 
 class Link(Protocol):
-    """A connection for one loop."""
+    """A connection for one loop. What it asks may be read after it has asked again."""
 
     async def run(self, call: Call[T]) -> T: ...
+
+    async def ask(self, call: Call[T]) -> Answer[T]: ...
 
     async def close(self) -> None: ...
 

@@ -76,10 +76,13 @@ class Meters:
         self.firings = 0
         self.events = 0
 
-    def claim(self, jobs: Sequence[ClaimedJob], took_s: float) -> None:
+    def claim(self, size: int, took_s: float) -> None:
         """A claim was answered."""
         self.claim_s.add(took_s)
-        self.claim_sizes.add(len(jobs))
+        self.claim_sizes.add(size)
+
+    def receive(self, jobs: Sequence[ClaimedJob]) -> None:
+        """The jobs of a claim are about to start."""
         self.first_claims.update([job.definition for job in jobs if job.attempt == 1])
         queues = set(map(_queue_of, jobs))
         for queue in queues:

@@ -4,7 +4,7 @@ import time
 from typing import TypeVar
 
 from jobforge import telemetry
-from jobforge.calls import Call
+from jobforge.calls import Answer, Call
 from jobforge.engine import Link
 from jobforge.errors import Unavailable
 
@@ -43,8 +43,11 @@ class Line:
         self._outage = outage
 
     async def run(self, call: Call[T]) -> T:
+        return await (await self.ask(call)).read()
+
+    async def ask(self, call: Call[T]) -> Answer[T]:
         try:
-            answer = await self._link.run(call)
+            answer = await self._link.ask(call)
         except Unavailable as error:
             self._outage.begin(error)
             raise

@@ -18,7 +18,7 @@ from jobforge.calls.bulk import (
     list_operations,
     start_operation,
 )
-from jobforge.calls.call import Call
+from jobforge.calls.call import Answer, Call
 from jobforge.calls.catalogue import (
     get_definition,
     list_audit,
@@ -167,6 +167,7 @@ from jobforge.calls.workflows import (
 )
 
 __all__ = [
+    "Answer",
     "Call",
     "add_to_batch",
     "add_workflow_jobs",

@@ -1,7 +1,7 @@
 """A call of one of the engine's functions, as a value that any connection can run."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, LiteralString, NamedTuple, TypeVar
 from uuid import UUID
@@ -9,11 +9,28 @@ from uuid import UUID
 from jobforge.job import Token
 from jobforge.rows import Rows
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 U = TypeVar("U")
 
 _TENANT = "app.tenant_id"
 _FUNCTION = re.compile(r"\b(?:select|from)\s+jobforge\.(\w+)\(")
+
+
+class Answer(NamedTuple, Generic[T]):
+    """What a call was answered: how many rows, and what reads them, once, when it suits."""
+
+    rows: int
+    read: Callable[[], Awaitable[T]]
+
+    @classmethod
+    def known(cls, rows: int, value: T) -> "Answer[T]":
+        """One that was read already."""
+
+        async def read() -> T:
+            return value
+
+        return cls(rows, read)
 
 
 class Held(NamedTuple):

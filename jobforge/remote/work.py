@@ -4,13 +4,13 @@ A worker takes the Server for its database: it has links, each with a connection
 claims, outcomes and upkeep. There is no LISTEN: a claim that finds nothing waits at the server.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 from uuid import UUID
 
-from jobforge.calls import Call
+from jobforge.calls import Answer, Call
 from jobforge.calls.packed import unpacked_documents, unpacked_tokens
 from jobforge.control import Role
 from jobforge.errors import Conflict, Denied, Json, TooManyRequests, Unauthenticated, Unavailable
@@ -73,6 +73,10 @@ class Link:
             return call.decode([])
         with _waited_out():
             return await self.transport.run(call)
+
+    async def ask(self, call: Call[T]) -> Answer[T]:
+        answer = await self.run(call)
+        return Answer.known(len(answer) if isinstance(answer, Sized) else 1, answer)
 
     async def close(self) -> None:
         await self.transport.close()

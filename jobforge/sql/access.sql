@@ -172,8 +172,8 @@ begin
         end loop;
     end loop;
 end $$;
-revoke all on jobforge.all_jobs from public;
-grant select on jobforge.all_jobs to jobforge_engine, jobforge_client, jobforge_admin;
+revoke all on jobforge.all_jobs, jobforge.all_attempts from public;
+grant select on jobforge.all_jobs, jobforge.all_attempts to jobforge_engine, jobforge_client, jobforge_admin;
 
 do $$
 begin

@@ -2,21 +2,24 @@
 
 A claim that was answered in full is followed by the next at once. After one that was not, the
 queue is asked again after a few growing pauses, because a notification may overtake the rows it
-speaks of; then only every `poll_s`.
+speaks of; then only every `poll_s`. Reading an answer is left to whoever starts the jobs, so that
+the database works on the next claim meanwhile.
 """
 
 import random
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from jobforge import calls
+from jobforge.calls import Answer
 from jobforge.loop import Loop
 from jobforge.meters import Meters
 from jobforge.outage import Line
 from jobforge.worker.leases import now
 from jobforge.worker.outcomes import Outcomes
+from jobforge.worker.ready import Ready
 from jobforge.worker.slots import Slots
-from jobforge.worker.starts import Ready
 
 _PAUSES_S = (0.005, 0.025, 0.125)
 # The first jobs after a rest are asked for in small number: they run while more are fetched. Then
@@ -74,14 +77,18 @@ class Claims:
             self._worker_id, limits, definitions=self._definitions, lease_s=self._lease_s
         )
         sent_at = now()
-        jobs = await self._line.run(call)
-        is_full = self._slots.take(limits, jobs)
-        deadline = sent_at + self._lease_s
-        self._ready.extend((job, deadline) for job in jobs)
-        self.claimed += len(jobs)
+        answer = await self._line.ask(call)
         if self._meters is not None:
-            self._meters.claim(jobs, now() - sent_at)
-        if jobs:
+            self._meters.claim(answer.rows, now() - sent_at)
+        if len(limits) == 1:
+            taken: Mapping[str, int] = dict.fromkeys(limits, answer.rows)
+        else:
+            jobs = await answer.read()
+            answer = Answer.known(len(jobs), jobs)
+            taken = Counter(job.queue for job in jobs)
+        if answer.rows:
+            self._ready.add(answer, sent_at + self._lease_s)
+            self.claimed += answer.rows
             self._pauses = iter(_PAUSES_S)
             self._on_ready()
-        return is_full
+        return self._slots.take(limits, taken)

@@ -1,9 +1,7 @@
 """How many more jobs of each queue a worker may start."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-
-from jobforge.job import ClaimedJob
+from collections.abc import Mapping
 
 
 class Slots:
@@ -32,12 +30,12 @@ class Slots:
         """Whether a queue that is known to have more has a free slot too."""
         return any(more and self._free[queue] > 0 for queue, more in self._more.items())
 
-    def take(self, asked: Mapping[str, int], claimed: Iterable[ClaimedJob]) -> bool:
+    def take(self, asked: Mapping[str, int], claimed: Mapping[str, int]) -> bool:
         """Whether one of the queues was answered in full."""
-        taken = Counter(job.queue for job in claimed)
         for queue, limit in asked.items():
-            self._free[queue] -= taken[queue]
-            self._more[queue] = taken[queue] == limit > 0
+            taken = claimed.get(queue, 0)
+            self._free[queue] -= taken
+            self._more[queue] = taken == limit > 0
         return any(self._more[queue] for queue in asked)
 
     def give(self, *queues: str) -> bool:

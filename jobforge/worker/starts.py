@@ -1,7 +1,6 @@
 """From claimed to running: hands each job to what runs its definition, a little at a time."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from jobforge.settings import Isolation
 from jobforge.verdict import raised
 from jobforge.worker.fetches import Fetch, needs_fetch
 from jobforge.worker.leases import Leases, now
+from jobforge.worker.ready import Ready
 
 if TYPE_CHECKING:
     from jobforge.tracing.attempts import Attempts
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 # For so long jobs are started in one go; then whatever else is due gets its turn.
 _TURN_S = 0.01
 
-# Claimed jobs, each with the end of its lease by our own clock.
-Ready = deque[tuple[ClaimedJob, float]]
 OnEnded = Callable[[Sequence[tuple[ClaimedJob, Report]]], None]
 Served = Mapping[tuple[str, int], tuple[Definition[..., Any], Runner]]
 
@@ -77,12 +75,14 @@ class Starts:
         if not self._ready:
             await loop.rest()
             return
+        await self._ready.read()
+        jobs = self._ready.jobs
         turn_ends = now() + _TURN_S
         is_told = telemetry.is_enabled("debug")
         attempts = self._attempts
         ended: list[tuple[ClaimedJob, Report]] = []
-        while self._ready:
-            job, deadline = self._ready.popleft()
+        while jobs:
+            job, deadline = jobs.popleft()
             moment = now()
             report: Report | None = RELEASED
             if moment < deadline and not self._is_over:

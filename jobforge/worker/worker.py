@@ -13,7 +13,6 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -43,8 +42,9 @@ from jobforge.worker.leases import Leases
 from jobforge.worker.lineage import question
 from jobforge.worker.notes import Notes
 from jobforge.worker.outcomes import Outcomes
+from jobforge.worker.ready import Ready
 from jobforge.worker.slots import Slots
-from jobforge.worker.starts import Ready, Starts, serve
+from jobforge.worker.starts import Starts, serve
 from jobforge.worker.steps import Steps, children
 from jobforge.worker.upkeep import Upkeep
 from jobforge.worker.wakeups import Wakeups
@@ -151,7 +151,7 @@ class Worker:
         )
         self._steps = Steps(self.worker_id, step_line, self._leases)
         self._storing = Loop("steps", self._steps.step)
-        self._ready: Ready = deque()
+        self._ready = Ready(meters)
         self._starts = Starts(
             self._ready,
             served,

@@ -148,4 +148,4 @@ def test_a_completion_repeated_after_a_cut_is_ok_and_recorded_once(
     assert settled == (job_id, job.lease, False, None)
     [row] = conn.execute("select state from jobforge.finished_jobs").fetchall()
     assert State(row["state"]) is State.SUCCEEDED
-    assert conn.execute("select from jobforge.attempts").rowcount == 1
+    assert conn.execute("select from jobforge.all_attempts").rowcount == 1

@@ -17,7 +17,7 @@ _OUTLIVED_THEIR_LEASE = """
      where state = 'running' and heartbeat_at > started_at + make_interval(secs => %s)
 """
 _ENDED_AT_ANOTHER_TIME = """
-    select a.job_id from jobforge.attempts as a
+    select a.job_id from jobforge.all_attempts as a
       join public.ledger as l on l.job_id = a.job_id and l.lease = a.lease
      where l.from_state = 'running' and abs(extract(epoch from l.at - a.ended_at)) > 60
 """

@@ -143,13 +143,13 @@ class Trial:
 
     def outcomes(self) -> dict[str, int]:
         rows = self.conn.execute(
-            "select outcome, count(*) as n from jobforge.attempts group by 1 order by 1"
+            "select outcome, count(*) as n from jobforge.all_attempts group by 1 order by 1"
         ).fetchall()
         return {row["outcome"]: row["n"] for row in rows}
 
     def ends(self) -> dict[Lease, float]:
         """When each lease ended, by the database."""
-        rows = self.conn.execute("select job_id, lease, ended_at from jobforge.attempts").fetchall()
+        rows = self.conn.execute("select job_id, lease, ended_at from jobforge.all_attempts").fetchall()
         return {(row["job_id"], row["lease"]): row["ended_at"].timestamp() for row in rows}
 
     def finish(self, crew: Crew, *, within_s: float = 60) -> None:

@@ -235,7 +235,7 @@ def test_an_application_with_an_exporter_of_its_own_uses_it_in_every_process(
         worker.wait_for('"job.finished"')
         worker.signal(signal.SIGTERM)
         assert worker.end() == 0
-    (row,) = conn.execute("select stdout_tail from jobforge.attempts").fetchall()
+    (row,) = conn.execute("select stdout_tail from jobforge.all_attempts").fetchall()
     in_job, in_worker = json.loads(row["stdout_tail"]), worker.said
     assert in_job["name"] == "charge"
     assert in_job["parent_id"] in in_worker

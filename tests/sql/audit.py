@@ -53,6 +53,7 @@ UNIQUE = {
 # Indexes of the history that do not start with tenant_id: what no tenant reads by itself.
 STREAMED = {
     "attempts_in_order": "the server reads all tenants' at once",
+    "finished_jobs_in_order": "the server reads all tenants' at once",
     "job_events_in_order": "the server reads all tenants' at once",
     "minute_statistics_in_order": "operators read all tenants' at once",
 }

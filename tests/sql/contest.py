@@ -98,7 +98,7 @@ class World:
 
     def _check_leases(self, told: "Told") -> None:
         """Every lease that was granted has ended on record, or is held now; no other has."""
-        ended = self._rows("select job_id, lease from jobforge.attempts")
+        ended = self._rows("select job_id, lease from jobforge.all_attempts")
         running = self._rows("select id as job_id, lease from jobforge.jobs where state='running'")
         known = Counter((row["job_id"], row["lease"]) for row in ended + running)
         granted = Counter(told.granted)
@@ -108,7 +108,7 @@ class World:
     def _check_settlements(self, told: "Told") -> None:
         """`ok` means that the lease's end is on record as a settlement, `lost` that it is not."""
         rows = self._rows(
-            "select outcome from jobforge.attempts where job_id = %s and lease = %s",
+            "select outcome from jobforge.all_attempts where job_id = %s and lease = %s",
             self.held["job_id"],
             self.held["lease"],
         )

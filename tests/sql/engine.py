@@ -178,7 +178,7 @@ def state_of(conn: Connection, tenant: UUID, job: UUID) -> str:
 def attempts_of(conn: Connection, tenant: UUID, job: UUID) -> list[Row]:
     """The ended leases of a job, oldest first."""
     return conn.execute(
-        "select * from jobforge.attempts where tenant_id = %s and job_id = %s order by lease",
+        "select * from jobforge.all_attempts where tenant_id = %s and job_id = %s order by lease",
         [tenant, job],
     ).fetchall()
 

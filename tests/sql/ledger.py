@@ -93,7 +93,7 @@ _RULES: Mapping[str, str] = {
                  where from_state = 'running' and to_state <> 'erased') as e
           full join (select tenant_id, job_id, lease, worker_id, min(outcome) as outcome,
                             count(*) as n
-                       from jobforge.attempts group by 1, 2, 3, 4) as a
+                       from jobforge.all_attempts group by 1, 2, 3, 4) as a
          using (tenant_id, job_id, lease, worker_id)
          where e.job_id is null or a.n is distinct from 1
     """,
@@ -102,7 +102,7 @@ _RULES: Mapping[str, str] = {
           from jobforge.all_jobs as j
          cross join lateral (
                select count(*) + case when j.state = 'running' then 1 else 0 end as counted
-                 from jobforge.attempts as a
+                 from jobforge.all_attempts as a
                 where a.tenant_id = j.tenant_id and a.job_id = j.id
                   and a.outcome not in ('released', 'snoozed')) as c
          where j.attempt <> c.counted

@@ -202,7 +202,7 @@ class Engine(RuleBasedStateMachine):
         assert len(stored) == len(rows), "a job is in one place"
         assert stored == {job.id: _in_model(job) for job in self.model.jobs.values()}
         attempts = self.conn.execute(
-            "select job_id, lease, worker_id, outcome from jobforge.attempts "
+            "select job_id, lease, worker_id, outcome from jobforge.all_attempts "
             "where tenant_id = any(%s)",
             [self.tenants],
         ).fetchall()

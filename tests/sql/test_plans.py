@@ -140,7 +140,7 @@ ACTS = [
     Act("claim from an empty queue", READY, _nothing, _claiming("another")),
     Act("complete", TOKEN, _held, _completing("succeeded")),
     Act("succeed", TOKEN, _held, lambda conn, jobs: succeed(conn, WORKER, jobs)),
-    Act("complete twice", TOKEN, _held, _complete_twice),
+    Act("complete twice", TOKEN | PAGE, _held, _complete_twice),
     Act("fail", TOKEN, _held, _completing("failed", error={"type": "E"})),
     Act("release", TOKEN, _held, _completing("released")),
     Act("heartbeat", TOKEN, _held, lambda conn, jobs: heartbeat(conn, WORKER, jobs)),

@@ -5,6 +5,7 @@ import random
 from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 
 import psycopg
 import pytest
@@ -23,6 +24,7 @@ from sql.engine import (
     enqueue,
     new_worker,
     refused,
+    succeed,
 )
 
 WORKER = new_worker()
@@ -77,13 +79,15 @@ def test_attempts_are_counted_by_where_they_left_the_job(conn: Connection) -> No
     ]
     for outcome, fields in ended:
         run(conn, 1, outcome, **fields)
-    roll_up(conn, 8)
+    enqueue(conn)
+    assert succeed(conn, WORKER, claim(conn, WORKER)) == []
+    roll_up(conn, 9)
     [row] = read(conn)
-    assert [row[name] for name in COUNTS] == [2, 2, 1, 1, 2]
+    assert [row[name] for name in COUNTS] == [3, 2, 1, 1, 2]
     # A worker that lies about its time spoils no sum.
     assert (row["cpu_ms"], row["peak_memory_bytes"]) == (1_000_000_020, 7)
     [row] = read(conn, by="definition", filter={"definition": "test", "queue": "default"})
-    assert (row["definition"], row["attempts"]) == ("test", 8)
+    assert (row["definition"], row["attempts"]) == ("test", 9)
     assert read(conn, filter={"queue": "other"}) == []
 
 
@@ -138,7 +142,8 @@ def test_whole_transactions_are_added_however_small_the_limit(conn: Connection) 
         return attempts(conn) == 6
 
     wait_until(is_done)
-    assert [n for n in answered if n] == [3, 3]
+    # A transaction elsewhere in the cluster may hold up the later ones, but parts none.
+    assert set(accumulate(answered)) - {0} <= {3, 4, 6}
 
 
 def exact(values: Sequence[float], share: float) -> float:

@@ -19,9 +19,11 @@ from sql.engine import (
     note,
     refused,
     release,
+    succeed,
 )
 
 WORKER = new_worker()
+OWN = ("place", "at", "job_id", "data", "tenant_id")
 
 
 class Reader:
@@ -71,6 +73,14 @@ def running(conn: Connection) -> list[Row]:
     for tenant in (TENANT_A, TENANT_B) * 3:
         enqueue(conn, tenant)
     return sorted(claim(conn, WORKER, limit=6), key=lambda job: job["job_id"])
+
+
+def test_a_plain_success_is_told_as_any_other(conn: Connection, running: list[Row]) -> None:
+    reader = Reader(conn)
+    assert succeed(conn, WORKER, running[:1]) == []
+    complete(conn, WORKER, running[2:3])
+    plain, other = ({**row, **dict.fromkeys(OWN)} for row in reader.read())
+    assert plain == other
 
 
 def test_an_attempt_is_told_with_its_job_and_where_that_went(

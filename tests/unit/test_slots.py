@@ -1,13 +1,12 @@
 """How many more jobs of each queue may be started."""
 
-from types import SimpleNamespace
-from typing import Any
+from collections import Counter
 
 from jobforge.worker.slots import Slots
 
 
-def _jobs(*queues: str) -> Any:
-    return [SimpleNamespace(queue=queue) for queue in queues]
+def _jobs(*queues: str) -> Counter[str]:
+    return Counter(queues)
 
 
 def test_a_claim_asks_for_free_slots_only() -> None:

@@ -33,6 +33,9 @@ as $$
 #variable_conflict use_column
 declare
     v_now timestamptz;
+    v_lease bigint;
+    v_lease_expires_at timestamptz;
+    v_serves_all boolean;
     v_tenants uuid[] := jobforge.claimable_tenants(p_tenants);
     v_cursors jsonb := coalesce(nullif(current_setting('jobforge.cursors', true), '')::jsonb, '{}');
     v_limited jobforge.limited;
@@ -57,10 +60,14 @@ begin
                        or w.paused_at is not null),
            exists (select from jobforge.tenants as w where w.weight <> 1),
            exists (select from jobforge.webhook_endpoints as w
-                    where w.enabled and 'start' = any (w.events))
+                    where w.enabled and 'start' = any (w.events)),
+           bool_and(d.key || '@' || d.version = any (p_definitions))
       into v_limited.definitions, v_limited.definitions_by_key, v_timeout, v_limited.tenants,
-           v_limited.weighted, v_tells_starts
+           v_limited.weighted, v_tells_starts, v_serves_all
       from jobforge.definitions as d;
+    if v_serves_all then
+        p_definitions := null;  -- so that no job has to be compared with them
+    end if;
 
     for v_queue in
         select c.name, c.slots, q.max_running is not null or q.rate_limit is not null as is_limited
@@ -79,9 +86,12 @@ begin
                 v_fruitless > 0, coalesce(v_cursors -> v_queue.name, '{}'), v_groups);
             v_cursors := v_cursors || jsonb_build_object(v_queue.name, v_round.cursor);
             v_groups := v_round.groups;
-            v_now := jobforge.now();
 
             if v_round.picked <> '{}' then
+                v_now := jobforge.now();
+                -- Not within the update, which would compute them anew for every job.
+                v_lease := extract(epoch from v_now) * 1000000;
+                v_lease_expires_at := v_now + make_interval(secs => p_lease_s);
                 if v_tells_starts then
                     perform jobforge.notify_starts(v_round.picked, v_now);
                 end if;
@@ -89,8 +99,8 @@ begin
                 update jobforge.jobs as j
                    set state = 'running',
                        attempt = j.attempt + 1,
-                       lease = greatest(j.lease + 1, (extract(epoch from v_now) * 1000000)::bigint),
-                       lease_expires_at = v_now + make_interval(secs => p_lease_s),
+                       lease = greatest(j.lease + 1, v_lease),
+                       lease_expires_at = v_lease_expires_at,
                        worker_id = p_worker_id,
                        started_at = v_now,
                        heartbeat_at = v_now,

@@ -40,7 +40,7 @@ begin
       from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
       left join lateral (
            select h.lease, h.txid = pg_current_xact_id() and h.ended_at >= v_start as is_settled
-             from jobforge.attempts as h
+             from jobforge.all_attempts as h
             where h.tenant_id = o.tenant_id and h.job_id = o.job_id and h.lease = o.lease
               and h.worker_id = o.worker_id and h.outcome = o.outcome
               and h.ended_at >= coalesce(o.started_at, '-infinity')

@@ -22,7 +22,7 @@ begin
     end if;
     attempts := (
         select coalesce(jsonb_agg(to_jsonb(t) - 'tenant_id' - 'txid' order by t.lease), '[]')
-          from (select * from jobforge.attempts as h
+          from (select * from jobforge.all_attempts as h
                  where h.tenant_id = v_tenant and h.job_id = p_job_id) as t);
     if v_job.state = 'running' then
         attempts := attempts || jsonb_build_object(

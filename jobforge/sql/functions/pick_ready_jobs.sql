@@ -44,7 +44,8 @@ begin
     )
     select array_agg(c.row_id) filter (where c.is_expired is not true and not c.is_limited),
            array_agg(c.row_id) filter (where c.is_expired),
-           array_agg(distinct c.tenant_id) filter (where c.is_expired is not true and c.is_limited),
+           -- Not "distinct": for that, all rows would be sorted.
+           array_agg(c.tenant_id) filter (where c.is_expired is not true and c.is_limited),
            case when p_remember then
                array_agg(row(c.tenant_id, c.rank, c.run_at, c.id, 0)::jobforge.turn) end,
            bool_or(c.id = v_front)
@@ -60,7 +61,7 @@ begin
     if v_limited is not null then
         v_found.mended := v_found.mended + jobforge.regate_rows(array(
             select q.ctid
-              from unnest(v_limited) as t(tenant_id)
+              from (select distinct n from unnest(v_limited) as n) as t(tenant_id)
              cross join lateral (
                 select j.ctid
                   from jobforge.jobs as j

@@ -26,7 +26,7 @@ begin
     -- Beyond the end it is of another cluster, from which this database was restored.
     v_from := (select least(p.txid, v_end) from jobforge.statistics_position as p);
     select a.txid into v_last
-      from jobforge.attempts as a
+      from jobforge.all_attempts as a
      where a.txid >= v_from and a.txid < v_end
      order by a.txid offset p_limit - 1 limit 1;
     if found then
@@ -40,7 +40,7 @@ begin
                least(greatest(a.cpu_ms, 0), 1000000000) as cpu_ms,
                greatest(date_part('epoch', a.started_at - a.queued_at) * 1000, 0) as wait_ms,
                date_part('epoch', a.ended_at - a.started_at) * 1000 as run_ms
-          from jobforge.attempts as a
+          from jobforge.all_attempts as a
          where a.txid >= v_from and a.txid < v_end
     ), counted as (
         select e.tenant_id, e.minute, e.definition, e.queue,

@@ -5,7 +5,7 @@ returns xid8
 language plpgsql stable
 as $$
 declare
-    v_attempts xid8 := (select h.txid from jobforge.attempts as h
+    v_attempts xid8 := (select h.txid from jobforge.all_attempts as h
                          where h.txid >= p_from and h.txid < p_end
                          order by h.txid offset p_limit - 1 limit 1);
     v_events xid8 := (select e.txid from jobforge.job_events as e

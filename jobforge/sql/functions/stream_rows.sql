@@ -24,7 +24,7 @@ begin
                            then jsonb_build_object(
                                'type', left(h.error ->> 'type', 200),
                                'message', left(h.error ->> 'message', 1000)) end))
-              from jobforge.attempts as h
+              from jobforge.all_attempts as h
              where h.txid >= p_after.txid and h.txid < p_upto
             union all
             -- Two that differ in nothing have the same place; nobody can tell them apart either.

@@ -1,5 +1,6 @@
 -- Workers call this with the jobs that plainly succeeded, as most do: what complete_jobs does with
--- them, from arrays and in two thirds of its time. p_results[i] may be null, as may all of it.
+-- them, from arrays and in half of its time: the row of the finished job tells the attempt too, which
+-- has no row of its own (view all_attempts). p_results[i] may be null, as may all of it.
 -- Returns the jobs that were not settled, which is none as a rule: complete_jobs tells why not, and
 -- makes a failure of a result that cannot be stored. Waits as complete_jobs does. Raises JF002.
 create or replace function jobforge.succeed_jobs(
@@ -64,24 +65,17 @@ begin
     ), finished as (
         insert into jobforge.finished_jobs (
                tenant_id, id, lease, created_at, run_at, queued_at, started_at,
-               cancel_requested_at, expires_at, finished_at, worker_id, retry_of, version, attempt,
-               max_attempts, allowance, timeout_s, priority, flags, state, definition, queue,
-               source, limit_key, idempotency_key, source_ref, correlation_id, traceparent,
+               cancel_requested_at, expires_at, finished_at, txid, worker_id, retry_of, version,
+               attempt, max_attempts, allowance, timeout_s, priority, flags, state, definition,
+               queue, source, limit_key, idempotency_key, source_ref, correlation_id, traceparent,
                created_by, artifact_ref, tags, payload, result)
         select e.tenant_id, e.id, e.lease, e.created_at, e.run_at, e.queued_at, e.started_at,
-               e.cancel_requested_at, e.expires_at, v_now, p_worker_id, e.retry_of, e.version,
-               e.attempt, e.max_attempts, e.allowance, e.timeout_s, e.priority, e.flags,
-               'succeeded', e.definition, e.queue, e.source, e.limit_key, e.idempotency_key,
-               e.source_ref, e.correlation_id, e.traceparent, e.created_by, e.artifact_ref,
-               e.tags, e.payload, e.new_result
-          from ended as e
-    ), logged as (
-        insert into jobforge.attempts (
-               tenant_id, job_id, worker_id, lease, queued_at, started_at, ended_at, version,
-               attempt, outcome, state, definition, queue)
-        select e.tenant_id, e.id, p_worker_id, e.lease, e.queued_at, e.started_at,
-               greatest(v_now, e.started_at), e.version, e.attempt, 'succeeded', 'succeeded',
-               e.definition, e.queue
+               e.cancel_requested_at, e.expires_at, greatest(v_now, e.started_at),
+               pg_current_xact_id(), p_worker_id, e.retry_of, e.version, e.attempt,
+               e.max_attempts, e.allowance, e.timeout_s, e.priority, e.flags, 'succeeded',
+               e.definition, e.queue, e.source, e.limit_key, e.idempotency_key, e.source_ref,
+               e.correlation_id, e.traceparent, e.created_by, e.artifact_ref, e.tags, e.payload,
+               e.new_result
           from ended as e
     )
     select array_agg(e.id),

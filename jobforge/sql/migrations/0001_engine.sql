@@ -107,7 +107,9 @@ create index jobs_dead_alike on jobforge.jobs (tenant_id, fingerprint, id)
 create index jobs_expiring on jobforge.jobs (expires_at)
     where expires_at is not null and started_at is null;
 
--- Jobs that succeeded or were canceled. Never updated; retention drops whole days.
+-- Jobs that succeeded or were canceled. Never updated; retention drops whole days. Where `txid` is
+-- set, the row tells the job's last attempt as well: one that succeeded, and of which nothing is
+-- known that the row does not have. As good as all jobs end so, and each is written once.
 create table jobforge.finished_jobs (
     tenant_id uuid not null,
     id uuid not null,
@@ -119,6 +121,7 @@ create table jobforge.finished_jobs (
     cancel_requested_at timestamptz,
     expires_at timestamptz,
     finished_at timestamptz not null,
+    txid xid8,
     worker_id uuid,
     retry_of uuid,
     version integer not null,
@@ -151,7 +154,8 @@ create table jobforge.finished_jobs (
 create index finished_jobs_of_a_tenant on jobforge.finished_jobs (tenant_id, id);
 create table jobforge.finished_jobs_default partition of jobforge.finished_jobs default;
 
--- One row for every lease that ended, written when it ended: how, and where the job went.
+-- The leases that ended, written when they ended: how, and where the job went. Those that the row
+-- of a finished job tells are not here; all_attempts has them all.
 create table jobforge.attempts (
     tenant_id uuid not null,
     job_id uuid not null,
@@ -350,6 +354,21 @@ select f.tenant_id, f.id, f.state, f.definition, f.version, f.queue, f.priority,
        f.limit_key, f.tags, f.created_by, f.retry_of, f.timeout_s, f.cancel_reason, f.fingerprint,
        f.error, f.payload, f.result, f.artifact_ref
   from jobforge.finished_jobs as f;
+
+-- One row for every lease that ended, for reading. Obeys the caller's row-level security.
+create view jobforge.all_attempts with (security_invoker = true) as
+select a.tenant_id, a.job_id, a.worker_id, a.lease, a.queued_at, a.started_at, a.ended_at, a.txid,
+       a.peak_memory_bytes, a.cpu_ms, a.version, a.attempt, a.exit_code, a.pid, a.outcome, a.state,
+       a.definition, a.queue, a.fingerprint, a.error, a.stdout_tail, a.stderr_tail
+  from jobforge.attempts as a
+union all
+select f.tenant_id, f.id, f.worker_id, f.lease, f.queued_at, f.started_at, f.finished_at, f.txid,
+       null, null, f.version, f.attempt, null, null, 'succeeded', 'succeeded',
+       f.definition, f.queue, null, null, null, null
+  from jobforge.finished_jobs as f
+ -- Not "is not null": that would invite the planner to the index that has all of them. Whoever
+ -- compares txid gets it nevertheless.
+ where coalesce(f.txid > '0', false);
 
 -- One limit of a group of jobs, as jobforge.limits_of returns it.
 create type jobforge.group_limit as (

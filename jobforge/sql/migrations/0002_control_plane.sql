@@ -109,6 +109,7 @@ create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, id);
 -- it has no tenant in it, and a tenant that catches up steps over the others' rows. Log lines are
 -- no part of the stream, and pay nothing.
 create index attempts_in_order on jobforge.attempts (txid);
+create index finished_jobs_in_order on jobforge.finished_jobs (txid) where txid is not null;
 create index job_events_in_order on jobforge.job_events (txid) where kind <> 'log';
 
 -- A place in the stream. Without a kind: before everything of that transaction; `at` then only

@@ -1,8 +1,8 @@
 """The floor: what Postgres itself takes for the row writes that a job needs, and nothing else.
 
 Bare tables of the same shape, without tenants' turns, limits, fences, checks, row security or
-partitions, and hand-written batch SQL: a claim updates the row, a completion deletes it and writes it
-to the history. Any job server that keeps history makes at least these writes.
+partitions, and hand-written batch SQL: a claim updates the row, a completion deletes it and writes
+it to the history. Any job server that keeps history makes at least these writes.
 """
 
 from collections.abc import Sequence

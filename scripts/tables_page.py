@@ -43,8 +43,8 @@ none of its rows:
 | `client_reads` | `jobforge_client` | to read: those of its tenant; of the installation, all |
 | `owner_all` | `jobforge_owner` | all of `migrations` |
 
-The view `all_jobs` joins `jobs` and `finished_jobs`, the view `all_attempts` has `attempts` and those that
-`finished_jobs` tells, both with the rights of whoever reads them.
+The view `all_jobs` joins `jobs` and `finished_jobs`, the view `all_attempts` has `attempts` and
+those that `finished_jobs` tells, both with the rights of whoever reads them.
 """
 
 _TABLES = """

@@ -31,7 +31,9 @@ class Evidence:
     @classmethod
     def gather(cls, conn: Connection, oracle: Oracle) -> "Evidence":
         jobs = conn.execute("select id, state from jobforge.all_jobs").fetchall()
-        attempts = conn.execute("select job_id, lease, outcome from jobforge.all_attempts").fetchall()
+        attempts = conn.execute(
+            "select job_id, lease, outcome from jobforge.all_attempts"
+        ).fetchall()
         granted = conn.execute(
             "select job_id, lease from public.ledger where to_state = 'running'"
         ).fetchall()

@@ -149,7 +149,7 @@ class Trial:
 
     def ends(self) -> dict[Lease, float]:
         """When each lease ended, by the database."""
-        rows = self.conn.execute("select job_id, lease, ended_at from jobforge.all_attempts").fetchall()
+        rows = self.conn.execute("select job_id, lease, ended_at from jobforge.all_attempts")
         return {(row["job_id"], row["lease"]): row["ended_at"].timestamp() for row in rows}
 
     def finish(self, crew: Crew, *, within_s: float = 60) -> None:

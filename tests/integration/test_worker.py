@@ -167,7 +167,7 @@ async def test_what_ends_during_a_settle_goes_together_in_the_next(
         holder.rollback()
         for job_id in [first, *others]:
             await shop.ended(job_id)
-    rows = conn.execute("select txid, array_agg(job_id) as jobs from jobforge.all_attempts group by 1")
+    rows = conn.execute("select array_agg(job_id) as jobs from jobforge.all_attempts group by txid")
     assert sorted(len(row["jobs"]) for row in rows) == [1, 5]
 
 

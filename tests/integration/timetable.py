@@ -44,11 +44,12 @@ class Timetable:
         return asyncio.run(self._fire())
 
     async def _fire(self) -> int:
-        async with db.Database(self.database.url_as("worker_login"), size=1) as pool:
-            recorded, has_more = 0, True
-            while has_more:
-                found = await schedules.fire(Direct(pool))
-                recorded, has_more = recorded + found.recorded, found.has_more
+        line = db.Database(self.database.url_as("worker_login")).link()
+        recorded, has_more = 0, True
+        while has_more:
+            found = await schedules.fire(line)
+            recorded, has_more = recorded + found.recorded, found.has_more
+        await line.close()
         return recorded
 
     def get(self, trigger_id: UUID, tenant: UUID = TENANT_A) -> Trigger:
@@ -71,16 +72,3 @@ class Timetable:
             "select * from jobforge.jobs where source = 'schedule' and source_ref = %s order by id",
             [str(trigger_id)],
         ).fetchall()
-
-
-@dataclass(frozen=True, slots=True)
-class Direct:
-    """The pool as a line."""
-
-    pool: db.Database
-
-    async def run(self, call: calls.Call[Any]) -> Any:
-        return await self.pool.run(call)
-
-    async def close(self) -> None:
-        """The pool is closed by whoever opened it."""

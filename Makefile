@@ -17,11 +17,11 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test test-15 test-long faults fuzz check check-types check-style check-node format \
-	types bench bench-quick bench-sql bench-api bench-cli bench-schedules bench-tracing bench-ui \
+	types bench bench-quick bench-sql bench-api bench-cli bench-schedules bench-observability bench-ui \
 	bench-ts docs pages lock system-deps clean ui ui-dev ui-shots
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 dev: $(INSTALLED) ui ## run the example: embedded Postgres, a worker that reloads, until Ctrl-C
 	@$(BIN)/jobforge dev examples/quickstart/app.py
@@ -90,8 +90,8 @@ bench-sql: $(INSTALLED) ## what the SQL functions cost, against the bare tables
 bench-schedules: $(INSTALLED) ## 10,000 schedules that are due in one minute, and what an idle scheduler asks for
 	@$(BIN)/python bench/schedules.py
 
-bench-tracing: $(INSTALLED) ## what traces cost a worker
-	@$(BIN)/python bench/tracing.py
+bench-observability: $(INSTALLED) ## what metrics, logs and traces cost a worker
+	@$(BIN)/python bench/observability.py
 
 bench-api: $(INSTALLED) ## what the HTTP API costs, beside SQL, and a live stream with 500 clients
 	@$(BIN)/python bench/api.py

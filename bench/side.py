@@ -122,7 +122,9 @@ class Side:
         copies = processes
         if self.is_ours:
             command, copies = _our_worker(processes, isolated=isolated), 1
-        everything = self._environment({"JOBFORGE_DATABASE_URL": url, **env})
+        everything = self._environment(
+            {"JOBFORGE_DATABASE_URL": url, "JOBFORGE_LOG_LEVEL": "warning", **env}
+        )
         with tempfile.TemporaryFile("w+") as log:
             started = [
                 subprocess.Popen(
@@ -238,7 +240,7 @@ def marks_file(step: int = 1) -> Iterator[tuple[Path, dict[str, str]]]:
 
 
 def _our_worker(processes: int, *, isolated: bool) -> list[str]:
-    words = ["--queues", _SLOTS[isolated], "--processes", str(processes), "--log-level", "warning"]
+    words = ["--queues", _SLOTS[isolated], "--processes", str(processes)]
     return [sys.executable, "-m", "jobforge", "worker", str(HERE / "jobs.py"), *words]
 
 

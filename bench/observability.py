@@ -1,0 +1,175 @@
+"""What it costs a worker to be watched: `make bench-observability`.
+
+Drains of the same backlog in turn, watched and not, on one durable Postgres. Metrics and logs: the
+port for Prometheus is open and asked once a second, and lines are written at the default level;
+without them there is no port, and warnings only. Traces: a collector on loopback takes what is sent
+and answers at once. Every job is recorded, as is the default, or one in a hundred
+(OTEL_TRACES_SAMPLER=parentbased_traceidratio), as busy installations have it. `--only WORD` runs
+the cases with that word, `--quick` tiny counts, to show that it works.
+"""
+
+import argparse
+import socket
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from statistics import median
+
+from drain import drain_backlog
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from side import ours
+from sql import Figure, line
+from stage import Stage
+
+_SCRAPE_S = 1.0
+_RATIO = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.01"}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    rounds: int
+    drain: int
+    isolated: int
+
+
+@dataclass(slots=True)
+class Watcher:
+    """What the worker is told, and what was seen of it by the end."""
+
+    variables: dict[str, str]
+    see: Callable[[], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    name: str
+    target: float
+    watch: Callable[[], AbstractContextManager[Watcher]]
+    isolated: bool = False
+
+
+FULL = Size(rounds=5, drain=40_000, isolated=1_000)
+QUICK = Size(rounds=1, drain=200, isolated=10)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="tiny counts: shows that it runs")
+    parser.add_argument("--only", default="", metavar="WORD", help="cases with this word")
+    options = parser.parse_args()
+    size = QUICK if options.quick else FULL
+    figures = []
+    with Stage() as stage:
+        ours().install(stage)
+        for case in CASES:
+            if options.only in case.name:
+                figures.append(_measured(stage, size, case))
+                print(line(figures[-1]), flush=True)
+    return 0 if options.quick or all(figure.is_met for figure in figures) else 1
+
+
+def _measured(stage: Stage, size: Size, case: Case) -> Figure:
+    jobs = size.isolated if case.isolated else size.drain
+    rates: dict[bool, list[float]] = {False: [], True: []}
+    seen = ""
+    for number in range(size.rounds):
+        for is_on in (False, True)[:: -1 if number % 2 else 1]:
+            print(f"… {case.name}: {'on' if is_on else 'off'}", file=sys.stderr, flush=True)
+            with case.watch() as watcher:
+                more = watcher.variables if is_on else {}
+                rate, _ = drain_backlog(stage, ours(), jobs, isolated=case.isolated, more=more)
+            rates[is_on].append(rate)
+            if is_on:
+                seen = watcher.see()
+    ratios = [on / off for off, on in zip(rates[False], rates[True], strict=True)]
+    off, on = (median(rates[is_on]) for is_on in (False, True))
+    return Figure(
+        f"drain, watched, of that without: {case.name}",
+        median(ratios),
+        case.target,
+        max(ratios) - min(ratios),
+        f"{off:,.0f} → {on:,.0f} jobs/s; {seen}",
+    )
+
+
+@contextmanager
+def _scraping() -> Iterator[Watcher]:
+    with socket.create_server(("127.0.0.1", 0)) as reserved:
+        port = reserved.getsockname()[1]
+    is_over = threading.Event()
+    pages: list[bytes] = []
+
+    def scrape() -> None:
+        while not is_over.wait(_SCRAPE_S):
+            with suppress(OSError):
+                pages.append(urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read())
+
+    thread = threading.Thread(target=scrape, daemon=True)
+    thread.start()
+    try:
+        yield Watcher(
+            {"JOBFORGE_METRICS_PORT": str(port), "JOBFORGE_LOG_LEVEL": "info"},
+            lambda: f"{len(pages)} pages of metrics in the last round",
+        )
+    finally:
+        is_over.set()
+        thread.join()
+
+
+@contextmanager
+def _collecting(sampler: dict[str, str]) -> Iterator[Watcher]:
+    received: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            received.append(self.rfile.read(int(self.headers["content-length"])))
+            self.send_response(200)
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield Watcher(
+            sampler | {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}"},
+            lambda: f"{_spans(received):,} spans in the last round",
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def _spans(received: list[bytes]) -> int:
+    """Counted afterwards: the worker needs the cores."""
+    return sum(
+        len(scope.spans)
+        for body in received
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans
+        for scope in resource.scope_spans
+    )
+
+
+CASES = (
+    Case("metrics and logs, inline no-ops", 0.95, _scraping),
+    Case("metrics and logs, a process for each job", 0.95, _scraping, isolated=True),
+    Case("traces, inline no-ops, one in a hundred recorded", 0.9, partial(_collecting, _RATIO)),
+    Case("traces, inline no-ops, all recorded", 0.9, partial(_collecting, {})),
+    Case(
+        "traces, a process for each job, all recorded", 0.9, partial(_collecting, {}), isolated=True
+    ),
+)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

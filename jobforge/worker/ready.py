@@ -28,9 +28,8 @@ class Ready:
         """The next answer, when there are no more jobs of the last."""
         if self.jobs or not self._answers:
             return
-        answer, deadline = self._answers[0]
+        answer, deadline = self._answers.popleft()  # first: one that cannot be read blocks no other
         jobs = await answer.read()
-        self._answers.popleft()
         self.jobs.extend([(job, deadline) for job in jobs])
         if self._meters is not None:
             self._meters.receive(jobs)

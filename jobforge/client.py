@@ -6,7 +6,8 @@ the Host in the loop of a worker that has no database.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
@@ -15,6 +16,8 @@ from jobforge.artifacts import Artifacts, marker_in
 from jobforge.artifacts.size import (
     PAYLOAD_LIMIT,
     fits,
+    has_large_payload,
+    is_surely_small,
     large_payloads,
     may_have_large_payload,
 )
@@ -33,7 +36,7 @@ from jobforge.errors import (
     UnknownDefinition,
 )
 from jobforge.integrations import run_on
-from jobforge.job import ClaimedJob, Enqueued, Job, JobRequest
+from jobforge.job import Alike, ClaimedJob, Enqueued, EnqueueStatus, Job, JobRequest
 from jobforge.jsonb import decode
 from jobforge.options import Tenant
 from jobforge.parameters import refused
@@ -46,7 +49,7 @@ __all__ = ["Client", "Door", "run_on", "set_door"]
 T = TypeVar("T")
 Conn = Any  # a connection of one of the libraries in integrations/
 Build = Callable[[UUID | None], Call[T]]  # a call that names its tenant by argument, or not
-Answer = tuple[UUID, list[Enqueued]]  # the tenant, and what became of each request
+Answer = tuple[UUID, Iterable[Enqueued]]  # the tenant, and what became of each request
 
 _MOST_JOBS = 5_000  # in one statement
 _THAT_OF_THE_KEY = ""  # no slug; a server knows
@@ -201,21 +204,25 @@ class Client:
     def _fitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> "_Enqueuing":
         """The call for these jobs; what is too large for a row is in the store by then.
 
-        A server puts it there by itself.
+        A server puts it there by itself, and has one way for many jobs.
         """
+        if self.pools.is_remote:
+            return _Enqueuing(list(jobs))
         enqueuing = _Enqueuing(jobs)
-        if not enqueuing.may_be_large or self.pools.is_remote:
+        if not enqueuing.may_be_large:
             return enqueuing
         return _Enqueuing(self._artifacts().put_payloads(tenant_id, jobs))
 
     async def _afitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> "_Enqueuing":
+        if self.pools.is_remote:
+            return _Enqueuing(list(jobs))
         enqueuing = _Enqueuing(jobs)
-        if not enqueuing.may_be_large or self.pools.is_remote:
+        if not enqueuing.may_be_large:
             return enqueuing
         put = self._artifacts().put_payloads
         return _Enqueuing(await asyncio.to_thread(put, tenant_id, jobs))
 
-    def _stream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+    def _stream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Iterable[Enqueued]:
         database = self.pools.database()
         try:
             return _joined(database.run_all(tenant_id, _streamed(jobs)))
@@ -223,7 +230,7 @@ class Client:
             smaller = self._artifacts().put_payloads(tenant_id, jobs)
             return _joined(database.run_all(tenant_id, _streamed(smaller)))
 
-    async def _astream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+    async def _astream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Iterable[Enqueued]:
         database = await self.pools.database_of_this_loop()
         try:
             return _joined(await database.run_all(tenant_id, _streamed(jobs)))
@@ -407,38 +414,57 @@ class _Large(Exception):
 
 
 class _Enqueuing:
-    """Jobs as a call, written once: the tenant is its last parameter."""
+    """Jobs as a call, written once: the tenant is its last parameter.
 
-    __slots__ = ("_many", "_one", "_written")
+    The engine has shorter ways for one job, and for jobs that differ in their payloads only.
+    """
+
+    __slots__ = ("_call", "_jobs", "_written")
 
     def __init__(self, jobs: Sequence[JobRequest]) -> None:
-        self._one: Call[Enqueued] | None = None
+        self._jobs = jobs
         try:
-            if len(jobs) == 1:  # the engine has a shorter way for one
-                self._one = calls.enqueue_job(jobs[0])
-                self._written = str(self._one.parameters[1])
-            else:
-                self._many = calls.enqueue_jobs(jobs)
-                self._written = str(self._many.parameters[0])
+            self._call, self._written = _written(jobs)
         except Invalid as error:
             faulty = jobs[error.detail.get("index", 0)]
             if error.field != "payload" or faulty.payload is None:
                 raise
             raise refused(error, faulty.payload) from error
 
-    def __call__(self, tenant_id: UUID | None) -> Call[list[Enqueued]]:
-        one = self._one
-        if one is None:
-            many = self._many
-            return Call(many.sql, (*many.parameters[:-1], tenant_id), many.decode)
-        return Call(one.sql, (*one.parameters[:-1], tenant_id), lambda rows: [one.decode(rows)])
+    def __call__(self, tenant_id: UUID | None) -> Call[Iterable[Enqueued]]:
+        call = self._call
+        return Call(call.sql, (*call.parameters[:-1], tenant_id), *call[2:])
 
     @property
     def may_be_large(self) -> bool:
         """Whether a payload may be too large for a row, by the text that it was written as."""
-        if self._one is not None:
+        if len(self._jobs) == 1:
             return not fits(self._written, PAYLOAD_LIMIT)
+        if isinstance(self._jobs, Alike):
+            is_small = is_surely_small(self._written, PAYLOAD_LIMIT)
+            return not is_small and has_large_payload(self._jobs.payloads)
         return may_have_large_payload(self._written)
+
+
+def _written(jobs: Sequence[JobRequest]) -> tuple[Call[Iterable[Enqueued]], str]:
+    """The call, and the text that their payloads are in."""
+    if len(jobs) == 1:
+        one = calls.enqueue_job(jobs[0])
+        return one.then(_listed), str(one.parameters[1])
+    if isinstance(jobs, Alike):
+        alike = calls.enqueue_alike(jobs)
+        return alike.then(_created), str(alike.parameters[1])
+    many = calls.enqueue_jobs(jobs)
+    return many, str(many.parameters[0])
+
+
+def _listed(enqueued: Enqueued) -> list[Enqueued]:
+    return [enqueued]
+
+
+def _created(ids: list[UUID]) -> Iterable[Enqueued]:
+    # One at a time: as many tuples again, kept, would set off the garbage collector.
+    return map(Enqueued, ids, repeat(EnqueueStatus.CREATED))
 
 
 def _download(job: Job) -> Request[Json]:
@@ -456,7 +482,7 @@ def _for_tenant(tenant_id: UUID, build: Build[T], *, is_service: bool) -> Call[T
     return build(tenant_id) if is_service else build(None).for_tenant(tenant_id)
 
 
-def _streamed(jobs: Sequence[JobRequest]) -> Iterator[Call[list[Enqueued]]]:
+def _streamed(jobs: Sequence[JobRequest]) -> Iterator[Call[Iterable[Enqueued]]]:
     """Raises _Large: to put a payload away takes longer than a transaction should stay open."""
     for batch in _batches(jobs, _STREAMED_JOBS):
         enqueuing = _Enqueuing(batch)
@@ -470,8 +496,8 @@ def _batches(jobs: Sequence[JobRequest], most: int = _MOST_JOBS) -> Iterator[Seq
         yield jobs[start : start + most]
 
 
-def _joined(answers: "Iterator[list[Enqueued]] | list[list[Enqueued]]") -> list[Enqueued]:
-    return [enqueued for batch in answers for enqueued in batch]
+def _joined(answers: Iterable[Iterable[Enqueued]]) -> Iterable[Enqueued]:
+    return chain.from_iterable(list(answers))
 
 
 def _through(door: Door, jobs: Sequence[JobRequest], tenant: Tenant | None) -> Answer:

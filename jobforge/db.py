@@ -18,6 +18,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
+from jobforge import statement
 from jobforge.calls import Answer, Call
 from jobforge.driver import (
     DEFAULT_TIMEOUTS,
@@ -28,6 +29,7 @@ from jobforge.driver import (
 )
 from jobforge.errors import ConfigError, Conflict
 from jobforge.inspection import Inspection, inspect
+from jobforge.statement import AsyncSession, Session
 
 T = TypeVar("T")
 
@@ -62,7 +64,7 @@ class Database:
         self.can_listen = bool(listen_url) or not behind_pooler
         self.keeps_operations = False
         self._pool = AsyncConnectionPool(
-            connection_class=psycopg.AsyncConnection[Any],
+            connection_class=AsyncSession,
             kwargs=self._settings,
             min_size=1,
             max_size=size,
@@ -91,7 +93,10 @@ class Database:
     async def run(self, call: Call[T]) -> T:
         """The call in a transaction of its own: one round trip."""
         async with self.connection() as conn:
-            return await arun(conn, call)
+            if call.settings or not call.is_frequent or self._behind_pooler:
+                return await arun(conn, call)
+            with Explained():
+                return await statement.aask(conn, call)
 
     async def run_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
         """All in one transaction. Each goes out as soon as it is made: meanwhile the server works
@@ -125,7 +130,7 @@ class Database:
                         await conn.rollback()
 
     @asynccontextmanager
-    async def connection(self) -> AsyncIterator[AsyncConnection]:
+    async def connection(self) -> AsyncIterator[AsyncSession]:
         """A connection of the pool, in autocommit, for a transaction of the caller's own."""
         with Explained():
             conn = await self._pool.getconn()
@@ -223,8 +228,9 @@ class Pool:
         timeouts: Timeouts = DEFAULT_TIMEOUTS,
     ) -> None:
         self._settings = settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
+        self._behind_pooler = behind_pooler
         self._pool = ConnectionPool(
-            connection_class=psycopg.Connection[Any],
+            connection_class=Session,
             kwargs=self._settings,
             min_size=1,
             max_size=size,
@@ -245,7 +251,10 @@ class Pool:
     def run(self, call: Call[T]) -> T:
         """The call in a transaction of its own: one round trip."""
         with self.connection() as conn:
-            return run(conn, call)
+            if call.settings or not call.is_frequent or self._behind_pooler:
+                return run(conn, call)
+            with Explained():
+                return statement.ask(conn, call)
 
     def run_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
         """As Database.run_all."""
@@ -258,7 +267,7 @@ class Pool:
             return [call.decode(cursor.fetchall()) for call, cursor in sent]
 
     @contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def connection(self) -> Iterator[Session]:
         """A connection of the pool, in autocommit, for a transaction of the caller's own."""
         with Explained():
             conn = self._pool.getconn()

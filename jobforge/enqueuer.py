@@ -10,7 +10,7 @@ from jobforge.client import Client
 from jobforge.duration import Duration
 from jobforge.errors import Invalid, Json
 from jobforge.handle import Handle
-from jobforge.job import Enqueued, JobRequest
+from jobforge.job import Alike, Enqueued, JobRequest
 from jobforge.nodes import Node, Nodes, Place, building
 from jobforge.options import (
     NOTHING,
@@ -48,12 +48,18 @@ class Target:
 class Args(Generic[P, R]):
     """The checked arguments of one job, for `enqueue_many`."""
 
-    __slots__ = ("maker", "request", "target")
+    __slots__ = ("maker", "payload", "target")
 
-    def __init__(self, target: Target, request: JobRequest, maker: "Enqueuer[P, R]") -> None:
+    def __init__(
+        self, target: Target, payload: dict[str, Json] | None, maker: "Enqueuer[P, R]"
+    ) -> None:
         self.target = target
-        self.request = request
+        self.payload = payload
         self.maker = maker
+
+    @property
+    def request(self) -> JobRequest:
+        return self.maker.shared.with_payload(self.payload)
 
 
 AnyArgs = Args[..., Any]
@@ -70,12 +76,11 @@ class Enqueuer(Generic[P, R]):
         self._target = target
         self._options = options
         settings = target.settings
-        self._request = options.request._replace(definition=settings.key, version=settings.version)
+        self.shared = options.request._replace(definition=settings.key, version=settings.version)
         # A node of a workflow that is being built has no job yet.
         self._has_nodes = any(isinstance(parent, Place) for parent in options.after)
         if options.after and not self._has_nodes:
-            self._request = self._request._replace(after=list(map(_id_of, options.after)))
-        self._others = self._request[2:]
+            self.shared = self.shared._replace(after=list(map(_id_of, options.after)))
         self._is_plain = options.request[2:] == NOTHING[2:] and not options.after
 
     @property
@@ -160,7 +165,7 @@ class Enqueuer(Generic[P, R]):
         """Arguments for `enqueue_many`; with options of their own after `using(key=…)`."""
         if self._options.tenant is not None or self._options.conn is not None:
             raise Invalid("tenant and conn are those of enqueue_many, not of one of its jobs")
-        return Args(self._target, self._with(self._target.parameters.payload(args, kwargs)), self)
+        return Args(self._target, self._target.parameters.payload(args, kwargs), self)
 
     def add_to(self, nodes: Nodes, request: JobRequest) -> Node[R]:
         """What `args` made, as a node."""
@@ -173,39 +178,46 @@ class Enqueuer(Generic[P, R]):
         tenant_id, enqueued = self._target.client.enqueue(
             self.requests(jobs), self._options.tenant, self._options.conn
         )
-        return [self.handle(tenant_id, each) for each in enqueued]
+        return self._handles(tenant_id, enqueued)
 
     async def aenqueue_many(self, jobs: Iterable[Args[P, R]]) -> list[Handle[R]]:
         """As `enqueue_many`, for async code."""
         tenant_id, enqueued = await self._target.client.aenqueue(
             self.requests(jobs), self._options.tenant, self._options.conn
         )
-        return [self.handle(tenant_id, each) for each in enqueued]
+        return self._handles(tenant_id, enqueued)
 
-    def requests(self, jobs: Iterable[Args[P, R]]) -> list[JobRequest]:
+    def requests(self, jobs: Iterable[Args[P, R]]) -> Sequence[JobRequest]:
         """What is sent for jobs that `args` made."""
-        return [self._request_of(job) for job in jobs]
+        given = list(jobs)
+        if not all(getattr(job, "target", None) is self._target for job in given):
+            raise Invalid(
+                f"enqueue_many of {self.key} takes what {self.key}.args(…) makes", field="jobs"
+            )
+        makers = {job.maker for job in given}
+        if len(makers) == 1:
+            shared = self._completed(makers.pop().shared)
+            if shared.may_be_shared:
+                return Alike(shared, [job.payload for job in given])
+        return [self._completed(job.request) for job in given]
 
     def _sent(self, payload: dict[str, Json] | None) -> JobRequest:
-        request = self._with(payload)
+        request = self.shared.with_payload(payload)
         if self._has_nodes:
             return request._replace(after=list(map(_id_of, self._options.after)))
         return request
 
-    def _with(self, payload: dict[str, Json] | None) -> JobRequest:
-        # Not by _replace, which takes four times as long.
-        return JobRequest._make((self._request.definition, payload, *self._others))
-
-    def _request_of(self, job: Args[P, R]) -> JobRequest:
-        if getattr(job, "target", None) is not self._target:
-            name = self._target.settings.key
-            raise Invalid(f"enqueue_many of {name} takes what {name}.args(…) makes", field="jobs")
-        return job.request if self._is_plain else merged(job.request, self._request)
+    def _completed(self, request: JobRequest) -> JobRequest:
+        return request if self._is_plain else merged(request, self.shared)
 
     def handle(self, tenant_id: UUID, enqueued: Enqueued) -> Handle[R]:
         """Of a job that was made of such a request."""
         target = self._target
         return Handle(target.client, target.result, tenant_id, enqueued.job_id, enqueued.status)
+
+    def _handles(self, tenant_id: UUID, enqueued: Iterable[Enqueued]) -> list[Handle[R]]:
+        client, result = self._target.client, self._target.result
+        return [Handle(client, result, tenant_id, job_id, status) for job_id, status in enqueued]
 
 
 def _id_of(parent: Parent) -> UUID:

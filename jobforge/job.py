@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, overload
 from uuid import UUID
 
 from jobforge.errors import Json
@@ -85,9 +85,40 @@ class JobRequest(NamedTuple):
             }
         return _given(self._fields, self)
 
+    def with_payload(self, payload: dict[str, Json] | None) -> "JobRequest":
+        # Not by _replace, which takes four times as long.
+        return JobRequest._make((self[0], payload, *self[2:]))
+
+    @property
+    def may_be_shared(self) -> bool:
+        """Whether jobs can have the rest of it in common: they have keys and parents each."""
+        return self.key is None and self.after is None and self.on_parent_failure is None
+
 
 # What the jobs of enqueue_many mostly look like: they come by the thousand.
 _NO_OPTIONS = JobRequest("")[3:]
+
+
+class Alike(Sequence[JobRequest]):
+    """Jobs that differ in their payloads only; also the requests of all of them, one by one."""
+
+    __slots__ = ("payloads", "shared")
+
+    def __init__(self, shared: JobRequest, payloads: Sequence[dict[str, Json] | None]) -> None:
+        self.shared = shared
+        self.payloads = payloads
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    @overload
+    def __getitem__(self, place: int) -> JobRequest: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Alike": ...
+    def __getitem__(self, place: int | slice) -> "JobRequest | Alike":
+        if isinstance(place, slice):
+            return Alike(self.shared, self.payloads[place])
+        return self.shared.with_payload(self.payloads[place])
 
 
 class Enqueued(NamedTuple):

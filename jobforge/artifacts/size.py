@@ -8,6 +8,7 @@ what could make it larger. That is never too little, and for text hardly too muc
 from collections.abc import Sequence
 from typing import AnyStr
 
+from jobforge.errors import Json
 from jobforge.job import JobRequest
 from jobforge.jsonb import encode
 
@@ -54,6 +55,10 @@ def _has_gap(text: AnyStr, word: AnyStr) -> bool:
         if place < 0:
             return True
     return False
+
+
+def has_large_payload(payloads: Sequence[dict[str, Json] | None]) -> bool:
+    return any(not fits(encode(each or {}, "payload"), PAYLOAD_LIMIT) for each in payloads)
 
 
 def large_payloads(jobs: Sequence[JobRequest]) -> dict[int, bytes]:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Generic, LiteralString, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -40,12 +39,12 @@ class Held(NamedTuple):
     token: Token
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[T_co]):
+class Call(NamedTuple, Generic[T_co]):
     """One statement to run. `settings` are set in the same trip, for its transaction.
 
     They are meant for a call in a transaction of its own. Within a longer one they go on to hold.
-    Over HTTP there is no SQL: the function's name leads to its route (remote/routes.py).
+    Over HTTP there is no SQL: the function's name leads to its route (remote/routes.py). A frequent
+    one goes a shorter way where it can (statement.py); its parameters are texts, or print as such.
     """
 
     sql: LiteralString
@@ -53,6 +52,7 @@ class Call(Generic[T_co]):
     decode: Callable[[Rows], T_co]
     settings: tuple[tuple[str, str], ...] = ()
     held: Held | None = None
+    is_frequent: bool = False
 
     @property
     def function(self) -> str | None:
@@ -63,16 +63,14 @@ class Call(Generic[T_co]):
     def then(self, make: Callable[[T_co], U]) -> "Call[U]":
         """The same call, whose answer is made into something else."""
         decode = self.decode
-        return Call(
-            self.sql, self.parameters, lambda rows: make(decode(rows)), self.settings, self.held
-        )
+        return Call(self.sql, self.parameters, lambda rows: make(decode(rows)), *self[3:])
 
     def for_tenant(self, tenant_id: UUID) -> "Call[T_co]":
         return self.under(_TENANT, str(tenant_id))
 
     def within(self, worker_id: UUID, token: Token) -> "Call[T_co]":
         """For the tenant of a running job, and, where a server asks, in the name of its lease."""
-        return replace(self.for_tenant(token.tenant_id), held=Held(worker_id, token))
+        return self.for_tenant(token.tenant_id)._replace(held=Held(worker_id, token))
 
     @property
     def is_for_tenant(self) -> bool:
@@ -84,4 +82,4 @@ class Call(Generic[T_co]):
         return dict(self.settings).get(_TENANT)
 
     def under(self, setting: str, value: str) -> "Call[T_co]":
-        return replace(self, settings=(*self.settings, (setting, value)))
+        return self._replace(settings=(*self.settings, (setting, value)))

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from jobforge.errors import Invalid, Json
-from jobforge.job import JobRequest, Note, Outcome, OutcomeReport, Token
+from jobforge.job import Alike, JobRequest, Note, Outcome, OutcomeReport, Token
 from jobforge.jsonb import encode, legible
 
 _NOTHING_MORE = (None,) * len(OutcomeReport._fields[5:])
@@ -13,6 +13,19 @@ def encode_jobs(jobs: Sequence[JobRequest]) -> str:
     """Invalid names the field and the index, as the engine itself does."""
     try:
         return encode([job.to_json() for job in jobs], "jobs")
+    except Invalid:
+        for index, job in enumerate(jobs):
+            _refuse_faulty(index, job)
+        raise
+
+
+def encode_alike(jobs: Alike) -> tuple[str, str, str]:
+    """Their definition, payloads and options; Invalid as above."""
+    options = jobs.shared.to_json()
+    definition = options.pop("definition")
+    try:
+        payloads = encode([payload or {} for payload in jobs.payloads], "payloads")
+        return definition, payloads, encode(options, "options")
     except Invalid:
         for index, job in enumerate(jobs):
             _refuse_faulty(index, job)

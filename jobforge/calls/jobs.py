@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from jobforge import rows
 from jobforge.calls.call import Call
-from jobforge.calls.document import encode_jobs
+from jobforge.calls.document import encode_alike, encode_jobs
 from jobforge.errors import Invalid, Json
 from jobforge.job import (
+    Alike,
     Attempt,
     Enqueued,
     EnqueueStatus,
@@ -44,6 +46,7 @@ def enqueue_job(job: JobRequest, *, tenant_id: UUID | None = None) -> Call[Enque
         "select job_id, status from jobforge.enqueue_job(%s, %s::jsonb, %s::jsonb, %s)",
         (definition, encode(payload, "payload"), encode(options, "options"), tenant_id),
         _enqueued_one,
+        is_frequent=True,
     )
 
 
@@ -55,6 +58,15 @@ def enqueue_jobs(
         "select index, job_id, status from jobforge.enqueue_jobs(%s::jsonb, %s)",
         (encode_jobs(jobs), tenant_id),
         rows.enqueued,
+    )
+
+
+def enqueue_alike(jobs: Alike, *, tenant_id: UUID | None = None) -> Call[list[UUID]]:
+    """As enqueue_jobs, for jobs that share everything but their payloads. Answers their ids."""
+    return Call(
+        "select jobforge.enqueue_alike(%s, %s::jsonb, %s::jsonb, %s)",
+        (*encode_alike(jobs), tenant_id),
+        partial(_numbered, len(jobs)),
     )
 
 
@@ -213,6 +225,11 @@ def _state(rows: Rows) -> State:
 def _enqueued_one(rows: Rows) -> Enqueued:
     job_id, status = rows[0]
     return Enqueued(job_id, EnqueueStatus(status))
+
+
+def _numbered(jobs: int, rows: Rows) -> list[UUID]:
+    first: UUID = rows[0][0]  # the others count on from it
+    return [UUID(int=first.int + n) for n in range(jobs)]
 
 
 def _steps(rows: Rows) -> list[StoredStep]:

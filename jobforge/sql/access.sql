@@ -35,7 +35,7 @@ begin
     for v_grant in
         select * from (values
             ('jobforge_client',
-             '{tenant,pre_request,enqueue_job,enqueue_jobs,cancel_job,cancel_jobs,
+             '{tenant,pre_request,enqueue_job,enqueue_jobs,enqueue_alike,cancel_job,cancel_jobs,
                 reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,list_notes,summarize,
                 explain_job,enqueue_jobs_once,count_jobs,start_operation,get_operation,
                 list_operations,cancel_operation,list_failures,annotate_failure,list_definitions,
@@ -55,7 +55,7 @@ begin
                 open_delivery,record_delivery,load_steps,save_steps,enqueue_children,
                 load_parents,add_workflow_jobs}'),
             ('jobforge_admin',
-             '{tenant,pre_request,enqueue_job,enqueue_jobs,cancel_job,cancel_jobs,
+             '{tenant,pre_request,enqueue_job,enqueue_jobs,enqueue_alike,cancel_job,cancel_jobs,
                 reschedule_job,edit_job,retry_job,retry_jobs,get_job,list_jobs,list_notes,summarize,
                 explain_job,enqueue_jobs_once,count_jobs,start_operation,get_operation,
                 list_operations,cancel_operation,list_failures,annotate_failure,list_definitions,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
-from jobforge.job import JobRequest
+from jobforge.job import Alike, JobRequest
 from jobforge.tracing.traceparent import Traceparent
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def carrying(jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
     traceparent = current()
     if traceparent is None:
         return jobs
-    return [job if job.traceparent is not None else _with(job, traceparent) for job in jobs]
+    if isinstance(jobs, Alike):
+        return Alike(_with(jobs.shared, traceparent), jobs.payloads)
+    return [_with(job, traceparent) for job in jobs]
 
 
 def enqueuing(jobs: Sequence[JobRequest]) -> AbstractContextManager[Sequence[JobRequest]]:
@@ -183,5 +185,7 @@ def _made(
 
 
 def _with(job: JobRequest, traceparent: str) -> JobRequest:
+    if job.traceparent is not None:
+        return job
     # By the thousand: not by _replace, which takes several times as long.
     return JobRequest._make((*job[:_AT], traceparent, *job[_AT + 1 :]))

@@ -4,7 +4,6 @@ Each question is one call, under the lease of the job that asks.
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -22,7 +21,7 @@ def question(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) -> Call[Js
     """The call that answers it, as JSON. Raises Invalid for a kind that is not known."""
     match kind:
         case "parents":
-            return replace(calls.load_parents(worker_id, job.token), decode=_lineage)
+            return calls.load_parents(worker_id, job.token)._replace(decode=_lineage)
         case "add_nodes":
             adding = calls.add_workflow_jobs(worker_id, job.token, data)
             return _answering(adding, lambda jobs: list(map(str, jobs.values())))
@@ -46,7 +45,7 @@ def question(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) -> Call[Js
 
 
 def _answering(call: Call[T], answer: Callable[[T], Json]) -> Call[Json]:
-    return replace(call, decode=lambda rows: answer(call.decode(rows)))
+    return call._replace(decode=lambda rows: answer(call.decode(rows)))
 
 
 def _lineage(rows: Rows) -> Json:

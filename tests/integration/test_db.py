@@ -4,6 +4,8 @@ import itertools
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,8 +18,8 @@ from psycopg.rows import dict_row
 
 from jobforge import calls, db
 from jobforge.calls import Call
-from jobforge.errors import ConfigError
-from jobforge.job import EnqueueStatus
+from jobforge.errors import ConfigError, JobForgeError
+from jobforge.job import EnqueueStatus, JobRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("mail")]
 
@@ -44,8 +46,60 @@ async def test_a_single_enqueue_is_one_round_trip(login: str, database: Database
     by_setting = calls.enqueue_job(A_JOB).for_tenant(TENANT_A)
     by_argument = calls.enqueue_job(A_JOB, tenant_id=TENANT_A)
     call = by_setting if login == "client_login" else by_argument
-    async with db.Database(database.url_as(login), size=1) as pool, pool.connection() as conn:
-        assert await _round_trips(conn, db.arun(conn, call)) == 1
+    async with db.Database(database.url_as(login), size=1) as pool:
+        async with pool.connection() as conn:
+            the_only_connection = conn
+        assert await _round_trips(the_only_connection, db.arun(the_only_connection, call)) == 1
+        await pool.run(call)  # now it may be prepared
+        assert await _round_trips(the_only_connection, pool.run(call)) == 1
+
+
+async def test_what_a_session_has_forgotten_is_prepared_again(
+    database: Database, conn: Connection
+) -> None:
+    url, call = database.url_as("service_login"), calls.enqueue_job(A_JOB, tenant_id=TENANT_A)
+    async with db.Database(url, size=1) as pool:
+        await pool.run(call)
+        async with pool.connection() as mine:
+            await mine.execute("discard all")
+        await pool.run(call)
+    with _opened(url) as sync:
+        sync.run(call)
+        with sync.connection() as own:
+            own.execute("discard all")
+        sync.run(call)
+    assert count_jobs(conn) == 4
+
+
+REFUSED = {
+    "an unknown definition": JobRequest("none"),
+    "a wrong option": JobRequest("mail", priority=40_000),
+    "a text with a NUL": JobRequest("mail\0"),
+    "half of a character": JobRequest("mail\ud800"),
+}
+
+
+async def test_a_frequent_call_is_refused_as_any_other(database: Database) -> None:
+    url = database.url_as("service_login")
+    async with db.Database(url, size=1) as pool:
+        with _opened(url) as sync, db.connect(url) as own:
+            for name, request in REFUSED.items():
+                call = calls.enqueue_job(request, tenant_id=TENANT_A)
+                with pytest.raises(JobForgeError) as expected:
+                    db.run(own, call)
+                with pytest.raises(type(expected.value)) as refused:
+                    sync.run(call)
+                with pytest.raises(type(expected.value)) as arefused:
+                    await pool.run(call)
+                assert refused.value.detail == arefused.value.detail == expected.value.detail, name
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[db.Pool]:
+    pool = db.Pool(url, size=1)
+    pool.open()
+    yield pool
+    pool.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libpq traces on Linux only")

@@ -140,6 +140,10 @@ def _enqueuing(engine: Engine) -> None:
         engine.call("enqueue_jobs", jobs=[{**job, "on_conflict": "raise"}], tenant_id=TENANT_A)
     with refused("JF001"):
         engine.call("enqueue_job", definition="job")
+    options = {"queue": "idle", "delay_s": 60}
+    given = {"definition": "job", "payloads": [{}, {"n": 1}], "options": options}
+    first = engine.call("enqueue_alike", **given, tenant_id=TENANT_A)
+    assert engine.state(first) == "scheduled"
 
 
 def _outcomes(engine: Engine) -> None:

@@ -186,6 +186,15 @@ class Way:
                 raise then
             return handle
 
+    async def enqueue_many(self, url: str, **options: Any) -> Any:
+        add = self.app.definitions["add"]
+        jobs = [add.args(n, right=n) for n in range(3)]
+        if self.is_async:
+            async with self.opener(url) as conn:
+                return await add.using(conn=conn, **options).aenqueue_many(jobs)
+        with self.opener(url) as conn:
+            return add.using(conn=conn, **options).enqueue_many(jobs)
+
     async def fail_and_go_on(self, url: str) -> None:
         good = self.app.definitions["add"].using(tenant=TENANT_A)
         bad = good.using(priority=40_000)
@@ -226,7 +235,8 @@ def _sync_django_in_async_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_committed_transaction_leaves_the_job(
     way: Way, database: Database, conn: Connection
 ) -> None:
-    handle = await way.enqueue(database.url_as("service_login"), tenant=TENANT_A)
+    url = database.url_as("service_login")
+    handle = await way.enqueue(url, tenant=TENANT_A)
     (job,) = jobs(conn)
     assert (job["id"], job["tenant_id"], job["payload"]) == (
         handle.id,
@@ -234,6 +244,10 @@ async def test_a_committed_transaction_leaves_the_job(
         {"left": 1, "right": 2},
     )
     assert handle.status is EnqueueStatus.CREATED
+    handles = await way.enqueue_many(url, tenant=TENANT_A, tags=["many"])
+    payloads = {job["id"]: job["payload"] for job in jobs(conn) if job["tags"] == ["many"]}
+    assert payloads == {handle.id: {"left": n, "right": n} for n, handle in enumerate(handles)}
+    assert {handle.status for handle in handles} == {EnqueueStatus.CREATED}
 
 
 async def test_a_rolled_back_transaction_leaves_no_job(

@@ -157,6 +157,21 @@ async def test_an_attempt_that_fails_is_a_failed_span_of_the_same_trace(
     assert second.status.status_code is StatusCode.UNSET
 
 
+async def test_jobs_that_are_made_together_are_in_one_trace(
+    shop: Workshop, recorder: Recorder, conn: Connection
+) -> None:
+    @shop.app.job(isolation="inline")
+    async def order(n: int) -> None: ...
+
+    shop.register()
+    await order.using(tenant=TENANT_A).aenqueue_many([order.args(n) for n in range(3)])
+    context = recorder.one("enqueue order").context
+    assert context is not None
+    rows = conn.execute("select traceparent from jobforge.jobs").fetchall()
+    parents = [row["traceparent"].split("-")[2] for row in rows]
+    assert parents == [f"{context.span_id:016x}"] * 3
+
+
 async def test_what_is_not_recorded_where_it_was_enqueued_is_not_recorded_in_the_job(
     shop: Workshop, recorder: Recorder
 ) -> None:

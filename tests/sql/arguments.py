@@ -349,6 +349,9 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_steps jsonb": _steps,
     "p_index integer": _own("0", "-1"),
     "p_slug text": lambda a, b: Values(a.word, (b.word,)),
+    "p_payloads jsonb": lambda _a, b: Values(
+        "[{}]", (json.dumps([{"secret": f"{b.word}-payload"}]),), ("[]", "{}")
+    ),
     "p_payload jsonb": lambda _a, b: Values("{}", (json.dumps({"secret": f"{b.word}-payload"}),)),
     "p_changes jsonb": lambda _a, b: Values('{"priority": 1}', (json.dumps({"queue": b.queue}),)),
     "p_queues text[]": lambda a, b: Values(f"{{{a.queue}}}", (f"{{{b.queue}}}",)),

@@ -47,6 +47,8 @@ def test_an_enqueue_wakes_its_queue_once_and_tells_nothing(
     jobs = [{"definition": "test"}] * 5 + [{"definition": "test", "queue": "mail"}] * 3
     call(conn, "enqueue_jobs", jobs=jobs, tenant_id=TENANT_A)
     assert sorted(heard()) == [("jobforge:default", ""), ("jobforge:mail", "")]
+    call(conn, "enqueue_alike", definition="test", payloads=[{}] * 3, tenant_id=TENANT_B)
+    assert heard() == [("jobforge:default", "")]
 
 
 def test_a_job_that_is_not_due_wakes_nobody(

@@ -9,7 +9,7 @@ begin
     foreach v_name in array '{on_success,on_failure,on_complete}'::text[] loop
         v_callback := p_document -> v_name;
         continue when v_callback is null;
-        -- What insert_job takes: nothing about time or keys.
+        -- What runs at once: nothing about time or keys.
         if jsonb_typeof(v_callback) <> 'object'
            or v_callback - '{definition,version,payload,queue,priority,max_attempts,timeout_s,
                              limit_key,tags,correlation_id,traceparent}'::text[] <> '{}' then

@@ -19,12 +19,12 @@ begin
                                else 'definition_inactive' end));
         return;
     end if;
-    perform jobforge.insert_job(
+    perform jobforge.insert_alike(
         p_ended.tenant_id, v_name,
-        jsonb_build_object(
+        jsonb_build_array(jsonb_build_object(
             'job_id', p_ended.id, 'definition', p_ended.definition, 'version', p_ended.version,
             'state', p_ended.state, 'attempt', p_ended.attempt, 'payload', p_ended.payload,
-            'result', p_ended.result, 'error', p_ended.error, 'reason', p_ended.reason),
+            'result', p_ended.result, 'error', p_ended.error, 'reason', p_ended.reason)),
         jsonb_strip_nulls(jsonb_build_object(
             'version', p_ended.version, 'priority', p_ended.priority,
             'correlation_id', p_ended.correlation_id, 'traceparent', p_ended.traceparent)),

@@ -2,7 +2,7 @@
 -- Applications enqueue one at a time, and enqueue_jobs is made for many, so one job has its own
 -- ways. The shortest is for a job under no limit, with no options but its version and who made it;
 -- if anything about a call is wrong, the longer ways say so. The next is for options that concern
--- neither time nor keys (insert_job). Raises what enqueue_jobs raises.
+-- neither keys nor parents (insert_alike). Raises what enqueue_jobs raises.
 create or replace function jobforge.enqueue_job(
     p_definition text,
     p_payload jsonb default '{}',
@@ -16,8 +16,9 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_plain constant text[] := '{version,queue,priority,max_attempts,timeout_s,limit_key,tags,
-        correlation_id,traceparent,created_by,artifact_ref}';
+    v_plain constant text[] := '{version,queue,priority,run_at,delay_s,expires_at,
+        expires_in_s,far_future,max_attempts,timeout_s,limit_key,tags,correlation_id,traceparent,
+        created_by,artifact_ref}';
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
     v_now timestamptz;
     v_used record;
@@ -66,7 +67,8 @@ begin
     if p_definition is not null and jsonb_typeof(p_payload) = 'object'
        and jsonb_typeof(p_options) = 'object' and p_options - v_plain = '{}' then
         perform jobforge.check_job(p_definition, p_payload, p_options);
-        job_id := jobforge.insert_job(v_tenant, p_definition, p_payload, p_options);
+        job_id := jobforge.insert_alike(
+            v_tenant, p_definition, jsonb_build_array(p_payload), p_options);
         status := 'created';
         return next;
         return;

@@ -24,9 +24,9 @@ begin
         if exists (select from jobforge.find_definition(
                               v_callback ->> 'definition', (v_callback ->> 'version')::integer) as d
                     where d.is_active) then
-            perform jobforge.insert_job(
+            perform jobforge.insert_alike(
                 p_workflow.tenant_id, v_callback ->> 'definition',
-                coalesce(v_callback -> 'payload', '{}'),
+                jsonb_build_array(coalesce(v_callback -> 'payload', '{}')),
                 jsonb_strip_nulls(jsonb_build_object(
                     'correlation_id', p_workflow.correlation_id))
                 || (v_callback - '{definition,payload}'::text[]),

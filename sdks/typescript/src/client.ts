@@ -208,9 +208,10 @@ function enqueuing(
   tenantId: string | null,
 ): calls.Call<Enqueued[]> {
   const [first] = requests;
-  // The engine has a shorter way for one.
-  return requests.length === 1 && first !== undefined
-    ? calls.enqueueJob(first, tenantId)
+  // The engine has shorter ways for one, and for many that are alike.
+  if (requests.length === 1 && first !== undefined) return calls.enqueueJob(first, tenantId);
+  return calls.areAlike(requests)
+    ? calls.enqueueAlike(requests, tenantId)
     : calls.enqueueJobs(requests, tenantId);
 }
 

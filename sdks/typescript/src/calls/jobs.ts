@@ -42,6 +42,44 @@ export function enqueueJobs(
   };
 }
 
+/** As enqueueJobs, for jobs that differ in their payloads only: see areAlike. */
+export function enqueueAlike(
+  jobs: readonly [JobRequest, ...JobRequest[]],
+  tenantId: string | null,
+): Call<Enqueued[]> {
+  const { definition, payload: _, ...options } = jobs[0];
+  const payloads = jobs.map((job) => job.payload ?? {});
+  return {
+    name: "enqueue_alike",
+    text: `select jobforge.enqueue_alike($1::text, $2::text::jsonb, $3::text::jsonb, $4::uuid)::text as answer`,
+    values: [definition, encode(payloads, "payload"), encode(options, "options"), tenantId],
+    decode: (rows) => {
+      const first = value(rows) as string;
+      return jobs.map((_job, n) => ({ job_id: nthId(first, n), status: "created" }));
+    },
+  };
+}
+
+/** Whether they share all but their payloads. Keys they have each. */
+export function areAlike(
+  jobs: readonly JobRequest[],
+): jobs is readonly [JobRequest, ...JobRequest[]] {
+  const [first] = jobs;
+  if (first === undefined || first.key !== undefined) return false;
+  const names = Object.keys({ ...first, payload: {} }) as (keyof JobRequest)[];
+  return jobs.every(
+    (job) =>
+      Object.keys(job).length === names.length &&
+      names.every((name) => name === "payload" || job[name] === first[name]),
+  );
+}
+
+/** Ids of a batch count up in their last eight digits. */
+function nthId(first: string, n: number): string {
+  const digits = Number.parseInt(first.slice(28), 16) + n;
+  return first.slice(0, 28) + digits.toString(16).padStart(8, "0");
+}
+
 export interface History {
   readonly job: Job;
   readonly attempts: readonly JsonObject[];

@@ -1,0 +1,118 @@
+"""A call as a prepared statement, sent and read without a cursor.
+
+For calls that go out often, one at a time: a cursor takes as long as all else that the client does
+for one. Meant for connections of our own, outside of pipelines and not behind a pooler.
+"""
+
+from functools import cached_property, lru_cache
+from itertools import count
+from typing import Any, LiteralString, NamedTuple, TypeVar
+
+import psycopg
+from psycopg import abc, adapt
+from psycopg.abc import PQGen
+from psycopg.errors import InvalidSqlStatementName, error_from_result
+from psycopg.generators import execute
+from psycopg.pq import ExecStatus, Format
+from psycopg.pq.abc import PGresult
+
+from jobforge.calls import Call
+
+T = TypeVar("T")
+
+_numbers = count(1)
+
+
+class Statement(NamedTuple):
+    """As Postgres has it."""
+
+    name: bytes
+    text: bytes
+
+
+class Session(psycopg.Connection[Any]):
+    """A connection that remembers what was prepared on it."""
+
+    prepared: frozenset[Statement] = frozenset()
+
+    @cached_property
+    def transformer(self) -> abc.Transformer:
+        return adapt.Transformer(self)
+
+
+class AsyncSession(psycopg.AsyncConnection[Any]):
+    """As Session, for async code."""
+
+    prepared: frozenset[Statement] = frozenset()
+
+    @cached_property
+    def transformer(self) -> abc.Transformer:
+        return adapt.Transformer(self)
+
+
+def ask(conn: Session, call: Call[T]) -> T:
+    statement = _statement(call.sql)
+    if statement not in conn.prepared:
+        conn.wait(_preparing(conn, statement))
+    try:
+        return _read(conn, call, conn.wait(_asked(conn, statement, call)))
+    except InvalidSqlStatementName:  # somebody has discarded what the server kept for it
+        conn.wait(_preparing(conn, statement))
+    return _read(conn, call, conn.wait(_asked(conn, statement, call)))
+
+
+async def aask(conn: AsyncSession, call: Call[T]) -> T:
+    """As `ask`, for async code."""
+    statement = _statement(call.sql)
+    if statement not in conn.prepared:
+        await conn.wait(_preparing(conn, statement))
+    try:
+        return _read(conn, call, await conn.wait(_asked(conn, statement, call)))
+    except InvalidSqlStatementName:  # as above
+        await conn.wait(_preparing(conn, statement))
+    return _read(conn, call, await conn.wait(_asked(conn, statement, call)))
+
+
+@lru_cache(maxsize=100)
+def _statement(sql: LiteralString) -> Statement:
+    first, *others = sql.split("%s")
+    text = first + "".join(f"${place}{part}" for place, part in enumerate(others, 1))
+    return Statement(f"jobforge_{next(_numbers)}".encode(), text.encode())
+
+
+def _preparing(conn: Session | AsyncSession, statement: Statement) -> PQGen[None]:
+    conn.pgconn.send_prepare(*statement)
+    _check(conn, (yield from execute(conn.pgconn)))
+    conn.prepared |= {statement}
+
+
+def _asked(
+    conn: Session | AsyncSession, statement: Statement, call: Call[Any]
+) -> PQGen[list[PGresult]]:
+    """What waits for the answer."""
+    encoding = conn.transformer.encoding
+    given = [None if value is None else _text(value, encoding) for value in call.parameters]
+    conn.pgconn.send_query_prepared(statement.name, given, result_format=Format.BINARY)
+    answer: PQGen[list[PGresult]] = execute(conn.pgconn)
+    return answer
+
+
+def _text(value: object, encoding: str) -> bytes:
+    text = str(value).encode(encoding)
+    if b"\0" in text:  # the driver would end it there
+        raise psycopg.DataError("a text cannot hold the character NUL")
+    return text
+
+
+def _read(conn: Session | AsyncSession, call: Call[T], results: list[PGresult]) -> T:
+    result = _check(conn, results)
+    transformer = conn.transformer
+    transformer.set_pgresult(result)
+    return call.decode(transformer.load_rows(0, result.ntuples, tuple))
+
+
+def _check(conn: Session | AsyncSession, results: list[PGresult]) -> PGresult:
+    result = results[0]
+    if result.status == ExecStatus.FATAL_ERROR:
+        raise error_from_result(result, conn.info.encoding)
+    return result

@@ -6,7 +6,7 @@ from uuid import UUID
 
 
 class Gauge(NamedTuple):
-    """A number that read_gauges has; `subject` is a queue, a tenant, a table or a task."""
+    """A number that read_gauges has; read_gauges.sql says what subject and state are."""
 
     gauge: str
     subject: str | None
@@ -26,6 +26,19 @@ class Trouble(NamedTuple):
     tenant_id: UUID | None
     since: datetime
     detail: str
+
+
+class Miss(NamedTuple):
+    """A time of a schedule that made no job; `outcome` is skipped or failed."""
+
+    tenant_id: UUID
+    trigger_id: UUID
+    label: str
+    fire_at: datetime
+    at: datetime
+    kind: str
+    outcome: str
+    reason: str
 
 
 class AppliedFile(NamedTuple):

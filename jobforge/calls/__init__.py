@@ -26,7 +26,7 @@ from jobforge.calls.catalogue import (
     list_holders,
     list_queues,
 )
-from jobforge.calls.condition import find_troubles, list_migrations, read_gauges
+from jobforge.calls.condition import find_troubles, list_migrations, list_misses, read_gauges
 from jobforge.calls.connectors import (
     create_connector_config,
     delete_connector_config,
@@ -242,6 +242,7 @@ __all__ = [
     "list_holders",
     "list_jobs",
     "list_migrations",
+    "list_misses",
     "list_notes",
     "list_operations",
     "list_queues",

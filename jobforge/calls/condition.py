@@ -1,7 +1,7 @@
 """Calls of servers and operators that look at the whole installation."""
 
 from jobforge.calls.call import Call
-from jobforge.condition import AppliedFile, Gauge, Trouble
+from jobforge.condition import AppliedFile, Gauge, Miss, Trouble
 from jobforge.rows import Rows
 
 
@@ -22,6 +22,18 @@ def find_troubles() -> Call[list[Trouble]]:
     )
 
 
+def list_misses(*, limit: int = 50) -> Call[list[Miss]]:
+    """Latest first."""
+    return Call(
+        """
+        select tenant_id, trigger_id, label, fire_at, at, kind, outcome, reason
+          from jobforge.list_misses(%s::integer)
+        """,
+        (limit,),
+        _misses,
+    )
+
+
 def list_migrations() -> Call[list[AppliedFile]]:
     return Call(
         "select name, checksum, applied_at from jobforge.list_migrations()", (), _applied_files
@@ -34,6 +46,10 @@ def _gauges(rows: Rows) -> list[Gauge]:
 
 def _troubles(rows: Rows) -> list[Trouble]:
     return list(map(Trouble._make, rows))
+
+
+def _misses(rows: Rows) -> list[Miss]:
+    return list(map(Miss._make, rows))
 
 
 def _applied_files(rows: Rows) -> list[AppliedFile]:

@@ -57,9 +57,11 @@ def roll_up_statistics(*, limit: int = 50_000) -> Call[int]:
     return Call("select jobforge.roll_up_statistics(%s::integer)", (limit,), rows.value)
 
 
-def start_maintenance(task: MaintenanceTask, *, every_s: float) -> Call[bool]:
+def start_maintenance(
+    task: MaintenanceTask, *, every_s: float, by: str | None = None
+) -> Call[bool]:
     """Whether the caller is to do it: nobody has begun to within the last `every_s`."""
-    return Call("select jobforge.start_maintenance(%s, %s)", (task, every_s), rows.value)
+    return Call("select jobforge.start_maintenance(%s, %s, %s)", (task, every_s, by), rows.value)
 
 
 def _statistics(rows: Rows) -> list[Statistic]:

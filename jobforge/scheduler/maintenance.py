@@ -5,7 +5,9 @@ call, or as many as there is work for; any of them may fail or be killed, and wh
 turn goes on.
 """
 
+import os
 import random
+import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -48,6 +50,7 @@ class Maintenance:
         self._run = run
         self._history_days = history_days
         self._dead_days = dead_days
+        self._name = f"{socket.gethostname()}:{os.getpid()}"
         soon = time.monotonic() + _jittered(_SOON_S)
         self._tasks = [
             _Task("statistics", self._add_up, _STATISTICS_S, _IDLE_STATISTICS_S, _SOON_S, soon),
@@ -60,7 +63,9 @@ class Maintenance:
         await loop.rest(max(0.0, task.due_at - time.monotonic()))
         if loop.is_stopped:
             return
-        turn = calls.start_maintenance(task.name, every_s=_LEAST_SHARE * task.every_s)
+        turn = calls.start_maintenance(
+            task.name, every_s=_LEAST_SHARE * task.every_s, by=self._name
+        )
         has_worked = await self._run(turn) and await task.work(loop)
         longer_s = min(2 * task.pause_s, task.longest_pause_s)
         task.pause_s = task.every_s if has_worked else longer_s

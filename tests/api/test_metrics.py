@@ -91,7 +91,7 @@ def test_the_page_of_the_database_has_the_findings_and_who_holds_the_horizon(api
 
 def test_the_page_of_the_database_says_who_waits_and_what_does_not_go_on(api: House) -> None:
     api.client("tenant_admin").post("/jobs", json={"definition": "plain"})
-    api.conn.execute("select jobforge.start_maintenance('statistics', 0)")
+    api.conn.execute("select jobforge.start_maintenance('statistics', 0, 'here:1')")
     shown = api.client("super_admin").get("/database").json()
     [waiting] = shown["waiting"]
     assert waiting["tenant_id"] == str(api.a.tenant_id)
@@ -99,4 +99,6 @@ def test_the_page_of_the_database_says_who_waits_and_what_does_not_go_on(api: Ho
     assert ("unserved", "plain@1") in {
         (each["kind"], each["subject"]) for each in shown["troubles"]
     }
-    assert [each["task"] for each in shown["scheduler"]["upkeep"]] == ["statistics"]
+    [upkeep] = shown["scheduler"]["upkeep"]
+    assert (upkeep["task"], upkeep["by"]) == ("statistics", "here:1")
+    assert shown["misses"] == []

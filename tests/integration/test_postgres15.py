@@ -427,6 +427,7 @@ def _stream(engine: Engine) -> None:
 def _condition(engine: Engine) -> None:
     assert "dead" in [row["gauge"] for row in engine.call("read_gauges")]
     assert engine.call("find_troubles") is not None
+    assert engine.call("list_misses") is not None
     assert engine.call("list_migrations") != []
 
 

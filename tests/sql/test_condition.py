@@ -75,9 +75,16 @@ def test_tables_partitions_workers_and_upkeep_are_measured(conn: Connection, clo
     assert found["days_ahead", "attempts", None] >= 6
     assert found["strays", "attempts", None] == 0
     assert {("dead_rows", "jobs", None), ("inserted", "jobs", None)} <= set(found)
-    call(conn, "start_maintenance", task="retention", every_s=3600)
-    clock.travel(seconds=90)
-    assert gauges(conn)["upkeep_age", "retention", None] == pytest.approx(90, abs=5)
+    turn = {"task": "retention", "every_s": 30}
+    call(conn, "start_maintenance", by="one:1", **turn)
+    clock.travel(seconds=60)
+    call(conn, "start_maintenance", by="one:1", **turn)
+    clock.travel(seconds=30)
+    found = gauges(conn)
+    assert found["upkeep_age", "retention", None] == pytest.approx(30, abs=5)
+    assert found["upkeep_held", "retention", "one:1"] == pytest.approx(90, abs=5)
+    call(conn, "start_maintenance", by="two:2", **turn)
+    assert gauges(conn)["upkeep_held", "retention", "two:2"] == pytest.approx(0, abs=5)
 
 
 def test_what_does_not_go_on_by_itself_is_found_with_its_subject(
@@ -116,15 +123,40 @@ def test_what_does_not_go_on_by_itself_is_found_with_its_subject(
     assert measured["event_lag", None, None] == pytest.approx(600, abs=5)
 
 
+def test_times_without_a_job_are_listed_for_all_tenants(conn: Connection) -> None:
+    nightly = {"label": "nightly", "definition": "test", "cron": "0 2 * * *"}
+    definition(conn)
+    for tenant in (TENANT_A, TENANT_B):
+        call(conn, "create_trigger", type="schedule", settings=nightly, tenant_id=tenant)
+    conn.execute(
+        """
+        insert into jobforge.firings (tenant_id, trigger_id, fire_at, at, job_id, outcome, reason)
+        select t.tenant_id, t.id, now() - o.age, now() - o.age, o.job, o.outcome, o.reason
+          from jobforge.triggers as t
+         cross join (values (interval '1 hour', gen_random_uuid(), 'enqueued', null),
+                            ('2 hours', null, 'skipped', 'the one before has not ended'),
+                            ('3 hours', null, 'failed', 'no such definition')
+                    ) as o(age, job, outcome, reason)
+        """
+    )
+    found = call(conn, "list_misses")
+    assert {row["tenant_id"] for row in found} == {TENANT_A, TENANT_B}
+    assert [row["outcome"] for row in found] == ["skipped", "skipped", "failed", "failed"]
+    assert (found[0]["label"], found[0]["reason"]) == ("nightly", "the one before has not ended")
+    assert call(conn, "list_misses", limit=1) == found[:1]
+
+
 def test_a_tenant_is_told_nothing_of_the_installation(connect: Connect) -> None:
     server = connect("server_login")
     with as_tenant(server, TENANT_A), refused("JF006"):
         call(server, "read_gauges")
     with as_tenant(server, TENANT_A), refused("JF006"):
         call(server, "find_troubles")
+    with as_tenant(server, TENANT_A), refused("JF006"):
+        call(server, "list_misses")
     assert call(server, "read_gauges")
     assert call(server, "list_migrations")
     for login in ("client_login", "worker_login"):
-        for function in ("read_gauges", "find_troubles", "list_migrations"):
+        for function in ("read_gauges", "find_troubles", "list_misses", "list_migrations"):
             with refused("42501"):
                 call(connect(login), function)

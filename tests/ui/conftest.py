@@ -1,7 +1,7 @@
-"""Fixtures of the dashboard's tests: one scene and one browser for each module."""
+"""Fixtures of the dashboard's tests: one scene and one browser for all of them."""
 
 import shutil
-from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from ui.scene import Scene, find_browser, scene
 
 from jobforge.embedded import Server
 
+_SHARED = pytest.StashKey[ExitStack]()
 _OPTIONS = [
     "--no-sandbox",
     "--disable-gpu",
@@ -23,27 +24,43 @@ _OPTIONS = [
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """These come first: tests that begin a run are handed out in long stretches, so that no scene
-    is made a second time by another process.
+    is made a second time by another process. Pages are looked at before others add to the scene.
     """
-    items.sort(key=lambda item: not item.path.is_relative_to(Path(__file__).parent))
+    items.sort(key=lambda item: (not _is_ours(item), item.path.name != "test_pages.py"))
 
 
-@pytest.fixture(scope="module")
-def shop(server: Server, browser: Browser) -> Iterator[Scene]:  # noqa: ARG001 - nothing without it
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """What they share ends with the last of them: in the loop of the browser's driver no test could
+    run one of its own.
+    """
+    if nextitem is None or not _is_ours(nextitem):
+        item.config.stash.setdefault(_SHARED, ExitStack()).close()
+
+
+def _is_ours(item: pytest.Item) -> bool:
+    return item.path.is_relative_to(Path(__file__).parent)
+
+
+@pytest.fixture(scope="session")
+def shared(request: pytest.FixtureRequest) -> ExitStack:
+    return request.config.stash.setdefault(_SHARED, ExitStack())
+
+
+@pytest.fixture(scope="session")
+def shop(server: Server, browser: Browser, shared: ExitStack) -> Scene:  # noqa: ARG001 - nothing without it
     folder = make_folder("jobforge-ui-")
-    try:
-        with fresh_database(server) as database, scene(database, folder) as made:
-            yield made
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    shared.callback(shutil.rmtree, folder, ignore_errors=True)
+    database = shared.enter_context(fresh_database(server))
+    return shared.enter_context(scene(database, folder))
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+@pytest.fixture(scope="session")
+def browser(shared: ExitStack) -> Browser:
     path = find_browser()
     if path is None:
         pytest.skip("there is no Chromium; JOBFORGE_CHROMIUM names one")
-    with sync_playwright() as playwright:
-        opened = playwright.chromium.launch(executable_path=path, args=_OPTIONS)
-        yield opened
-        opened.close()
+    playwright = shared.enter_context(sync_playwright())
+    opened = playwright.chromium.launch(executable_path=path, args=_OPTIONS)
+    shared.callback(opened.close)
+    return opened

@@ -82,6 +82,7 @@ def scene(database: Database, folder: Path) -> Iterator[Scene]:
             _make_history(made)
             _make_stale_worker(opened)
             _make_past(opened)
+            _make_misses(opened)
             yield made
 
 
@@ -111,7 +112,8 @@ def _make_history(made: Scene) -> None:
     jobs["later"] = made.enqueue("send_welcome", {"to": "eve@example.com"}, delay_s=7200)
     # A queue that no worker serves: what waits there can be explained.
     jobs["waiting"] = made.enqueue("make_report", {"month": "2026-10"}, queue="exports")
-    jobs["running"] = made.enqueue("make_report", {"month": "2026-11", "pages": 2000})
+    report = {"month": "2026-11", "pages": 300, "page_s": 1.5}
+    jobs["running"] = made.enqueue("make_report", report)
     made.wait_for(jobs["running"], "running")
     made.wait_for(jobs["twice"], "dead")
     jobs["foreign"] = _enqueue_for(made.house, made.house.b)
@@ -166,6 +168,29 @@ def _make_past(opened: House) -> None:
         "update jobforge.workers set started_at = now() - interval '17 minutes' "
         "where build = '2026.11.2'"
     )
+
+
+_MISSES = """
+insert into jobforge.firings (tenant_id, trigger_id, fire_at, at, outcome, reason)
+select %(tenant)s, %(trigger)s, f.at, f.at + interval '2 seconds', f.outcome, f.reason
+  from (values (now() - interval '2 hours', 'skipped', 'the job of the time before has not ended'),
+               (now() - interval '26 hours', 'failed', 'there is no definition make_export')
+       ) as f(at, outcome, reason)
+"""
+
+
+def _make_misses(opened: House) -> None:
+    export = {
+        "type": "schedule",
+        "label": "Nightly export",
+        "definition": "make_report",
+        "cron": "0 22 * * *",
+        "payload": {"month": "2026-11"},
+        "overlap": "skip",
+    }
+    made = opened.client("tenant_admin", opened.b).post("/triggers", json=export)
+    ids = {"tenant": opened.b.tenant_id, "trigger": made.json()["id"]}
+    opened.conn.execute(_MISSES, ids)
 
 
 def find_browser() -> str | None:

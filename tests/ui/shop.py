@@ -35,12 +35,12 @@ async def charge_card(ctx: Context, order: int, card: str = "visa") -> dict[str,
 
 
 @jf.job(queue="reports", isolation="inline", timeout=600)
-async def make_report(ctx: Context, month: str, pages: int = 200) -> str:
+async def make_report(ctx: Context, month: str, pages: int = 200, page_s: float = 0.2) -> str:
     """Goes through the month, page by page."""
     for page in range(1, pages + 1):
         ctx.log.info("turning the page", page=page, month=month)
         await ctx.progress(page, pages, f"page {page}")
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(page_s)
         ctx.check()
     return f"{pages} pages"
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from playwright.sync_api import expect
-from ui.looking import NARROW, WIDE, Look
+from ui.looking import COLOURS, NARROW, WIDE, Look
 
 _SHOTS = os.environ.get("JOBFORGE_SHOTS")
 _ALL = os.environ.get("JOBFORGE_SHOTS_OF") == "all"
@@ -32,19 +32,21 @@ def check_soundness(look: Look, spot: Spot, things: Mapping[str, str]) -> None:
     look.turn_to(spot.path.format(**things))
     look.see(spot.words)
     expect(look.page.locator("figure:not(:has(canvas))")).to_have_count(0)
-    # What is around every page is looked at once. Axe sees each theme in one size: colours are the
-    # same in both, and a theme moves nothing.
+    # What is around every page is looked at once. In each size all rules come first, and then those
+    # that another theme can break.
     part = "body" if spot.path == "/" else "main"
     look.check_fits(spot.name)
     look.check_access(part=part)
     _keep(look, spot, "wide", "light")
     look.page.emulate_media(color_scheme="dark")
+    look.check_access(part=part, rules=COLOURS)
     _keep(look, spot, "wide", "dark")
     look.page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
     look.check_fits(f"{spot.name} on a phone")
     look.check_access(part=part)
     _keep(look, spot, "narrow", "dark")
     look.page.emulate_media(color_scheme="light")
+    look.check_access(part=part, rules=COLOURS)
     _keep(look, spot, "narrow", "light")
     look.page.set_viewport_size({"width": WIDE[0], "height": WIDE[1]})
 

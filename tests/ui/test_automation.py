@@ -32,7 +32,7 @@ PAGES = [
 LOOKED_AT = {"workflow", "triggers", "trigger-event", "event", "webhook", "connectors"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shop_at_work(shop: Scene) -> Automation:
     return automation(shop)
 

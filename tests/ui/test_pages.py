@@ -27,7 +27,7 @@ ADMIN_PAGES = [
     Spot("workers", "/admin/workers", "batch-7", "wide"),
     Spot("admin-queues", "/admin/queues?queue=reports", "1 by acme", "wide"),
     Spot("database", "/admin/database", "Who keeps dead rows", "wide"),
-    Spot("scheduler", "/admin/scheduler", "No worker serves", "wide"),
+    Spot("scheduler", "/admin/scheduler", "Nightly export", "wide"),
     Spot("admin-audit", "/admin/audit", "When"),
 ]
 

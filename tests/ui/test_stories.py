@@ -170,6 +170,22 @@ def test_the_filter_box_writes_the_address(shop: Scene, browser: Browser) -> Non
         expect(look.page).to_have_url(re.compile("/failures$"))
 
 
+def test_a_table_is_sorted_by_its_address_and_walked_by_keys(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go("/definitions?sort=-ran-in-24-h")
+        rows = look.page.get_by_role("row")
+        expect(rows.nth(1)).to_contain_text("send_welcome")
+        look.press("Definition", role="link", exact=True)
+        expect(look.page).to_have_url(re.compile(r"sort=definition$"))
+        expect(rows.nth(1)).to_contain_text("charge_card")
+        look.page.evaluate("document.activeElement.blur()")
+        look.page.keyboard.press("j")
+        look.page.keyboard.press("j")
+        look.page.keyboard.press("k")
+        look.page.keyboard.press("Enter")
+        expect(look.page).to_have_url(re.compile("/definitions/charge_card"))
+
+
 def _view_is_saved(look: Look) -> None:
     look.press("Views")
     look.press("Save this view…", role="menuitem")
@@ -226,6 +242,23 @@ def test_a_queue_is_paused_and_resumed_by_an_operator(shop: Scene, browser: Brow
         look.press("Pause mail")
         look.press("Resume mail")
         expect(look.page.get_by_role("button", name="Pause mail")).to_be_visible()
+
+
+def test_an_operator_sees_which_times_made_no_job_and_who_acts(
+    shop: Scene, browser: Browser
+) -> None:
+    with looking(browser, shop, shop.house.super_key) as look:
+        look.go("/admin/scheduler")
+        turns = look.page.get_by_role("region", name="Upkeep")
+        expect(turns.get_by_role("row", name=re.compile(r"statistics .* \S+:\d+"))).to_be_visible()
+        misses = look.page.get_by_role("region", name="Times that made no job")
+        expect(misses).to_contain_text("there is no definition make_export")
+        look.press("Skipped", role="link")
+        expect(look.page).to_have_url(re.compile("outcome=skipped$"))
+        expect(misses.get_by_role("row")).to_have_count(2)
+        misses.get_by_role("link", name="Nightly export").click()
+        expect(look.page).to_have_url(re.compile("/t/globex/triggers/"))
+        look.see("the job of the time before has not ended")
 
 
 def test_an_operator_sees_who_has_fallen_silent(shop: Scene, browser: Browser) -> None:

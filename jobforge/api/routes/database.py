@@ -14,6 +14,7 @@ from jobforge.api.guard import area
 from jobforge.condition import Gauge
 from jobforge.doctor import Facts, Finding, diagnose, release
 from jobforge.examination import Connections, History, Horizon, Table
+from jobforge.trigger import FiringKind
 
 router = area("database")
 
@@ -31,6 +32,8 @@ class Schema(BaseModel):
 class Upkeep(BaseModel):
     task: str
     age_s: float = Field(description="Since a scheduler last began it.")
+    by: str = Field(description="That scheduler: its host and process.")
+    held_s: float = Field(description="For how long no other has begun it.")
 
 
 class SchedulerState(BaseModel):
@@ -53,6 +56,19 @@ class Standstill(BaseModel):
     tenant_id: UUID | None
     since: datetime
     detail: str
+
+
+class MissedFiring(BaseModel):
+    """A time of a schedule that made no job."""
+
+    tenant_id: UUID
+    trigger_id: UUID
+    label: str
+    fire_at: datetime
+    at: datetime
+    kind: FiringKind
+    outcome: Literal["skipped", "failed"]
+    reason: str
 
 
 class Waiting(BaseModel):
@@ -86,6 +102,7 @@ class DatabaseState(BaseModel):
     horizon: list[Holder]
     scheduler: SchedulerState
     troubles: list[Standstill]
+    misses: list[MissedFiring] = Field(description="The latest 50 of all tenants.")
     waiting: list[Waiting]
 
 
@@ -96,6 +113,7 @@ async def show_database(caller: Caller) -> Answer:
     facts = await checkup.agather(database)
     files = await database.run(calls.list_migrations())
     gauges = await database.run(calls.read_gauges(_TENANTS))
+    misses = await database.run(calls.list_misses())
     migrations = [each.name for each in files if each.name.startswith("migrations/")]
     return Answer(
         {
@@ -110,6 +128,7 @@ async def show_database(caller: Caller) -> Answer:
             **_figures(facts),
             "scheduler": _scheduler(gauges),
             "troubles": [each._asdict() for each in facts.troubles or ()],
+            "misses": [each._asdict() for each in misses],
             "waiting": [_waiting(each) for each in gauges if each.gauge == "tenant_queued"],
         }
     )
@@ -135,12 +154,22 @@ def _scheduler(gauges: list[Gauge]) -> dict[str, object]:
         "pending_events": int(values["pending_events"]),
         "event_lag_s": values["event_lag"],
         "faulty_triggers": int(values["faulty_triggers"]),
-        "upkeep": [
-            {"task": each.subject, "age_s": each.value}
-            for each in gauges
-            if each.gauge == "upkeep_age"
-        ],
+        "upkeep": _upkeep(gauges),
     }
+
+
+def _upkeep(gauges: list[Gauge]) -> list[dict[str, object]]:
+    held = {each.subject: each for each in gauges if each.gauge == "upkeep_held"}
+    return [
+        {
+            "task": each.subject,
+            "age_s": each.value,
+            "by": held[each.subject].state,
+            "held_s": held[each.subject].value,
+        }
+        for each in gauges
+        if each.gauge == "upkeep_age"
+    ]
 
 
 def _waiting(gauge: Gauge) -> dict[str, object]:

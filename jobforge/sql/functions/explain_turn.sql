@@ -5,9 +5,13 @@ returns table (code text, message text, remedy text, detail jsonb)
 language sql stable
 as $$
     select 'waiting_turn',
-           format('It is ready since %s; %s of the tenant''s jobs in queue %s go first.',
-                  p_job.queued_at,
-                  case when a.ahead < 1000 then a.ahead::text else '1000 or more' end, p_job.queue),
+           case a.ahead
+               when 0 then format('It is ready since %s, and the first of the tenant''s jobs in '
+                                  'queue %s.', p_job.queued_at, p_job.queue)
+               else format('It is ready since %s; %s of the tenant''s jobs in queue %s go first.',
+                           p_job.queued_at,
+                           case when a.ahead < 1000 then a.ahead::text else '1000 or more' end,
+                           p_job.queue) end,
            'Wait, raise its priority, or add workers.',
            jsonb_build_object('queued_at', p_job.queued_at, 'ahead', a.ahead,
                               'waited_s', extract(epoch from p_now - p_job.queued_at))

@@ -1,8 +1,9 @@
 -- Servers and operators call this when somebody measures: the state of the installation as
 -- numbers, never by looking at every job. Jobs are counted as far as queue_depths goes, dead ones
 -- up to 100,000, waiting ones of the p_tenants tenants that have most as queued_by_tenant has it.
--- `subject` is a queue, a tenant, a table or a task of the upkeep, as the gauge has it. With
--- app.tenant_id set it is refused. Only reads, locks nothing. Raises JF002, JF006.
+-- `subject` is a queue, a tenant, a table or a task of the upkeep, as the gauge has it; `state` of
+-- upkeep_held is who has had every turn of the task, for so many seconds. With app.tenant_id set it
+-- is refused. Only reads, locks nothing. Raises JF002, JF006.
 create or replace function jobforge.read_gauges(p_tenants integer default 20)
 returns table (gauge text, subject text, state text, value double precision)
 language plpgsql stable security definer
@@ -60,6 +61,10 @@ begin
     union all
     select 'upkeep_age', m.task, null,
            greatest(0, extract(epoch from v_now - m.started_at))::float8
+      from jobforge.maintenance as m
+    union all
+    select 'upkeep_held', m.task, m.started_by,
+           greatest(0, extract(epoch from v_now - m.since))::float8
       from jobforge.maintenance as m
     union all
     select 'faulty_triggers', null, null, count(*)::float8

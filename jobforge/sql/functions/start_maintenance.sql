@@ -1,8 +1,11 @@
 -- Schedulers call this before each task of the upkeep (statistics, partitions, retention): true for
--- the one of them who is to do it now, because nobody has begun to within the last p_every_s.
--- Locks the row of the task. Raises JF002.
-create or replace function jobforge.start_maintenance(p_task text, p_every_s double precision)
-returns boolean
+-- the one of them who is to do it now, because nobody has begun to within the last p_every_s. p_by
+-- names the caller for people; it decides nothing. Locks the row of the task. Raises JF002.
+create or replace function jobforge.start_maintenance(
+    p_task text,
+    p_every_s double precision,
+    p_by text default null
+) returns boolean
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
@@ -15,8 +18,11 @@ begin
         perform jobforge.refuse('JF002', 'every_s must be a number of seconds up to a year',
             '{"field": "every_s"}');
     end if;
-    insert into jobforge.maintenance as m (task, started_at) values (p_task, v_now)
-        on conflict (task) do update set started_at = excluded.started_at
+    insert into jobforge.maintenance as m (task, started_at, since, started_by)
+    values (p_task, v_now, v_now, left(coalesce(p_by, session_user), 255))
+        on conflict (task) do update
+       set started_at = excluded.started_at, started_by = excluded.started_by,
+           since = case m.started_by when excluded.started_by then m.since else excluded.since end
      where m.started_at <= v_now - make_interval(secs => p_every_s);
     return found;
 end $$;

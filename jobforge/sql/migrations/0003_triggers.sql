@@ -83,6 +83,8 @@ create table jobforge.firings (
 create index firings_pending on jobforge.firings (tenant_id, trigger_id, fire_at)
     where outcome = 'pending';
 create index firings_by_age on jobforge.firings (at);
+create index firings_without_a_job on jobforge.firings (at)
+    where outcome in ('skipped', 'failed');
 
 -- Schedules that code declares for every tenant, those too that come later.
 create table jobforge.declared_schedules (

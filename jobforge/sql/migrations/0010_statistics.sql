@@ -36,10 +36,12 @@ create table jobforge.statistics_position (
 );
 insert into jobforge.statistics_position (txid) values ('0');
 
--- When each task of the upkeep was begun last.
+-- When each task of the upkeep was begun last, and by whom; nobody else has begun it after `since`.
 create table jobforge.maintenance (
     task text not null,
     started_at timestamptz not null,
+    since timestamptz not null,
+    started_by text not null,
     constraint maintenance_pkey primary key (task),
     constraint maintenance_tasks_are_known check (task in ('statistics', 'partitions', 'retention'))
 );

@@ -25,26 +25,29 @@ export function ByDefinition({ isWhole = false }: { isWhole?: boolean }) {
     {
       title: "Definition",
       isMain: true,
+      by: (row) => row.definition,
       cell: (row) => <Name row={row} isChosen={row.definition === definition} />,
     },
     {
       title: "Ended",
       align: "right",
+      by: (row) => row.attempts,
       cell: (row) => <Count row={row} isWhole={isWhole} />,
     },
-    { title: "Failed", align: "right", cell: (row) => <Failed row={row} isWhole={isWhole} /> },
     {
-      title: "Wait p50",
-      isWide: true,
+      title: "Failed",
       align: "right",
-      cell: (row) => spoken(row.wait_p50_ms),
+      by: (row) => failuresOf(row) / row.attempts,
+      cell: (row) => <Failed row={row} isWhole={isWhole} />,
     },
-    { title: "Wait p95", isWide: true, align: "right", cell: (row) => spoken(row.wait_p95_ms) },
-    { title: "Run p50", isWide: true, align: "right", cell: (row) => spoken(row.run_p50_ms) },
-    { title: "Run p95", align: "right", cell: (row) => spoken(row.run_p95_ms) },
+    taken("Wait p50", (row) => row.wait_p50_ms),
+    taken("Wait p95", (row) => row.wait_p95_ms),
+    taken("Run p50", (row) => row.run_p50_ms),
+    { ...taken("Run p95", (row) => row.run_p95_ms), isWide: false },
     {
       title: "Share of time",
       isWide: true,
+      by: (row) => row.run_ms,
       cell: (row) => <Share share={all === 0 ? 0 : row.run_ms / all} />,
     },
   ];
@@ -73,6 +76,10 @@ export function ByDefinition({ isWhole = false }: { isWhole?: boolean }) {
       )}
     </Panel>
   );
+}
+
+function taken(title: string, by: (row: Statistic) => number | null): Column<Statistic> {
+  return { title, by, isWide: true, align: "right", cell: (row) => spoken(by(row)) };
 }
 
 /** Charts show the one that is chosen; again, and they show all. */

@@ -2,6 +2,7 @@
 
 import { printShort } from "@/api/json";
 import type { JobEvent } from "@/api/schema";
+import { shortId } from "@/parts/copy";
 import { Panel } from "@/parts/page";
 import { Ago } from "@/parts/time";
 
@@ -23,11 +24,8 @@ export function Events({ events }: { events: JobEvent[] }) {
             </span>
             <span className="shrink-0 font-medium">{event.kind.replaceAll("_", " ")}</span>
             {event.actor && <span className="shrink-0 text-muted">by {event.actor}</span>}
-            <span
-              className="min-w-0 truncate font-mono text-faint text-xs"
-              title={textOf(event.data)}
-            >
-              {textOf(event.data)}
+            <span className="min-w-0 truncate text-muted" title={told(event)}>
+              {told(event)}
             </span>
           </li>
         ))}
@@ -36,16 +34,19 @@ export function Events({ events }: { events: JobEvent[] }) {
   );
 }
 
-function textOf(data: unknown): string {
-  if (
-    data === null ||
-    data === undefined ||
-    (typeof data === "object" && Object.keys(data).length === 0)
-  )
-    return "";
-  if (typeof data !== "object" || Array.isArray(data)) return printShort(data);
-  return Object.entries(data)
+function told({ kind, data }: JobEvent): string {
+  if (data === null || typeof data !== "object" || Array.isArray(data))
+    return data == null ? "" : printShort(data);
+  const given = data as Record<string, unknown>;
+  if (kind === "attempt_started") return `try ${given.attempt} on ${said(given.worker_id)}`;
+  if (kind === "attempt_ended") return `try ${given.attempt}, ${given.outcome}`;
+  if (kind === "step") return `${said(given.name)}${given.timed_out ? ", timed out" : ""}`;
+  return Object.entries(given)
     .filter(([, value]) => value !== null)
-    .map(([name, value]) => `${name}=${typeof value === "string" ? value : printShort(value)}`)
-    .join(" ");
+    .map(([name, value]) => `${name} ${said(value)}`)
+    .join(", ");
+}
+
+function said(value: unknown): string {
+  return typeof value === "string" ? shortId(value) : printShort(value);
 }

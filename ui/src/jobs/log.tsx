@@ -1,5 +1,6 @@
 /** What a job wrote to its log, as it is written. */
 
+import { useNavigate, useSearch } from "@tanstack/react-router";
 import { Download } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
 import { open } from "@/api/client";
@@ -28,10 +29,11 @@ const MOST = 5_000;
 
 export function Log({ job }: { job: Job }) {
   const { lines, isOpen } = useLines(job.id, job.attempt);
-  const [level, setLevel] = useState("debug");
+  const { level = LEVELS[0] } = useSearch({ strict: false }) as { level?: string };
+  const navigate = useNavigate();
   const [follows, setFollows] = useState(true);
   const box = useRef<HTMLDivElement>(null);
-  const least = LEVELS.indexOf(level);
+  const least = LEVELS.indexOf(level ?? "");
   const shown = lines.filter((line) => least <= Math.max(0, LEVELS.indexOf(line.level)));
   useEffect(() => {
     if (follows && box.current) box.current.scrollTop = box.current.scrollHeight;
@@ -55,10 +57,20 @@ export function Log({ job }: { job: Job }) {
             aria-label="Least level"
             className="!h-7 !w-auto !border-transparent text-muted"
             value={level}
-            onChange={(event) => setLevel(event.target.value)}
+            onChange={(event) => {
+              const chosen = event.target.value === LEVELS[0] ? undefined : event.target.value;
+              void navigate({
+                to: ".",
+                search: (old: Record<string, string | undefined>) => ({ ...old, level: chosen }),
+                replace: true,
+                resetScroll: false,
+              });
+            }}
           >
             {LEVELS.map((each) => (
-              <option key={each}>{each}</option>
+              <option key={each} value={each}>
+                {each === "error" ? each : `${each} and up`}
+              </option>
             ))}
           </Select>
           <Button

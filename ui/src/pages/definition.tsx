@@ -16,7 +16,7 @@ import { Button } from "@/parts/button";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { JsonView } from "@/parts/json";
 import { Panel, useTitle } from "@/parts/page";
-import { Ago } from "@/parts/time";
+import { Ago, setLength } from "@/parts/time";
 import { toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
 
@@ -96,7 +96,7 @@ function View({ info }: { info: DefinitionInfo }) {
           </Panel>
         )}
         <div className="flex min-w-0 flex-col gap-4">
-          <Panel title="What holds">
+          <Panel title="Settings">
             <dl className="grid grid-cols-[auto_minmax(0,1fr)] gap-x-6 gap-y-1.5 px-4 py-3">
               {factsOf(info).map(([name, value]) => (
                 <div key={name} className="contents">
@@ -161,8 +161,8 @@ function factsOf(info: DefinitionInfo): [string, string][] {
   return [
     ["Queue", info.queue],
     ["Attempts", String(info.max_attempts)],
-    ["Backoff", `${info.backoff_base_s} s, doubling to ${info.backoff_cap_s} s`],
-    ["Timeout", `${info.timeout_s} s`],
+    ["Backoff", `${setLength(info.backoff_base_s)}, doubling to ${setLength(info.backoff_cap_s)}`],
+    ["Timeout", setLength(info.timeout_s)],
     ["Limits", limitsOf(info)],
     ["Hooks", info.hooks ? "yes" : "none"],
   ];

@@ -7,10 +7,10 @@ import { definitions, statistics } from "@/api/queries";
 import type { DefinitionListing, Statistic } from "@/api/schema";
 import { failuresOf, rangeOf } from "@/charts/ranges";
 import { short } from "@/jobs/counts";
-import { limitsOf } from "@/jobs/limits";
+import { Limits } from "@/jobs/limits";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
-import { type Column, Table } from "@/parts/table";
+import { type Column, Count, Table } from "@/parts/table";
 import { duration } from "@/parts/time";
 import { useSession } from "@/session";
 
@@ -24,6 +24,7 @@ const COLUMNS: Column<Row>[] = [
   {
     title: "Definition",
     isMain: true,
+    by: (row) => row.key,
     cell: (row) => (
       <span className="flex min-w-0 flex-col">
         <Link
@@ -39,21 +40,34 @@ const COLUMNS: Column<Row>[] = [
     ),
   },
   { title: "Standing", cell: (row) => <Standing row={row} /> },
-  { title: "Queue", cell: (row) => row.queue },
+  { title: "Queue", by: (row) => row.queue, cell: (row) => row.queue },
   {
     title: "Ran in 24 h",
     isWide: true,
     align: "right",
-    cell: (row) => short(row.day?.attempts ?? 0),
+    by: (row) => row.day?.attempts ?? 0,
+    cell: (row) => <Count of={row.day?.attempts ?? 0} text={short(row.day?.attempts ?? 0)} />,
   },
-  { title: "Failed", isWide: true, align: "right", cell: (row) => <Failed day={row.day} /> },
+  {
+    title: "Failed",
+    isWide: true,
+    align: "right",
+    by: (row) => (row.day ? failuresOf(row.day) / row.day.attempts : null),
+    cell: (row) => <Failed day={row.day} />,
+  },
   {
     title: "Run p95",
     isWide: true,
     align: "right",
-    cell: (row) => (row.day?.run_p95_ms == null ? "–" : duration(row.day.run_p95_ms)),
+    by: (row) => row.day?.run_p95_ms ?? null,
+    cell: (row) =>
+      row.day?.run_p95_ms == null ? (
+        <span className="text-faint">–</span>
+      ) : (
+        duration(row.day.run_p95_ms)
+      ),
   },
-  { title: "Limits", isWide: true, cell: (row) => limitsOf(row) },
+  { title: "Limits", isWide: true, cell: (row) => <Limits row={row} /> },
 ];
 
 export function Page() {
@@ -108,7 +122,7 @@ function Failed({ day }: { day: Statistic | undefined }) {
 export function Standing({ row }: { row: { paused_at: string | null; is_active: boolean } }) {
   if (row.paused_at) {
     return (
-      <span className="inline-flex items-center gap-1.5 font-medium text-warn">
+      <span className="inline-flex items-center gap-1.5 align-bottom font-medium text-warn">
         <Pause size={13} aria-hidden /> Paused
       </span>
     );

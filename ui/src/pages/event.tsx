@@ -11,7 +11,7 @@ import type { Event, EventDelivery } from "@/api/schema";
 import { Emit } from "@/events/emit";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
-import { CopyButton } from "@/parts/copy";
+import { CopyButton, Id } from "@/parts/copy";
 import { Detail } from "@/parts/detail";
 import { Facts } from "@/parts/facts";
 import { Failure, Skeleton } from "@/parts/feedback";
@@ -140,9 +140,9 @@ function View({ event }: { event: Event }) {
                     key="correlation"
                     to="/jobs"
                     search={{ correlation_id: event.correlation_id }}
-                    className="break-all hover:text-accent hover:underline"
+                    className="hover:text-accent hover:underline"
                   >
-                    {event.correlation_id}
+                    <Id id={event.correlation_id} />
                   </Link>,
                 ],
               ]}

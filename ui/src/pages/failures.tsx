@@ -20,6 +20,7 @@ import { Page as Frame, Panel } from "@/parts/page";
 import { Ago } from "@/parts/time";
 import { toast, toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
+import { usePlace } from "@/shell/keyboard";
 
 export function Page() {
   const query = useQuery(failures());
@@ -63,24 +64,28 @@ export function Page() {
 function Groups({ groups }: { groups: FailureGroup[] }) {
   const { group: open } = useSearch({ strict: false }) as { group?: string };
   const navigate = useNavigate();
+  const toggle = (group: FailureGroup) =>
+    void navigate({
+      to: "/failures",
+      search: { group: open === group.fingerprint ? undefined : group.fingerprint },
+      replace: true,
+      resetScroll: false,
+    });
+  const [at, box] = usePlace<HTMLUListElement>(groups.length, (place) => {
+    const group = groups[place];
+    if (group) toggle(group);
+  });
   return (
     <Panel className="overflow-hidden">
-      <ul>
-        {groups.map((group) => {
+      <ul ref={box}>
+        {groups.map((group, index) => {
           const isOpen = open === group.fingerprint;
           return (
-            <li key={group.fingerprint} className="border-line border-b last:border-0">
-              <Head
-                group={group}
-                isOpen={isOpen}
-                onToggle={() =>
-                  void navigate({
-                    to: "/failures",
-                    search: { group: isOpen ? undefined : group.fingerprint },
-                    replace: true,
-                  })
-                }
-              />
+            <li
+              key={group.fingerprint}
+              className={`border-line border-b last:border-0 ${index === at ? "bg-hover shadow-[inset_2px_0_0_var(--accent)]" : ""}`}
+            >
+              <Head group={group} isOpen={isOpen} onToggle={() => toggle(group)} />
               {isOpen && <Body group={group} />}
             </li>
           );

@@ -23,7 +23,7 @@ import { JsonView } from "@/parts/json";
 import { Menu } from "@/parts/menu";
 import { Panel, useTitle } from "@/parts/page";
 import { State } from "@/parts/state";
-import { Ago, exact, Span } from "@/parts/time";
+import { Ago, exact, Span, Told } from "@/parts/time";
 import { toast } from "@/parts/toasts";
 
 export function Page() {
@@ -148,7 +148,9 @@ function Why({ id, state }: { id: string; state: string }) {
             className={`flex flex-col gap-0.5 border-line border-b border-l-2 px-4 py-2.5 last:border-b-0 ${index === 0 ? "border-l-warn" : "border-l-transparent"}`}
           >
             <span className="flex flex-wrap items-baseline gap-x-2">
-              <strong className="font-semibold">{reason.message}</strong>
+              <strong className="font-semibold">
+                <Told text={reason.message} />
+              </strong>
               <code className="font-mono text-faint text-xs">{reason.code}</code>
             </span>
             {reason.remedy && <span className="text-muted">{reason.remedy}</span>}

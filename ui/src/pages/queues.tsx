@@ -11,11 +11,11 @@ import type { QueueInfo } from "@/api/schema";
 import { tenant } from "@/config";
 import { short } from "@/jobs/counts";
 import { LimitDialog } from "@/jobs/limit-dialog";
-import { limitsOf } from "@/jobs/limits";
+import { Limits } from "@/jobs/limits";
 import { Button } from "@/parts/button";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
-import { type Column, Table } from "@/parts/table";
+import { type Column, Count, Table } from "@/parts/table";
 import { Span } from "@/parts/time";
 import { toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
@@ -29,12 +29,38 @@ export function Page() {
   const { queue: shown } = useSearch({ strict: false }) as { queue?: string };
   const held = isWhole ? query.data?.items.find((row) => row.name === shown) : undefined;
   const columns: Column<QueueInfo>[] = [
-    { title: "Queue", isMain: true, cell: (row) => <Name row={row} isWhole={isWhole} /> },
-    { title: "Running", align: "right", cell: (row) => <Gauge row={row} isWhole={isWhole} /> },
-    { title: "Queued", align: "right", cell: (row) => short(row.queued) },
-    { title: "Oldest", align: "right", cell: (row) => <Span from={row.oldest_queued_at} /> },
-    { title: "Scheduled", isWide: true, align: "right", cell: (row) => short(row.scheduled) },
-    { title: "Limits", isWide: true, cell: (row) => limitsOf(row) },
+    {
+      title: "Queue",
+      isMain: true,
+      by: (row) => row.name,
+      cell: (row) => <Name row={row} isWhole={isWhole} />,
+    },
+    {
+      title: "Running",
+      align: "right",
+      by: (row) => row.running,
+      cell: (row) => <Gauge row={row} isWhole={isWhole} />,
+    },
+    {
+      title: "Queued",
+      align: "right",
+      by: (row) => row.queued,
+      cell: (row) => <Count of={row.queued} text={short(row.queued)} />,
+    },
+    {
+      title: "Oldest",
+      align: "right",
+      by: (row) => row.oldest_queued_at && -new Date(row.oldest_queued_at).getTime(),
+      cell: (row) => <Span from={row.oldest_queued_at} />,
+    },
+    {
+      title: "Scheduled",
+      isWide: true,
+      align: "right",
+      by: (row) => row.scheduled,
+      cell: (row) => <Count of={row.scheduled} text={short(row.scheduled)} />,
+    },
+    { title: "Limits", isWide: true, cell: (row) => <Limits row={row} /> },
   ];
   if (canOperate) {
     columns.push({
@@ -144,7 +170,7 @@ function Gauge({ row, isWhole }: { row: QueueInfo; isWhole: boolean }) {
         className="num hover:text-accent"
         title="who holds the slots"
       >
-        {row.running}
+        <Count of={row.running} />
         {row.max_running !== null && <span className="text-faint"> / {row.max_running}</span>}
       </Link>
       {share !== null && (

@@ -17,7 +17,7 @@ import { Failure, FormError, Skeleton } from "@/parts/feedback";
 import { Field, Input } from "@/parts/form";
 import { JsonView } from "@/parts/json";
 import { Panel } from "@/parts/page";
-import { Ago } from "@/parts/time";
+import { Ago, setLength } from "@/parts/time";
 import { toast, toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
 import { draftOf } from "@/triggers/draft";
@@ -26,7 +26,7 @@ import { Firings, Reactions } from "@/triggers/history";
 import { NextRuns } from "@/triggers/next-runs";
 import { Outcome } from "@/triggers/outcome";
 import { EventPicker, useRecent } from "@/triggers/template-preview";
-import { CATCH_UPS, inSeconds, OPERATORS, OVERLAPS } from "@/triggers/words";
+import { CATCH_UPS, OPERATORS, OVERLAPS } from "@/triggers/words";
 
 export function Page() {
   const { id } = useParams({ strict: false }) as { id: string };
@@ -136,7 +136,7 @@ function View({ trigger }: { trigger: Trigger }) {
             </Panel>
           )}
           {!isSchedule && may("events", "write") && <Trial trigger={trigger} />}
-          <Panel title="What holds">
+          <Panel title="Settings">
             <Facts facts={factsOf(trigger)} />
           </Panel>
           <Panel title="Payload">
@@ -180,7 +180,7 @@ function factsOf(trigger: Trigger): Fact[] {
           ["Next", <Ago key="next" at={trigger.enabled ? trigger.next_run_at : null} />],
           ["Missed times", CATCH_UPS[trigger.catch_up]],
           ["If one still runs", OVERLAPS[trigger.overlap]],
-          ["Spread", trigger.jitter_s > 0 ? `over ${inSeconds(trigger.jitter_s)}` : "none"],
+          ["Spread", trigger.jitter_s > 0 ? `over ${setLength(trigger.jitter_s)}` : "none"],
         ]
       : [
           [
@@ -193,7 +193,7 @@ function factsOf(trigger: Trigger): Fact[] {
           [
             "Same within",
             trigger.dedupe_window_s > 0
-              ? `${inSeconds(trigger.dedupe_window_s)} makes one job`
+              ? `${setLength(trigger.dedupe_window_s)} makes one job`
               : "always a new job",
           ],
         ];

@@ -29,10 +29,15 @@ export function Page() {
   const rows = query.data?.items.filter((row) => type === undefined || row.type === type) ?? [];
   const columns: Column<Trigger>[] = [
     { title: "On", cell: (row) => <OnOff row={row} canAct={canAct} /> },
-    { title: "Trigger", isMain: true, cell: (row) => <Name row={row} /> },
+    { title: "Trigger", isMain: true, by: (row) => row.label, cell: (row) => <Name row={row} /> },
     { title: "When", isWide: true, cell: (row) => <When row={row} /> },
-    { title: "Last", isWide: true, cell: (row) => <Last row={row} /> },
-    { title: "Next run", cell: (row) => <Next row={row} /> },
+    {
+      title: "Last",
+      isWide: true,
+      by: (row) => row.last_fired_at,
+      cell: (row) => <Last row={row} />,
+    },
+    { title: "Next run", by: (row) => row.next_run_at, cell: (row) => <Next row={row} /> },
   ];
   const make = () =>
     void navigate({ to: "/triggers/new", search: { type: type === "event" ? type : undefined } });

@@ -128,7 +128,7 @@ function View({ webhook }: { webhook: Webhook }) {
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 xl:grid-cols-[minmax(0,1fr)_420px]">
         <Deliveries id={webhook.id} canAct={canAct} />
         <div className="flex min-w-0 flex-col gap-4">
-          <Panel title="What holds">
+          <Panel title="Settings">
             <Facts
               facts={[
                 ["Messages", webhook.events.join(", ")],

@@ -105,7 +105,7 @@ export function Standing({ row }: { row: Webhook }) {
   if (!row.enabled) {
     return (
       <span
-        className="inline-flex items-center gap-1.5 font-medium text-bad"
+        className="inline-flex items-center gap-1.5 align-bottom font-medium text-bad"
         title={row.disabled_reason ?? undefined}
       >
         <CircleX size={14} aria-hidden /> Off
@@ -114,13 +114,13 @@ export function Standing({ row }: { row: Webhook }) {
   }
   if (row.failing_since) {
     return (
-      <span className="inline-flex items-center gap-1.5 font-medium text-warn">
+      <span className="inline-flex items-center gap-1.5 align-bottom font-medium text-warn">
         <TriangleAlert size={14} aria-hidden /> Failing
       </span>
     );
   }
   return (
-    <span className="inline-flex items-center gap-1.5 font-medium text-ok">
+    <span className="inline-flex items-center gap-1.5 align-bottom font-medium text-ok">
       <CircleCheck size={14} aria-hidden /> On
     </span>
   );

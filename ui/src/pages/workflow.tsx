@@ -66,7 +66,7 @@ function View({ detail }: { detail: WorkflowDetail }) {
     if (isTyping(event.target) || event.metaKey || event.ctrlKey || event.altKey) return;
     if (event.key === "Escape" && search.node) choose(undefined);
     const step = { j: 1, k: -1 }[event.key];
-    if (step === undefined) return;
+    if (step === undefined || view === "table") return;
     const at = boxes.findIndex((box) => box.id === search.node);
     const next = boxes[Math.min(boxes.length - 1, Math.max(0, at + step))];
     if (next) choose(next.id);

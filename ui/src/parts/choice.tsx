@@ -23,7 +23,7 @@ export function Choice({ label, name, choices, active }: Props) {
           replace
           resetScroll={false}
           aria-current={value === active ? "true" : undefined}
-          className={`rounded px-2 py-0.5 text-xs ${value === active ? "bg-surface font-medium shadow-sm" : "text-muted hover:text-text"}`}
+          className={`rounded px-2 py-0.5 text-xs ${value === active ? "bg-surface font-medium shadow-sm ring-1 ring-line" : "text-muted hover:text-text"}`}
         >
           {text}
         </Link>

@@ -37,7 +37,7 @@ function copyOldWay(text: string): void {
   area.remove();
 }
 
-/** The part of an id that differs, the rest on hover. */
+/** The parts of an id that differ, the rest on hover. */
 export function Id({ id }: { id: string }) {
   return (
     <span className="font-mono text-xs" title={id}>
@@ -46,6 +46,9 @@ export function Id({ id }: { id: string }) {
   );
 }
 
+const UUID = /^[\da-f]{8}-[\da-f-]{27}$/;
+
+/** Names that somebody gave stay as they are. */
 export function shortId(id: string): string {
-  return `${id.slice(0, 8)}…${id.slice(-4)}`;
+  return UUID.test(id) ? `${id.slice(0, 8)}…${id.slice(-4)}` : id;
 }

@@ -39,16 +39,17 @@ export function Empty({
 }
 
 export function Snippet({ text }: { text: string }) {
+  const shape = text.includes("\n") ? "overflow-x-auto" : "whitespace-pre-wrap break-words";
   return (
-    <div className="relative mt-2 w-full text-left">
+    <div className="mt-2 flex w-full items-start rounded-lg border border-line bg-raised text-left">
       <pre
         // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard
         tabIndex={0}
-        className="overflow-x-auto rounded-lg border border-line bg-raised py-2.5 pr-10 pl-3 font-mono text-xs leading-5"
+        className={`min-w-0 flex-1 py-2.5 pl-3 font-mono text-xs leading-5 ${shape}`}
       >
         {text}
       </pre>
-      <span className="absolute top-1.5 right-1.5 rounded-md bg-raised">
+      <span className="my-1 mr-1 shrink-0">
         <CopyButton text={text} />
       </span>
     </div>

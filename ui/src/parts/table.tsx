@@ -1,10 +1,15 @@
-/** A plain table for lists that fit on a page; long ones are virtual, see jobs/list.tsx. */
+/** A plain table for lists that fit on a page; long ones are virtual, see jobs/table.tsx. */
 
+import { Link, useSearch } from "@tanstack/react-router";
+import { ArrowDown, ArrowUp } from "lucide-react";
 import type { ReactNode } from "react";
+import { usePlace } from "@/shell/keyboard";
 
 export interface Column<T> {
   title: string;
   cell: (row: T) => ReactNode;
+  /** What the table can be sorted by; the address says by which column it is. */
+  by?: (row: T) => number | string | null;
   /** On phones it is left out. */
   isWide?: boolean;
   align?: "right";
@@ -17,11 +22,19 @@ interface Props<T> {
   columns: Column<T>[];
   rows: T[];
   idOf: (row: T) => string;
+  /** By a click, or by j, k and Enter. */
   onOpen?: (row: T) => void;
   isDim?: (row: T) => boolean;
 }
 
 export function Table<T>({ label, columns, rows, idOf, onOpen, isDim }: Props<T>) {
+  const { sort } = useSearch({ strict: false }) as { sort?: string };
+  const shown = sorted(rows, columns, sort);
+  const [at, box] = usePlace<HTMLTableSectionElement>(onOpen ? shown.length : 0, (place) => {
+    const row = shown[place];
+    if (row !== undefined) onOpen?.(row);
+  });
+  const last = columns.findLast((column) => !column.isWide);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard
     <section className="overflow-x-auto" aria-label={label} tabIndex={0}>
@@ -32,24 +45,25 @@ export function Table<T>({ label, columns, rows, idOf, onOpen, isDim }: Props<T>
               <th
                 key={column.title}
                 scope="col"
-                className={`h-8 whitespace-nowrap px-2 font-medium first:pl-4 last:pr-4 lg:px-4 ${classOf(column)}`}
+                aria-sort={directionOf(column, sort)}
+                className={`h-8 whitespace-nowrap px-2 font-medium first:pl-4 last:pr-4 lg:px-4 ${classOf(column, column === last)}`}
               >
-                {column.title}
+                {column.by ? <Sorter column={column} sort={sort} /> : column.title}
               </th>
             ))}
           </tr>
         </thead>
-        <tbody>
-          {rows.map((row) => (
+        <tbody ref={box}>
+          {shown.map((row, index) => (
             <tr
               key={idOf(row)}
               onClick={onOpen && ((event) => openBy(event.target, () => onOpen(row)))}
-              className={`border-line border-b last:border-0 hover:bg-hover ${onOpen ? "cursor-pointer" : ""} ${isDim?.(row) ? "text-muted" : ""}`}
+              className={`border-line border-b last:border-0 hover:bg-hover ${onOpen ? "cursor-pointer" : ""} ${isDim?.(row) ? "text-muted" : ""} ${index === at ? "bg-hover shadow-[inset_2px_0_0_var(--accent)]" : ""}`}
             >
               {columns.map((column) => (
                 <td
                   key={column.title}
-                  className={`h-9 px-2 py-1.5 first:pl-4 last:pr-4 lg:px-4 ${column.isMain ? "w-full max-w-0" : "whitespace-nowrap"} ${classOf(column)}`}
+                  className={`h-9 px-2 py-1.5 first:pl-4 last:pr-4 lg:px-4 ${column.isMain ? "w-full max-w-0" : "whitespace-nowrap"} ${classOf(column, column === last)}`}
                 >
                   {column.cell(row)}
                 </td>
@@ -62,8 +76,57 @@ export function Table<T>({ label, columns, rows, idOf, onOpen, isDim }: Props<T>
   );
 }
 
-function classOf<T>(column: Column<T>): string {
-  return `${column.isWide ? "hidden md:table-cell" : ""} ${column.align === "right" ? "num text-right" : ""} ${column.title === "Actions" ? "text-right" : ""}`;
+/** A count among many: what is nothing stands back. */
+export function Count({ of: count, text }: { of: number; text?: string }) {
+  return <span className={count === 0 ? "text-faint" : ""}>{text ?? count}</span>;
+}
+
+/** Another column, then the other way round, then as it came. */
+function Sorter<T>({ column, sort }: { column: Column<T>; sort: string | undefined }) {
+  const direction = directionOf(column, sort);
+  const name = nameOf(column);
+  const [first, second] = column.align === "right" ? [`-${name}`, name] : [name, `-${name}`];
+  const next = sort === first ? second : sort === second ? undefined : first;
+  const Icon = direction === "ascending" ? ArrowUp : ArrowDown;
+  return (
+    <Link
+      to="."
+      search={(old: Record<string, string | undefined>) => ({ ...old, sort: next })}
+      replace
+      resetScroll={false}
+      className={`inline-flex items-center gap-1 hover:text-text ${direction ? "text-text" : ""}`}
+    >
+      {column.title}
+      {direction && <Icon size={11} aria-hidden />}
+    </Link>
+  );
+}
+
+function nameOf<T>(column: Column<T>): string {
+  return column.title.toLowerCase().replaceAll(" ", "-");
+}
+
+function directionOf<T>(column: Column<T>, sort: string | undefined) {
+  if (!column.by || sort === undefined) return undefined;
+  if (sort === nameOf(column)) return "ascending";
+  return sort === `-${nameOf(column)}` ? "descending" : undefined;
+}
+
+/** What has no value comes last either way. */
+function sorted<T>(rows: T[], columns: Column<T>[], sort: string | undefined): T[] {
+  const column = columns.find((each) => directionOf(each, sort));
+  const by = column?.by;
+  if (!column || !by) return rows;
+  const sign = directionOf(column, sort) === "ascending" ? 1 : -1;
+  return [...rows].sort((one, other) => {
+    const [a, b] = [by(one), by(other)];
+    if (a === null || b === null) return Number(a === null) - Number(b === null);
+    return a === b ? 0 : sign * (a < b ? -1 : 1);
+  });
+}
+
+function classOf<T>(column: Column<T>, isLast: boolean): string {
+  return `${column.isWide ? "hidden md:table-cell" : ""} ${isLast ? "max-md:pr-4" : ""} ${column.align === "right" ? "num text-right" : ""} ${column.title === "Actions" ? "text-right" : ""}`;
 }
 
 /** A click on a row opens it, but not one on a button or a link in it. */

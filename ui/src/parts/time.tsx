@@ -38,6 +38,33 @@ export function Span({
   );
 }
 
+const MOMENT = /(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d(?::?\d\d)?))/;
+
+/** A sentence of the engine's: the times in it as clocks here show them, exact on hover. */
+export function Told({ text }: { text: string }) {
+  return text
+    .split(MOMENT)
+    .map((part, index) =>
+      index % 2 === 0 ? part : <Clock key={`${part} ${index}`} at={iso(part)} />,
+    );
+}
+
+function Clock({ at }: { at: string }) {
+  const moment = new Date(at);
+  const isToday = moment.toDateString() === new Date(clock.use()).toDateString();
+  return (
+    <time dateTime={at} title={exact(at)} className="num whitespace-nowrap">
+      {isToday
+        ? moment.toLocaleTimeString()
+        : moment.toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" })}
+    </time>
+  );
+}
+
+function iso(text: string): string {
+  return text.replace(" ", "T").replace(/([+-]\d\d)$/, "$1:00");
+}
+
 export function exact(at: string): string {
   const moment = new Date(at);
   const utc = moment.toISOString().replace("T", " ").replace("Z", " UTC");
@@ -65,7 +92,28 @@ export function duration(ms: number): string {
   if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
   const s = Math.round(ms / 1000);
   if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60} s`;
-  if (s < 86_400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
+  if (s < 3600) return both(Math.floor(s / 60), "min", s % 60, "s");
+  if (s < 86_400) return both(Math.floor(s / 3600), "h", Math.floor((s % 3600) / 60), "min");
+  return both(Math.floor(s / 86_400), "d", Math.floor((s % 86_400) / 3600), "h");
+}
+
+function both(large: number, unit: string, small: number, smaller: string): string {
+  return small === 0 ? `${large} ${unit}` : `${large} ${unit} ${small} ${smaller}`;
+}
+
+/** A length that somebody has set, in the largest unit that is exact. */
+export function setLength(seconds: number): string {
+  if (seconds === 0) return "off";
+  for (const [size, word] of [
+    [86_400, "day"],
+    [3_600, "hour"],
+    [60, "minute"],
+  ] as const) {
+    if (seconds % size === 0) return plural(seconds / size, word);
+  }
+  return plural(seconds, "second");
+}
+
+function plural(count: number, word: string): string {
+  return count === 1 ? `1 ${word}` : `${count} ${word}s`;
 }

@@ -1,7 +1,7 @@
-/** Keys that work everywhere. Lists have their own: see jobs/list.tsx. */
+/** Keys that work everywhere, and those of lists; the one of jobs has its own: see jobs/table.tsx. */
 
 import { useNavigate } from "@tanstack/react-router";
-import { useEffect, useEffectEvent } from "react";
+import { useEffect, useEffectEvent, useRef, useState } from "react";
 import { togglePaused } from "@/live/live";
 import { adminPages, tenantPages } from "@/pages";
 
@@ -20,6 +20,22 @@ export function useKeys(act: (event: KeyboardEvent) => void): void {
     window.addEventListener("keydown", hear);
     return () => window.removeEventListener("keydown", hear);
   }, []);
+}
+
+/** Where j and k have led to among so many rows, which are the children of what has the reference. */
+export function usePlace<E extends Element>(count: number, open: (place: number) => void) {
+  const [at, setAt] = useState(-1);
+  const box = useRef<E>(null);
+  useEffect(() => {
+    box.current?.children[at]?.scrollIntoView({ block: "nearest" });
+  }, [at]);
+  useKeys((event) => {
+    if (count === 0 || isTyping(event.target) || event.metaKey || event.ctrlKey) return;
+    if (event.key === "j") setAt(Math.min(count - 1, at + 1));
+    else if (event.key === "k") setAt(Math.max(0, at - 1));
+    else if (event.key === "Enter" && event.target === document.body) open(at);
+  });
+  return [at, box] as const;
 }
 
 let went = 0;

@@ -5,8 +5,9 @@ import { Plus, X } from "lucide-react";
 import { events } from "@/api/queries";
 import { Button } from "@/parts/button";
 import { Field, Input, Select } from "@/parts/form";
+import { setLength } from "@/parts/time";
 import type { Condition, Draft } from "@/triggers/draft";
-import { inSeconds, OPERATORS } from "@/triggers/words";
+import { OPERATORS } from "@/triggers/words";
 
 interface Props {
   draft: Draft;
@@ -44,7 +45,7 @@ export function EventFields({ draft, onChange }: Props) {
       <Conditions rows={draft.conditions} onChange={(conditions) => onChange({ conditions })} />
       <Field
         label="Seconds in which the same makes one job"
-        hint={`${inSeconds(Number(draft.dedupeWindow) || 0)}. The same is the same payload, unless a key says otherwise.`}
+        hint={`${setLength(Number(draft.dedupeWindow) || 0)}. The same is the same payload, unless a key says otherwise.`}
       >
         {(id) => (
           <Input

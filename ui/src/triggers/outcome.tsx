@@ -22,7 +22,9 @@ const LOOKS: Record<string, [string, LucideIcon, string]> = {
 export function Outcome({ name, count }: { name: string; count?: number }) {
   const [label, Icon, colour] = LOOKS[name] ?? [name, CircleDashed, "text-muted"];
   return (
-    <span className={`inline-flex items-center gap-1.5 whitespace-nowrap font-medium ${colour}`}>
+    <span
+      className={`inline-flex items-center gap-1.5 align-bottom whitespace-nowrap font-medium ${colour}`}
+    >
       <Icon size={14} strokeWidth={2.25} aria-hidden className="shrink-0" />
       {count !== undefined && <span className="num">{count}</span>}
       {count !== undefined ? label.toLowerCase() : label}

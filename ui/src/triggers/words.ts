@@ -33,15 +33,3 @@ export const PRESETS: [string, string][] = [
   ["0 9 * * MON", "Mondays at 9"],
   ["0 6 1 * *", "On the first of the month at 6"],
 ];
-
-export function inSeconds(seconds: number): string {
-  if (seconds === 0) return "off";
-  for (const [size, word] of [
-    [86_400, "day"],
-    [3_600, "hour"],
-    [60, "minute"],
-  ] as const) {
-    if (seconds % size === 0) return seconds === size ? `1 ${word}` : `${seconds / size} ${word}s`;
-  }
-  return `${seconds} seconds`;
-}

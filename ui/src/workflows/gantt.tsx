@@ -29,18 +29,25 @@ export function Gantt({ nodes, from, to, chosen, onChoose }: Props) {
   const times = nodes.map((node) => new Date(node.finished_at ?? 0).getTime());
   const end = to === null ? now : Math.max(new Date(to).getTime(), ...times);
   const whole = Math.max(1, end - start);
+  const marks = marksOf(whole);
   const shown = nodes.slice(0, MOST);
   const at = (moment: string) => (100 * (new Date(moment).getTime() - start)) / whole;
   return (
     <div className="overflow-x-auto">
       <div className="min-w-[20rem] px-4 pt-2 pb-3">
-        <div className="flex text-faint text-xs">
+        <div className="flex border-line border-b pb-1 text-faint text-xs">
           <span className="w-28 shrink-0 sm:w-56">Node</span>
-          {[0, 0.25, 0.5, 0.75].map((share) => (
-            <span key={share} className="num flex-1 border-line border-l pl-1">
-              {share === 0 ? "0" : duration(whole * share)}
-            </span>
-          ))}
+          <span className="relative flex-1">
+            {marks.map((mark) => (
+              <span
+                key={mark}
+                className="num absolute whitespace-nowrap pl-1"
+                style={{ left: `${(100 * mark) / whole}%` }}
+              >
+                {mark === 0 ? "0" : duration(mark)}
+              </span>
+            ))}
+          </span>
         </div>
         <ol>
           {shown.map((node) => (
@@ -56,7 +63,14 @@ export function Gantt({ nodes, from, to, chosen, onChoose }: Props) {
                   <State name={node.state} isQuiet />
                   <span className="truncate">{node.node}</span>
                 </span>
-                <span className="relative h-full flex-1 border-line border-l">
+                <span className="relative h-full flex-1">
+                  {marks.map((mark) => (
+                    <span
+                      key={mark}
+                      className="absolute inset-y-0 border-line border-l"
+                      style={{ left: `${(100 * mark) / whole}%` }}
+                    />
+                  ))}
                   {node.started_at && (
                     <span
                       className={`absolute inset-y-2 min-w-[3px] rounded-sm ${FILLS[node.state] ?? "bg-muted"}`}
@@ -78,6 +92,21 @@ export function Gantt({ nodes, from, to, chosen, onChoose }: Props) {
       </div>
     </div>
   );
+}
+
+const MARKS = 5;
+const STEPS = [
+  1, 2, 5, 10, 25, 50, 100, 250, 500, 1e3, 2e3, 5e3, 1e4, 1.5e4, 3e4, 6e4, 1.2e5, 3e5, 6e5, 9e5,
+  1.8e6, 3.6e6, 7.2e6, 2.16e7, 4.32e7,
+];
+const DAY_MS = 8.64e7;
+
+/** Where the axis is labelled: round numbers, few enough for a phone. */
+function marksOf(whole: number): number[] {
+  const least = whole / MARKS;
+  const step = STEPS.find((each) => each >= least) ?? DAY_MS * Math.ceil(least / DAY_MS);
+  const count = Math.ceil(whole / step - 0.3); // a label needs some room
+  return Array.from({ length: Math.max(1, count) }, (_, index) => index * step);
 }
 
 function wordsOf(node: NodeInfo, now: number): string {

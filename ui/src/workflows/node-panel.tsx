@@ -11,7 +11,7 @@ import { Id } from "@/parts/copy";
 import { Facts } from "@/parts/facts";
 import { Panel } from "@/parts/page";
 import { State } from "@/parts/state";
-import { Ago } from "@/parts/time";
+import { Ago, Told } from "@/parts/time";
 import { countsOf } from "@/workflows/folding";
 import { countsInWords, Segments } from "@/workflows/progress";
 import { Ran } from "@/workflows/ran";
@@ -111,7 +111,9 @@ function Why({ id }: { id: string }) {
   if (!reason) return null;
   return (
     <div className="border-line border-t px-4 py-3">
-      <strong className="font-semibold">{reason.message}</strong>
+      <strong className="font-semibold">
+        <Told text={reason.message} />
+      </strong>
       {reason.remedy && <p className="text-muted">{reason.remedy}</p>}
     </div>
   );

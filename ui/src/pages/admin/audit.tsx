@@ -6,6 +6,7 @@ import { printShort } from "@/api/json";
 import { audit } from "@/api/queries";
 import type { AuditEntry } from "@/api/schema";
 import { Button } from "@/parts/button";
+import { shortId } from "@/parts/copy";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
 import { type Column, Table } from "@/parts/table";
@@ -46,7 +47,7 @@ export function AuditList() {
         className="block max-w-60 truncate text-left hover:text-accent"
         title={value}
       >
-        {value}
+        {shortId(value)}
       </button>
     );
   const columns: Column<AuditEntry>[] = [
@@ -85,7 +86,7 @@ export function AuditList() {
               onClick={() => narrow(name, undefined)}
               label={`No longer only ${value}`}
             >
-              {name}: {value} ×
+              {name}: {shortId(value)} ×
             </Button>
           ))}
         </div>

@@ -7,7 +7,7 @@ import type { DatabaseState, Table as DatabaseTable, Finding, Holder } from "@/a
 import { short } from "@/jobs/counts";
 import { Failure, Skeleton, Snippet } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
-import { type Column, Table } from "@/parts/table";
+import { type Column, Count, Table } from "@/parts/table";
 import { Ago, duration } from "@/parts/time";
 
 export function Page() {
@@ -162,6 +162,7 @@ function Tables({ tables }: { tables: DatabaseTable[] }) {
     {
       title: "Table",
       isMain: true,
+      by: (row) => row.name,
       cell: (row) => (
         <span className="block truncate">
           <code className="font-mono text-xs">{row.name}</code>
@@ -171,6 +172,8 @@ function Tables({ tables }: { tables: DatabaseTable[] }) {
     },
     {
       title: "With indexes",
+      align: "right",
+      by: (row) => row.bytes,
       cell: (row) => (
         <span className="flex items-center justify-end gap-2">
           <span className="hidden h-1.5 w-24 overflow-hidden rounded-full bg-raised sm:block">
@@ -183,12 +186,19 @@ function Tables({ tables }: { tables: DatabaseTable[] }) {
         </span>
       ),
     },
-    { title: "Rows", isWide: true, align: "right", cell: (row) => short(row.live) },
-    { title: "Dead", align: "right", cell: (row) => <Dead row={row} /> },
+    {
+      title: "Rows",
+      isWide: true,
+      align: "right",
+      by: (row) => row.live,
+      cell: (row) => <Count of={row.live} text={short(row.live)} />,
+    },
+    { title: "Dead", align: "right", by: (row) => row.dead, cell: (row) => <Dead row={row} /> },
     {
       title: "Vacuumed",
       isWide: true,
       align: "right",
+      by: (row) => row.vacuumed_at,
       cell: (row) =>
         row.has_autovacuum ? (
           <Ago at={row.vacuumed_at} />
@@ -208,7 +218,11 @@ const MANY = 1_000;
 
 function Dead({ row }: { row: DatabaseTable }) {
   const isBad = row.dead > MANY && row.dead > row.live;
-  return <span className={isBad ? "font-medium text-warn" : ""}>{short(row.dead)}</span>;
+  return (
+    <span className={isBad ? "font-medium text-warn" : ""}>
+      <Count of={row.dead} text={short(row.dead)} />
+    </span>
+  );
 }
 
 function Partitions({ state }: { state: DatabaseState }) {

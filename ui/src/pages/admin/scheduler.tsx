@@ -1,32 +1,39 @@
 /** Those who fire schedules, dispatch events and keep house: whether they come, and how late. */
 
 import { useQuery } from "@tanstack/react-query";
+import { useSearch } from "@tanstack/react-router";
 import { TriangleAlert } from "lucide-react";
 import { database, tenants } from "@/api/queries";
-import type { SchedulerState, Standstill } from "@/api/schema";
+import type { MissedFiring, SchedulerState, Standstill, Upkeep } from "@/api/schema";
 import { tenantHref } from "@/config";
 import { short } from "@/jobs/counts";
+import { Choice } from "@/parts/choice";
+import { shortId } from "@/parts/copy";
 import { Failure, Skeleton, Snippet } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
 import { type Column, Table } from "@/parts/table";
 import { Ago, duration, relative } from "@/parts/time";
+import { Outcome } from "@/triggers/outcome";
 
 const SILENT_S = 120;
 const LATE_S = 60;
 
 export function Page() {
   const query = useQuery({ ...database(), refetchInterval: 5_000 });
+  const { data: known } = useQuery(tenants());
   if (query.isPending) return <Skeleton rows={8} />;
   if (query.isError) return <Failure error={query.error} onRetry={() => void query.refetch()} />;
-  const { scheduler, troubles } = query.data;
+  const { scheduler, troubles, misses } = query.data;
+  const slugs = new Map((known?.items ?? []).map((each) => [each.id, each.slug ?? each.id]));
   return (
     <Frame
       title="Scheduler"
       lead="Any number may run, and every worker with a database carries one; one acts at a time, so nothing is made twice."
     >
       <Standing state={scheduler} />
-      <Upkeep state={scheduler} />
-      <Troubles rows={troubles} />
+      <Turns state={scheduler} />
+      <Troubles rows={troubles} slugs={slugs} />
+      <Misses rows={misses} slugs={slugs} />
     </Frame>
   );
 }
@@ -90,21 +97,105 @@ const TASKS: Record<string, string> = {
   retention: "Clears away what is old, hourly",
 };
 
-function Upkeep({ state }: { state: SchedulerState }) {
+const UPKEEP: Column<Upkeep>[] = [
+  {
+    title: "Upkeep",
+    isMain: true,
+    cell: (row) => (
+      <span className="flex min-w-0 flex-col md:block">
+        <span className="font-medium">{row.task}</span>{" "}
+        <span className="truncate text-muted">{TASKS[row.task]}</span>
+      </span>
+    ),
+  },
+  { title: "By", cell: (row) => <span className="font-mono text-xs">{row.by}</span> },
+  {
+    title: "Alone for",
+    isWide: true,
+    align: "right",
+    cell: (row) => <span title="nobody else has done it since">{duration(row.held_s * 1000)}</span>,
+  },
+  { title: "Last", align: "right", cell: (row) => relative(-row.age_s * 1000) },
+];
+
+/** Nobody leads for good: who was there first has the turn. */
+function Turns({ state }: { state: SchedulerState }) {
   if (state.upkeep.length === 0) return null;
   return (
-    <Panel title="Upkeep">
-      <ul className="py-1.5">
-        {state.upkeep.map((each) => (
-          <li key={each.task} className="flex h-8 items-center justify-between gap-3 px-4">
-            <span className="min-w-0 truncate">
-              <span className="font-medium">{each.task}</span>{" "}
-              <span className="text-muted">{TASKS[each.task]}</span>
-            </span>
-            <span className="num shrink-0 text-muted">{relative(-each.age_s * 1000)}</span>
-          </li>
-        ))}
-      </ul>
+    <Panel title="Who has the turns">
+      <Table label="Upkeep" columns={UPKEEP} rows={state.upkeep} idOf={(row) => row.task} />
+    </Panel>
+  );
+}
+
+/** By id. */
+type Slugs = Map<string, string>;
+
+function TenantLink({ id, slugs, path }: { id: string; slugs: Slugs; path: string }) {
+  return (
+    <a href={tenantHref(slugs.get(id) ?? id, path)} className="text-accent hover:underline">
+      {slugs.get(id) ?? shortId(id)}
+    </a>
+  );
+}
+
+const OUTCOMES = [
+  ["all", "All"],
+  ["failed", "Failed"],
+  ["skipped", "Skipped"],
+] as const;
+
+function Misses({ rows, slugs }: { rows: MissedFiring[]; slugs: Slugs }) {
+  const { outcome = "all" } = useSearch({ strict: false }) as { outcome?: string };
+  const shown = rows.filter((row) => outcome === "all" || row.outcome === outcome);
+  const columns: Column<MissedFiring>[] = [
+    { title: "Outcome", cell: (row) => <Outcome name={row.outcome} /> },
+    {
+      title: "Schedule",
+      isMain: true,
+      cell: (row) => (
+        <span className="flex min-w-0 flex-col">
+          <a
+            href={tenantHref(
+              slugs.get(row.tenant_id) ?? row.tenant_id,
+              `/triggers/${row.trigger_id}`,
+            )}
+            className="truncate font-medium hover:text-accent"
+          >
+            {row.label}
+          </a>
+          <span className="truncate text-muted text-xs" title={row.reason}>
+            {row.reason}
+          </span>
+        </span>
+      ),
+    },
+    {
+      title: "Tenant",
+      cell: (row) => <TenantLink id={row.tenant_id} slugs={slugs} path="/triggers" />,
+    },
+    { title: "For", align: "right", cell: (row) => <Ago at={row.fire_at} /> },
+    { title: "Seen", isWide: true, align: "right", cell: (row) => <Ago at={row.at} /> },
+  ];
+  return (
+    <Panel
+      title="Times that made no job"
+      actions={<Choice label="Outcome" name="outcome" choices={OUTCOMES} active={outcome} />}
+    >
+      {shown.length === 0 ? (
+        <p className="px-4 py-3 text-muted">
+          {rows.length === 0
+            ? "None: of all schedules, every time has made its job."
+            : `None of the latest ${rows.length} was ${outcome}.`}
+        </p>
+      ) : (
+        <Table
+          label="Times that made no job"
+          columns={columns}
+          rows={shown}
+          idOf={(row) => `${row.trigger_id} ${row.fire_at}`}
+        />
+      )}
     </Panel>
   );
 }
@@ -118,9 +209,7 @@ const WORDS: Record<Standstill["kind"], { title: string; path: string }> = {
   unserved: { title: "No worker serves", path: "/jobs" },
 };
 
-function Troubles({ rows }: { rows: Standstill[] }) {
-  const { data } = useQuery(tenants());
-  const slugs = new Map((data?.items ?? []).map((each) => [each.id, each.slug ?? each.id]));
+function Troubles({ rows, slugs }: { rows: Standstill[]; slugs: Slugs }) {
   const columns: Column<Standstill>[] = [
     { title: "What", cell: (row) => WORDS[row.kind].title },
     {
@@ -141,12 +230,7 @@ function Troubles({ rows }: { rows: Standstill[] }) {
         row.tenant_id === null ? (
           <span className="text-faint">any</span>
         ) : (
-          <a
-            href={tenantHref(slugs.get(row.tenant_id) ?? row.tenant_id, WORDS[row.kind].path)}
-            className="text-accent hover:underline"
-          >
-            {slugs.get(row.tenant_id) ?? row.tenant_id.slice(0, 8)}
-          </a>
+          <TenantLink id={row.tenant_id} slugs={slugs} path={WORDS[row.kind].path} />
         ),
     },
     { title: "Since", align: "right", cell: (row) => <Ago at={row.since} /> },

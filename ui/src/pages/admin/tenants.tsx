@@ -4,26 +4,33 @@ import { useQuery } from "@tanstack/react-query";
 import { Eye, Pause, Play, Plus, SlidersHorizontal } from "lucide-react";
 import { useState } from "react";
 import { call } from "@/api/client";
-import { client, tenants } from "@/api/queries";
+import { client, database, tenants, usage } from "@/api/queries";
 import type { TenantInfo } from "@/api/schema";
 import { tenantHref } from "@/config";
-import { limitsOf } from "@/jobs/limits";
+import { short } from "@/jobs/counts";
+import { Limits } from "@/jobs/limits";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
+import { Id } from "@/parts/copy";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Field, Input } from "@/parts/form";
 import { Page as Frame, Panel } from "@/parts/page";
-import { type Column, Table } from "@/parts/table";
+import { type Column, Count, Table } from "@/parts/table";
 import { Ago } from "@/parts/time";
 import { toastError } from "@/parts/toasts";
 
 export function Page() {
   const query = useQuery(tenants());
+  const used = useQuery(usage(3600));
+  const state = useQuery(database());
   const [open, setOpen] = useState<TenantInfo | "new" | null>(null);
+  const ran = new Map(used.data?.items.map((each) => [each.tenant_id, each.attempts]));
+  const waits = new Map(state.data?.waiting.map((each) => [each.tenant_id, each.queued]));
   const columns: Column<TenantInfo>[] = [
     {
       title: "Tenant",
       isMain: true,
+      by: (row) => row.name ?? row.slug,
       cell: (row) => (
         <span className="flex min-w-0 flex-col">
           <span className="flex items-center gap-2">
@@ -39,15 +46,28 @@ export function Page() {
               </span>
             )}
           </span>
-          <span className="truncate font-mono text-faint text-xs">{row.id}</span>
+          <span className="text-faint">
+            <Id id={row.id} />
+          </span>
         </span>
       ),
     },
     { title: "Slug", isWide: true, cell: (row) => row.slug ?? "–" },
-    { title: "Weight", align: "right", cell: (row) => row.weight },
-    { title: "Limits", isWide: true, cell: (row) => limitsOf({ ...row, rate_period_s: 1 }) },
+    { title: "Weight", align: "right", by: (row) => row.weight, cell: (row) => row.weight },
+    countOf("Queued", waits),
+    { ...countOf("Ran in 1 h", ran), isWide: true },
+    {
+      title: "Limits",
+      isWide: true,
+      cell: (row) => <Limits row={{ ...row, rate_period_s: 1 }} />,
+    },
     { title: "Zone", isWide: true, cell: (row) => row.timezone },
-    { title: "Since", isWide: true, cell: (row) => <Ago at={row.created_at} /> },
+    {
+      title: "Since",
+      isWide: true,
+      by: (row) => row.created_at,
+      cell: (row) => <Ago at={row.created_at} />,
+    },
     {
       title: "Actions",
       cell: (row) => (
@@ -98,6 +118,16 @@ export function Page() {
       {open && <Edit tenant={open === "new" ? null : open} onClose={() => setOpen(null)} />}
     </Frame>
   );
+}
+
+function countOf(title: string, counts: Map<string | null, number>): Column<TenantInfo> {
+  const by = (row: TenantInfo) => counts.get(row.id) ?? 0;
+  return {
+    title,
+    by,
+    align: "right",
+    cell: (row) => <Count of={by(row)} text={short(by(row))} />,
+  };
 }
 
 async function toggle(row: TenantInfo): Promise<void> {

@@ -30,10 +30,11 @@ export function Page() {
   const stale = rows.filter((row) => row.state === "stale");
   const builds = buildsOf(rows);
   const columns: Column<WorkerInfo>[] = [
-    { title: "State", cell: (row) => <Standing state={row.state} /> },
+    { title: "State", by: (row) => row.state, cell: (row) => <Standing state={row.state} /> },
     {
       title: "Worker",
       isMain: true,
+      by: (row) => row.host,
       cell: (row) => (
         <span className="flex min-w-0 flex-col">
           <span className="truncate font-medium">
@@ -48,7 +49,11 @@ export function Page() {
         </span>
       ),
     },
-    { title: "Slots", cell: (row) => <Slots row={row} /> },
+    {
+      title: "Slots",
+      by: (row) => row.running / Math.max(1, row.slots),
+      cell: (row) => <Slots row={row} />,
+    },
     {
       title: "Queues",
       isWide: true,
@@ -61,10 +66,20 @@ export function Page() {
     {
       title: "Build",
       isWide: true,
+      by: (row) => row.build,
       cell: (row) => <span className="font-mono text-xs">{row.build ?? "–"}</span>,
     },
-    { title: "Heard of", cell: (row) => <Ago at={row.heartbeat_at} /> },
-    { title: "Started", isWide: true, cell: (row) => <Ago at={row.started_at} /> },
+    {
+      title: "Heard of",
+      by: (row) => row.heartbeat_at,
+      cell: (row) => <Ago at={row.heartbeat_at} />,
+    },
+    {
+      title: "Started",
+      isWide: true,
+      by: (row) => row.started_at,
+      cell: (row) => <Ago at={row.started_at} />,
+    },
     {
       title: "Actions",
       cell: (row) =>

@@ -1,6 +1,8 @@
 /** Limits in words. */
 
-interface Limits {
+const NONE = "none";
+
+interface Limited {
   max_running?: number | null;
   max_running_per_key?: number | null;
   rate_limit?: number | null;
@@ -10,7 +12,13 @@ interface Limits {
   max_pending?: number | null;
 }
 
-export function limitsOf(row: Limits): string {
+/** In a table: where there are none, that stands back. */
+export function Limits({ row }: { row: Limited }) {
+  const words = limitsOf(row);
+  return <span className={words === NONE ? "text-faint" : ""}>{words}</span>;
+}
+
+export function limitsOf(row: Limited): string {
   const parts: string[] = [];
   if (row.max_running != null) parts.push(`${row.max_running} at once`);
   if (row.max_running_per_key != null) parts.push(`${row.max_running_per_key} at once per key`);
@@ -18,7 +26,7 @@ export function limitsOf(row: Limits): string {
   if (row.rate_limit_per_key != null)
     parts.push(`${row.rate_limit_per_key} ${period(row.rate_period_per_key_s)} per key`);
   if (row.max_pending != null) parts.push(`${row.max_pending} waiting`);
-  return parts.join(", ") || "none";
+  return parts.join(", ") || NONE;
 }
 
 function period(seconds: number | null | undefined): string {

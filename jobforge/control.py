@@ -1,4 +1,5 @@
-"""The words of the control plane as data: keys, failures, operations, the catalogue, the audit log.
+"""The words of the control plane as data: keys, failures, operations, the catalogue, the audit log,
+workers and tenants as operators see them.
 
 As job.py has those of jobs. Owns no behaviour beyond being written as JSON.
 """
@@ -248,6 +249,53 @@ class EnqueuedOnce(NamedTuple):
     job_id: UUID
     status: EnqueueStatus
     replayed: bool  # an earlier request with the same key had this answer
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerInfo:
+    """A worker as operators see it: live, draining, stopping, stale or stopped."""
+
+    id: UUID
+    state: str
+    host: str | None
+    pid: int | None
+    build: str | None
+    queues: list[str]
+    definitions: list[str] | None
+    slots: int
+    running: int
+    started_at: datetime
+    heartbeat_at: datetime
+    stopped_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class TenantInfo:
+    """A tenant as operators see it."""
+
+    id: UUID
+    slug: str | None
+    name: str | None
+    timezone: str
+    weight: int
+    max_running: int | None
+    max_pending: int | None
+    rate_limit: int | None
+    paused_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPosition:
+    """How far a sweep over all jobs has come, and how many of its last step it changed."""
+
+    after_tenant: UUID | None
+    after_id: UUID | None
+    changed: int
+
+    @property
+    def is_at_end(self) -> bool:
+        return self.after_id is None
 
 
 def _given(what: FailureFilter | OperationOptions | AuditFilter) -> dict[str, Json]:

@@ -30,6 +30,7 @@ from jobforge.driver import (
 from jobforge.errors import ConfigError, Conflict
 from jobforge.inspection import Inspection, inspect
 from jobforge.statement import AsyncSession, Session
+from jobforge.wire import Wire
 
 T = TypeVar("T")
 
@@ -72,6 +73,8 @@ class Database:
             check=_acheck,
             open=False,
         )
+        # Behind a pooler nothing can be prepared; and of a single connection none is left over.
+        self._wire = None if behind_pooler or size < 2 else Wire(self._pool)
 
     async def open(self) -> None:
         """Raises Unavailable at once, and says why, when the database cannot be reached."""
@@ -81,6 +84,8 @@ class Database:
             await self._pool.open(wait=True)
 
     async def close(self) -> None:
+        if self._wire is not None:
+            await self._wire.close()
         await self._pool.close()
 
     async def __aenter__(self) -> Self:
@@ -97,6 +102,12 @@ class Database:
                 return await arun(conn, call)
             with Explained():
                 return await statement.aask(conn, call)
+
+    async def run_swiftly(self, call: Call[T]) -> T:
+        """As `run`, for a frequent call without settings; who gives up does not undo it."""
+        if self._wire is None or self._wire.is_taken:
+            return await self.run(call)
+        return await self._wire.run(call)
 
     async def run_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
         """All in one transaction. Each goes out as soon as it is made: meanwhile the server works

@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from jobforge.condition import Trouble
+from jobforge.control import WorkerInfo
 from jobforge.examination import Connections, History, Horizon, Surroundings, Table
 from jobforge.inspection import Inspection
-from jobforge.job import WorkerInfo
 
 OLDEST_VERSION = 150000
 

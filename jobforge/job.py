@@ -462,53 +462,6 @@ class SummaryLine:
     oldest_queued_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerInfo:
-    """A worker as operators see it: live, draining, stopping, stale or stopped."""
-
-    id: UUID
-    state: str
-    host: str | None
-    pid: int | None
-    build: str | None
-    queues: list[str]
-    definitions: list[str] | None
-    slots: int
-    running: int
-    started_at: datetime
-    heartbeat_at: datetime
-    stopped_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class TenantInfo:
-    """A tenant as operators see it."""
-
-    id: UUID
-    slug: str | None
-    name: str | None
-    timezone: str
-    weight: int
-    max_running: int | None
-    max_pending: int | None
-    rate_limit: int | None
-    paused_at: datetime | None
-    created_at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class SweepPosition:
-    """How far a sweep over all jobs has come, and how many of its last step it changed."""
-
-    after_tenant: UUID | None
-    after_id: UUID | None
-    changed: int
-
-    @property
-    def is_at_end(self) -> bool:
-        return self.after_id is None
-
-
 def _given(names: Sequence[str], values: Sequence[Json]) -> dict[str, Json]:
     pairs = zip(names, values, strict=True)
     return {name: value for name, value in pairs if value is not None}

@@ -1,7 +1,8 @@
 """A call as a prepared statement, sent and read without a cursor.
 
 For calls that go out often, one at a time: a cursor takes as long as all else that the client does
-for one. Meant for connections of our own, outside of pipelines and not behind a pooler.
+for one. Meant for connections of our own, outside of pipelines and not behind a pooler. A server
+has a still shorter way (wire.py).
 """
 
 from functools import cached_property, lru_cache
@@ -51,30 +52,55 @@ class AsyncSession(psycopg.AsyncConnection[Any]):
 
 
 def ask(conn: Session, call: Call[T]) -> T:
-    statement = _statement(call.sql)
+    statement = statement_of(call)
     if statement not in conn.prepared:
         conn.wait(_preparing(conn, statement))
     try:
-        return _read(conn, call, conn.wait(_asked(conn, statement, call)))
+        return read(conn, call, conn.wait(_asking(conn, statement, call)))
     except InvalidSqlStatementName:  # somebody has discarded what the server kept for it
         conn.wait(_preparing(conn, statement))
-    return _read(conn, call, conn.wait(_asked(conn, statement, call)))
+    return read(conn, call, conn.wait(_asking(conn, statement, call)))
 
 
 async def aask(conn: AsyncSession, call: Call[T]) -> T:
     """As `ask`, for async code."""
-    statement = _statement(call.sql)
+    statement = statement_of(call)
     if statement not in conn.prepared:
         await conn.wait(_preparing(conn, statement))
     try:
-        return _read(conn, call, await conn.wait(_asked(conn, statement, call)))
+        return read(conn, call, await conn.wait(_asking(conn, statement, call)))
     except InvalidSqlStatementName:  # as above
         await conn.wait(_preparing(conn, statement))
-    return _read(conn, call, await conn.wait(_asked(conn, statement, call)))
+    return read(conn, call, await conn.wait(_asking(conn, statement, call)))
+
+
+def statement_of(call: Call[Any]) -> Statement:
+    return _numbered(call.sql)
+
+
+def send(conn: Session | AsyncSession, statement: Statement, call: Call[Any]) -> None:
+    """One that was prepared; what comes back is for `read`."""
+    encoding = conn.transformer.encoding
+    given = [None if value is None else _text(value, encoding) for value in call.parameters]
+    conn.pgconn.send_query_prepared(statement.name, given, result_format=Format.BINARY)
+
+
+def read(conn: Session | AsyncSession, call: Call[T], result: PGresult) -> T:
+    check(conn, result)
+    transformer = conn.transformer
+    transformer.set_pgresult(result)
+    return call.decode(transformer.load_rows(0, result.ntuples, tuple))
+
+
+def check(conn: Session | AsyncSession, result: PGresult) -> None:
+    """Raises psycopg.Error."""
+    if result.status == ExecStatus.FATAL_ERROR:
+        raise error_from_result(result, conn.info.encoding)
 
 
 @lru_cache(maxsize=100)
-def _statement(sql: LiteralString) -> Statement:
+def _numbered(sql: LiteralString) -> Statement:
+    """With places as Postgres itself has them: $1, $2."""
     first, *others = sql.split("%s")
     text = first + "".join(f"${place}{part}" for place, part in enumerate(others, 1))
     return Statement(f"jobforge_{next(_numbers)}".encode(), text.encode())
@@ -82,19 +108,14 @@ def _statement(sql: LiteralString) -> Statement:
 
 def _preparing(conn: Session | AsyncSession, statement: Statement) -> PQGen[None]:
     conn.pgconn.send_prepare(*statement)
-    _check(conn, (yield from execute(conn.pgconn)))
+    check(conn, (yield from execute(conn.pgconn))[0])
     conn.prepared |= {statement}
 
 
-def _asked(
-    conn: Session | AsyncSession, statement: Statement, call: Call[Any]
-) -> PQGen[list[PGresult]]:
-    """What waits for the answer."""
-    encoding = conn.transformer.encoding
-    given = [None if value is None else _text(value, encoding) for value in call.parameters]
-    conn.pgconn.send_query_prepared(statement.name, given, result_format=Format.BINARY)
-    answer: PQGen[list[PGresult]] = execute(conn.pgconn)
-    return answer
+def _asking(conn: Session | AsyncSession, statement: Statement, call: Call[Any]) -> PQGen[PGresult]:
+    send(conn, statement, call)
+    results: list[PGresult] = yield from execute(conn.pgconn)
+    return results[0]
 
 
 def _text(value: object, encoding: str) -> bytes:
@@ -102,17 +123,3 @@ def _text(value: object, encoding: str) -> bytes:
     if b"\0" in text:  # the driver would end it there
         raise psycopg.DataError("a text cannot hold the character NUL")
     return text
-
-
-def _read(conn: Session | AsyncSession, call: Call[T], results: list[PGresult]) -> T:
-    result = _check(conn, results)
-    transformer = conn.transformer
-    transformer.set_pgresult(result)
-    return call.decode(transformer.load_rows(0, result.ntuples, tuple))
-
-
-def _check(conn: Session | AsyncSession, results: list[PGresult]) -> PGresult:
-    result = results[0]
-    if result.status == ExecStatus.FATAL_ERROR:
-        raise error_from_result(result, conn.info.encoding)
-    return result

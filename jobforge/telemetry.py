@@ -194,7 +194,7 @@ def _json_line(
     now: datetime, level: str, event: str, worker_id: UUID | None, fields: dict[str, Json]
 ) -> str:
     head: dict[str, Json] = {
-        "timestamp": f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}Z",
+        "timestamp": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "level": level,
         "event": event,
     }

@@ -100,7 +100,14 @@ def make_app(config: Config) -> FastAPI:
             finally:
                 server.close()
 
-    app = _Application(lifespan=lifespan, openapi_url=None, docs_url=None, redoc_url=None)
+    app = _Application(
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        # Every request has its span (envelope.py); FastAPI's own would be a second one.
+        telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
+    )
     for router in _ROUTERS:
         app.include_router(router)
     app.add_api_route(f"{PREFIX}/openapi.json", app.show_document, include_in_schema=False)

@@ -43,6 +43,15 @@ class Login:
     principal: Principal
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the database has said of a key: nothing, or who its holder is while it is live."""
+
+    hash: bytes
+    principal: Principal | None
+    until: float
+
+
 class Authentication:
     """Finds the principal of a request."""
 
@@ -51,7 +60,7 @@ class Authentication:
         self._database = database
         self._tokens = Tokens(config)
         self.tickets = Tickets()
-        self._found: OrderedDict[str, tuple[FoundKey | None, float]] = OrderedDict()
+        self._found: OrderedDict[str, _Known] = OrderedDict()
         self._touched: dict[UUID, float] = {}
 
     async def principal(self, request: Request) -> Principal:
@@ -117,52 +126,57 @@ class Authentication:
         return await (self._from_key(key) if key else self._tokens.read(text.strip()))
 
     async def _from_key(self, key: KeyText) -> Principal:
-        found = await self._find(key.lookup)
-        fits = key.fits(found.hash if found else _NO_HASH)
-        if found is None or not fits:
-            raise Unauthenticated
-        return await self._accepted(key.lookup, found)
+        known = await self._find(key.lookup)
+        return await self._accepted(known, fits=key.fits(known.hash))
 
     async def _from_cookie(self, text: str) -> Principal:
         session = read_session(text)
         if session is None or session.expires < time.time():
             raise Unauthenticated
-        found = await self._find(session.lookup)
-        if found is None or not session.fits(found.hash, self._config.session_secret):
-            raise Unauthenticated
-        return await self._accepted(session.lookup, found)
+        known = await self._find(session.lookup)
+        fits = session.fits(known.hash, self._config.session_secret)
+        return await self._accepted(known, fits=fits)
 
-    async def _accepted(self, lookup: str, found: FoundKey) -> Principal:
-        if not found.is_live:
+    async def _accepted(self, known: _Known, *, fits: bool) -> Principal:
+        if known.principal is None or not fits:
             raise Unauthenticated
-        await self._touch(found.id)
-        return Principal(
-            actor=f"key:{lookup}",
-            role=found.role,
-            tenant_id=found.tenant_id,
-            scopes=frozenset(found.scopes),
-            key_id=found.id,
-        )
+        await self._touch(known.principal)
+        return known.principal
 
-    async def _find(self, lookup: str) -> FoundKey | None:
-        found, until = self._found.get(lookup, (None, 0.0))
-        if time.monotonic() < until:
-            return found
+    async def _find(self, lookup: str) -> _Known:
+        known = self._found.get(lookup)
+        if known is not None and time.monotonic() < known.until:
+            return known
         found = await self._database.run(calls.find_api_key(lookup))
-        self._found[lookup] = found, time.monotonic() + _REMEMBERED_S
+        self._found[lookup] = known = _known(lookup, found)
         self._found.move_to_end(lookup)
         while len(self._found) > _MOST_REMEMBERED:
             self._found.popitem(last=False)
-        return found
+        return known
 
-    async def _touch(self, key_id: UUID) -> None:
+    async def _touch(self, principal: Principal) -> None:
         """Notes that the key was used, about once a minute."""
-        if time.monotonic() - self._touched.get(key_id, -_TOUCHED_S) < _TOUCHED_S:
+        key_id = principal.key_id
+        if key_id is None or time.monotonic() < self._touched.get(key_id, 0.0):
             return
         if len(self._touched) > _MOST_REMEMBERED:
             self._touched.clear()
-        self._touched[key_id] = time.monotonic()
+        self._touched[key_id] = time.monotonic() + _TOUCHED_S
         try:
             await self._database.run(calls.touch_api_key(key_id))
         except JobForgeError as error:  # a request must not fail by it
             telemetry.emit("key.untouched", "warning", error=telemetry.error_of(error))
+
+
+def _known(lookup: str, found: FoundKey | None) -> _Known:
+    until = time.monotonic() + _REMEMBERED_S
+    if found is None:
+        return _Known(_NO_HASH, None, until)
+    holder = Principal(
+        actor=f"key:{lookup}",
+        role=found.role,
+        tenant_id=found.tenant_id,
+        scopes=frozenset(found.scopes),
+        key_id=found.id,
+    )
+    return _Known(found.hash, holder if found.is_live else None, until)

@@ -64,7 +64,7 @@ def parse(raw: bytes) -> Json:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadBody("the body is not UTF-8") from error
-    if _depth(raw) > _DEEPEST:
+    if raw.count(b"[") + raw.count(b"{") > _DEEPEST and _depth(raw) > _DEEPEST:
         raise TooDeep(f"the body has more than {_DEEPEST} levels")
     try:
         value = _DECODER.decode(text)

@@ -43,15 +43,16 @@ class Creations:
         self._lines: dict[UUID, deque[_Wish]] = {}  # of tenants with a call under way
 
     async def create(self, tenant_id: UUID, job: JobRequest) -> Enqueued:
-        wish = _Wish(job)
-        if tenant_id in self._lines:
-            self._lines[tenant_id].append(wish)
+        line = self._lines.get(tenant_id)
+        if line is None:
+            self._lines[tenant_id] = deque()
+        else:
+            wish = _Wish(job)
+            line.append(wish)
             enqueued = await self._wait(tenant_id, wish)
             if enqueued is not None:
                 return enqueued
-        else:
-            self._lines[tenant_id] = deque()
-        return await self._call(tenant_id, wish)
+        return await self._call(tenant_id, job)
 
     async def _wait(self, tenant_id: UUID, wish: _Wish) -> Enqueued | None:
         try:
@@ -62,22 +63,22 @@ class Creations:
                 self._hand_on(tenant_id)
             raise
 
-    async def _call(self, tenant_id: UUID, wish: _Wish) -> Enqueued:
+    async def _call(self, tenant_id: UUID, job: JobRequest) -> Enqueued:
         line = self._lines[tenant_id]
         others = [line.popleft() for _ in range(min(len(line), _MOST_AT_ONCE))]
         try:
             if not others:
-                return await self._make(tenant_id, wish.job)
-            return await self._make_all(tenant_id, wish, others)
+                return await self._make(tenant_id, job)
+            return await self._make_all(tenant_id, job, others)
         finally:
             for other in others:
                 other.refuse(Unavailable("the request was given up"))
             self._hand_on(tenant_id)
 
-    async def _make_all(self, tenant_id: UUID, wish: _Wish, others: list[_Wish]) -> Enqueued:
-        jobs = [wish.job, *(other.job for other in others)]
+    async def _make_all(self, tenant_id: UUID, job: JobRequest, others: list[_Wish]) -> Enqueued:
+        jobs = [job, *(other.job for other in others)]
         try:
-            made = await self._database.run(calls.enqueue_jobs(jobs, tenant_id=tenant_id))
+            made = await self._database.run_swiftly(calls.enqueue_jobs(jobs, tenant_id=tenant_id))
         except (Contended, Unavailable) as error:
             for other in others:
                 other.refuse(error)
@@ -85,7 +86,7 @@ class Creations:
         except JobForgeError:
             # One of them is refused, and nothing was done: each is to have its own answer.
             await self._make_apart(tenant_id, others)
-            return await self._make(tenant_id, wish.job)
+            return await self._make(tenant_id, job)
         for other, enqueued in zip(others, made[1:], strict=True):
             other.grant(enqueued)
         return made[0]
@@ -98,7 +99,7 @@ class Creations:
                 wish.refuse(error)
 
     async def _make(self, tenant_id: UUID, job: JobRequest) -> Enqueued:
-        return await self._database.run(calls.enqueue_job(job, tenant_id=tenant_id))
+        return await self._database.run_swiftly(calls.enqueue_job(job, tenant_id=tenant_id))
 
     def _hand_on(self, tenant_id: UUID) -> None:
         line = self._lines[tenant_id]

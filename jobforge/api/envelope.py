@@ -8,7 +8,6 @@ import time
 from contextlib import nullcontext
 from uuid import uuid4
 
-from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,6 +20,9 @@ from jobforge.api.traffic import Traffic
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
 _GONE = 499  # the client left before it was answered
 _ANYWHERE = "unknown"
+_UNLESS_GIVEN = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
+
+Headers = list[tuple[bytes, bytes]]
 
 
 class Envelope:
@@ -45,7 +47,7 @@ class Envelope:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                _add_headers(MutableHeaders(scope=message), request_id)
+                message["headers"] = _headed(message["headers"], request_id)
             await send(message)
 
         with (
@@ -89,10 +91,10 @@ def _header(scope: Scope, wanted: bytes) -> str:
     return given.decode("latin-1")
 
 
-def _add_headers(headers: MutableHeaders, request_id: str) -> None:
-    headers["x-request-id"] = request_id
-    headers["x-content-type-options"] = "nosniff"
-    headers.setdefault("cache-control", "no-store")
+def _headed(headers: Headers, request_id: str) -> Headers:
+    given = {name for name, _ in headers}
+    ours = [header for header in _UNLESS_GIVEN if header[0] not in given]
+    return [*headers, (b"x-request-id", request_id.encode()), *ours]
 
 
 def _log(scope: Scope, status: int, took_s: float) -> None:

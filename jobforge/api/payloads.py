@@ -33,26 +33,21 @@ class Payloads:
 
     async def check(self, jobs: list[JobRequest], *, path: str) -> None:
         """Raises InvalidPayload; `path` leads to a job's payload, with {} for its index."""
+        now = time.monotonic()
         for index, job in enumerate(jobs):
-            validator = await self._validator(job.definition, job.version)
-            validation.check(validator, job.payload or {}, path.format(index))
+            known = self._known.get((job.definition, job.version))
+            if known is None or known.until < now:
+                known = await self._look_up(job.definition, job.version)
+            validation.check(known.validator, job.payload or {}, path.format(index))
 
     async def check_one(self, definition: str, version: int | None, payload: Json) -> None:
-        validator = await self._validator(definition, version)
-        validation.check(validator, payload)
-
-    async def _validator(self, definition: str, version: int | None) -> Validator | None:
-        known = self._known.get((definition, version))
-        if known is None or known.until < time.monotonic():
-            known = await self._look_up(definition, version)
-        return known.validator
+        await self.check([JobRequest(definition, payload, version)], path="payload")
 
     async def _look_up(self, definition: str, version: int | None) -> _Known:
         key, _, named = definition.partition("@")
-        if named.isdecimal() and len(named) < 10:
-            version = int(named)
+        asked = int(named) if named.isdecimal() and len(named) < 10 else version
         try:
-            found = await self._database.run(calls.get_definition(key, version=version))
+            found = await self._database.run(calls.get_definition(key, version=asked))
             schema = found.parameters
         except NotFound:
             schema = None  # the engine refuses the job, and says why

@@ -40,21 +40,25 @@ class Rates:
 
     async def check(self, principal: Principal) -> None:
         """Raises TooManyRequests."""
-        if self._by_key:
-            await self._take(principal.actor, self._by_key)
+        if self._by_key and not self._has_left(principal.actor):
+            await self._take_lot(principal.actor, self._by_key)
         if self._by_tenant and principal.tenant_id is not None:
-            await self._take(f"tenant:{principal.tenant_id}", self._by_tenant)
+            bucket = f"tenant:{principal.tenant_id}"
+            if not self._has_left(bucket):
+                await self._take_lot(bucket, self._by_tenant)
 
-    async def _take(self, bucket: str, rate: int) -> None:
+    def _has_left(self, bucket: str) -> bool:
+        """Whether the lot at hand lets one more through; that one is taken from it."""
         now = time.monotonic()
         lot = self._lots.get(bucket)
-        if lot is not None:
-            if lot.left > 0 and now < lot.until:
-                lot.left -= 1
-                return
-            if now < lot.refused_until:
-                raise _refusal(lot.refused_until - now)
-        await self._take_lot(bucket, rate)
+        if lot is None:
+            return False
+        if lot.left > 0 and now < lot.until:
+            lot.left -= 1
+            return True
+        if now < lot.refused_until:
+            raise _refusal(lot.refused_until - now)
+        return False
 
     async def _take_lot(self, bucket: str, rate: int) -> None:
         size = max(1, rate // _LOTS_PER_S)

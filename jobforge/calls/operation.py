@@ -5,8 +5,8 @@ from uuid import UUID
 
 from jobforge import rows
 from jobforge.calls.call import Call
+from jobforge.control import SweepPosition, TenantInfo, WorkerInfo
 from jobforge.errors import Json
-from jobforge.job import SweepPosition, TenantInfo, WorkerInfo
 from jobforge.jsonb import encode
 from jobforge.rows import Rows
 

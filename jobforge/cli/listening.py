@@ -19,6 +19,7 @@ from jobforge.api import create_app
 from jobforge.api.dashboard import MOUNT
 from jobforge.api.keys import KeyText
 from jobforge.api.server import Server
+from jobforge.cli.packet import Protocol
 from jobforge.config import Config
 from jobforge.errors import ConfigError
 
@@ -36,6 +37,7 @@ class Listener(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
+                http=Protocol,
                 log_config=None,
                 lifespan="on",
                 access_log=False,

@@ -15,8 +15,8 @@ from jobforge.cli.way import Engine
 from jobforge.errors import Denied, Json
 
 if TYPE_CHECKING:
-    from jobforge.control import QueueInfo
-    from jobforge.job import JobListing, TenantInfo, WorkerInfo
+    from jobforge.control import QueueInfo, TenantInfo, WorkerInfo
+    from jobforge.job import JobListing
     from jobforge.statistics import Usage
 
 T = TypeVar("T")

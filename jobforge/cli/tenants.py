@@ -15,7 +15,7 @@ from jobforge.cli.way import Engine, on_engine
 from jobforge.errors import Invalid, Json, NotFound
 
 if TYPE_CHECKING:
-    from jobforge.job import TenantInfo
+    from jobforge.control import TenantInfo
 
 app = typer.Typer(help="See tenants, create, limit and pause them.", no_args_is_help=True)
 

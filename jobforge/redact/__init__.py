@@ -5,6 +5,7 @@ assignments.py for names within a text), and having been registered (registry.py
 raises, reads a text more than a few times over, or changes what it has changed once.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
@@ -32,6 +33,12 @@ MARKER = "[redacted]"
 _DEEPEST = 100
 _LONGEST_FIRST_LINE = 4096
 _LONGEST_REMEMBERED = 100
+# Asked about by the thousand, and a union that is written out is made anew each time.
+_PLAIN = (bool, UUID, datetime, date, time)
+_NUMBERS = (int, float, Decimal)
+_CONTAINERS = (dict, list, tuple, set, frozenset, Mapping)
+# Ids, numbers and times: neither a secret's name nor the form of one can be made of these.
+_FIGURES = re.compile(r"[0-9a-f.:-]*")
 _HALF = "\N{REPLACEMENT CHARACTER}"  # what a cut through a character leaves
 _registry = Registry(MARKER)
 
@@ -48,6 +55,8 @@ def redact(value: Json) -> Json:
 
 def redact_text(text: str) -> str:
     """The text with every secret in it hidden."""
+    if _FIGURES.fullmatch(text):
+        return _registry.hide(text)
     # Private keys first: they hold lines and signs that the others would take for ends.
     without_keys = hide_private_keys(_registry.hide(text), MARKER)
     return hide_shapes(hide_assigned(without_keys, MARKER), MARKER)
@@ -73,11 +82,13 @@ def redact_tail(text: str, *, is_cut: bool) -> str:
 
 
 def _redacted(value: Json, depth: int) -> Json:
-    if value is None or isinstance(value, bool | UUID | datetime | date | time):
+    if type(value) is str and len(value) <= _LONGEST_REMEMBERED:
+        return _remembered_text(value, _registry.changes)
+    if value is None or isinstance(value, _PLAIN):
         return value
-    if isinstance(value, int | float | Decimal):
+    if isinstance(value, _NUMBERS):
         return _redacted_number(value)
-    if isinstance(value, Mapping | list | tuple | set | frozenset):
+    if isinstance(value, _CONTAINERS):
         return _redacted_container(value, depth) if depth < _DEEPEST else MARKER
     return redact_text(_text(value))
 
@@ -92,7 +103,7 @@ def _redacted_mapping(value: Mapping[Json, Json], depth: int) -> dict[str, Json]
     named = _secret_is_named(value)
     shown = {}
     for key, element in value.items():
-        name, is_secret = _redacted_name(_text(key))
+        name, is_secret = _redacted_name(key)
         if is_secret or (named and key == "value"):
             shown[name] = _hidden(element)
         else:
@@ -100,17 +111,24 @@ def _redacted_mapping(value: Mapping[Json, Json], depth: int) -> dict[str, Json]
     return shown
 
 
-def _redacted_name(name: str) -> tuple[str, bool]:
+def _redacted_name(key: Json) -> tuple[str, bool]:
     """As it may be shown, and whether a secret stands under it."""
-    if len(name) > _LONGEST_REMEMBERED:
-        return redact_text(name), is_secret_name(name)
-    return _remembered_name(name, _registry.changes)
+    if type(key) is str and len(key) <= _LONGEST_REMEMBERED:
+        return _remembered_name(key, _registry.changes)
+    name = _text(key)
+    return redact_text(name), is_secret_name(name)
 
 
 @lru_cache(maxsize=4096)
 def _remembered_name(name: str, _: int) -> tuple[str, bool]:
-    """Names repeat, unlike other texts."""
+    """Names repeat."""
     return redact_text(name), is_secret_name(name)
+
+
+@lru_cache(maxsize=4096)
+def _remembered_text(text: str, _: int) -> str:
+    """So do short texts: states, queues, routes, who did it."""
+    return redact_text(text)
 
 
 def _redacted_element(value: Json, depth: int) -> Json:

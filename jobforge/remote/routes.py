@@ -21,6 +21,8 @@ from jobforge.control import (
     Operation,
     QueueInfo,
     SlotHolder,
+    TenantInfo,
+    WorkerInfo,
 )
 from jobforge.errors import Conflict, Json, TenantRequired
 from jobforge.event import Event, EventDelivery, EventListing
@@ -30,8 +32,6 @@ from jobforge.job import (
     JobListing,
     StoredStep,
     SummaryLine,
-    TenantInfo,
-    WorkerInfo,
 )
 from jobforge.jsonb import decode
 from jobforge.remote.answers import (

@@ -50,11 +50,8 @@ def is_on() -> bool:
 
 def current() -> str | None:
     """The traceparent of the span around this call."""
-    if tracer() is None:
-        return None
-    from opentelemetry.trace import get_current_span  # noqa: PLC0415 - it is there, then
-
-    return traceparent_of(get_current_span())
+    api = sys.modules.get("opentelemetry.trace")
+    return None if api is None else traceparent_of(api.get_current_span())
 
 
 def traceparent_of(span: "Span") -> str | None:

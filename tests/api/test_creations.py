@@ -8,6 +8,7 @@ import pytest
 from cluster import Connect, Connection, Database, wait_until
 
 from jobforge import db
+from jobforge.api import payloads
 from jobforge.api.creations import Creations
 from jobforge.errors import DuplicateKey, JobForgeError, UnknownDefinition
 from jobforge.job import Enqueued, EnqueueStatus, JobRequest
@@ -101,3 +102,19 @@ async def test_whoever_gives_up_leaves_the_others_their_answers(
         assert isinstance(answer, Enqueued | JobForgeError)
     again = await creations.create(tenant_id, PLAIN)
     assert again.status is EnqueueStatus.CREATED
+
+
+@pytest.mark.parametrize("job", [PLAIN, PLAIN._replace(version=1), JobRequest("plain@1")])
+async def test_what_a_definition_says_is_asked_once(
+    database: Database, connect: Connect, monkeypatch: pytest.MonkeyPatch, job: JobRequest
+) -> None:
+    monkeypatch.setattr(payloads, "_REMEMBERED_S", float("inf"))
+    holding = connect(autocommit=False)
+    holding.execute("select jobforge.put_definition('plain', 1)")
+    holding.commit()
+    async with db.Database(database.url_as("server_login")) as opened:
+        checks = payloads.Payloads(opened)
+        await checks.check([job], path="payload")
+        holding.execute("lock table jobforge.definitions")  # who asks now is not answered
+        await checks.check([job], path="payload")
+    holding.rollback()

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from api.house import House
 from integration.recorder import are_nested, recording
+from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
 from jobforge import Client
@@ -62,3 +63,12 @@ def test_a_request_is_a_span_between_whoever_asks_and_the_job(api: House) -> Non
     assert span.attributes is not None
     assert span.attributes["http.response.status_code"] == 201
     assert f"{span.context.span_id:016x}" in _traceparent(api, str(made.job_id))
+
+
+def test_where_the_process_traces_a_request_is_one_span_and_not_the_frameworks_too(
+    api: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recording() as recorder:
+        monkeypatch.setattr(trace, "get_tracer_provider", lambda: recorder.provider)
+        api.client("viewer").get("/queues").raise_for_status()
+        assert recorder.names() == ["GET /api/v1/queues"]

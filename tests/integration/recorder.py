@@ -15,9 +15,13 @@ class Recorder:
     """`tracer` is for spans of a test's own."""
 
     def __init__(self, provider: TracerProvider) -> None:
+        self.provider = provider
         self._exporter = InMemorySpanExporter()
         provider.add_span_processor(SimpleSpanProcessor(self._exporter))
         self.tracer = provider.get_tracer("the test")
+
+    def names(self) -> list[str]:
+        return [span.name for span in self._exporter.get_finished_spans()]
 
     def all(self, name: str) -> list[ReadableSpan]:
         return [span for span in self._exporter.get_finished_spans() if span.name == name]

@@ -9,6 +9,7 @@ from cluster import Clock, Connection
 from integration.seam import A_JOB, TENANT_A, WORKER, Run, report
 
 from jobforge import calls
+from jobforge.control import TenantInfo, WorkerInfo
 from jobforge.errors import Json, LeaseLost, NotFound
 from jobforge.job import (
     Attempt,
@@ -22,9 +23,7 @@ from jobforge.job import (
     Note,
     Outcome,
     State,
-    TenantInfo,
     WorkerCommand,
-    WorkerInfo,
 )
 
 

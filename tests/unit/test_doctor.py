@@ -8,10 +8,10 @@ from uuid import uuid4
 import pytest
 
 from jobforge.condition import Trouble
+from jobforge.control import WorkerInfo
 from jobforge.doctor import Facts, Finding, Grade, diagnose
 from jobforge.examination import Connections, History, Horizon, Surroundings, Table
 from jobforge.inspection import Inspection
-from jobforge.job import WorkerInfo
 
 NOW = datetime.now(UTC)
 SOUND = Inspection(

@@ -16,18 +16,23 @@ from hypothesis import strategies as st
 from jobforge import redact as redaction
 from jobforge.redact import (
     MARKER,
+    assignments,
     is_secret_name,
     redact,
     redact_tail,
     redact_text,
     register_secret,
+    shapes,
 )
 from jobforge.redact.registry import MOST, Registry
 
 
 @pytest.fixture(autouse=True)
 def _no_registered_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A new one counts its changes from nothing, and what is remembered goes by that count.
     monkeypatch.setattr(redaction, "_registry", Registry(MARKER))
+    redaction._remembered_name.cache_clear()  # noqa: SLF001 - as above
+    redaction._remembered_text.cache_clear()  # noqa: SLF001 - as above
 
 
 @pytest.mark.parametrize(
@@ -571,3 +576,14 @@ def _work(text: str) -> int:
 def test_a_name_is_judged_by_its_end_when_it_is_long() -> None:
     assert is_secret_name("x_" * 10_000 + "password")
     assert not is_secret_name("password" + "_x" * 10_000)
+
+
+def test_figures_hold_nothing_by_which_a_secret_is_known() -> None:
+    known = (*shapes._STARTS, *assignments._HINTS, "://", "input_value=", "basic", "-----BEGIN")  # noqa: SLF001 - what must not be made of them
+    assert not [each for each in known if redaction._FIGURES.fullmatch(each)]  # noqa: SLF001 - as above
+
+
+def test_a_registered_value_is_hidden_in_a_short_text_that_was_shown_before() -> None:
+    assert redact({"state": "4711"}) == {"state": "4711"}
+    register_secret("4711")
+    assert redact({"state": "4711", "count": 4711}) == {"state": MARKER, "count": MARKER}

@@ -9,7 +9,7 @@ from jobforge.api.caller import Caller
 from jobforge.api.guard import area
 from jobforge.api.pages import Items
 from jobforge.api.schemas.settings import Erased, NewTenant, TenantId, TenantSettings
-from jobforge.job import TenantInfo
+from jobforge.control import TenantInfo
 
 router = area("tenants")
 

@@ -7,7 +7,7 @@ from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
 from jobforge.api.pages import Items
-from jobforge.job import WorkerInfo
+from jobforge.control import WorkerInfo
 
 router = area("workers")
 

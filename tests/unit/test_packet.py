@@ -1,0 +1,59 @@
+"""What of an answer is sent together, and what is not held back."""
+
+import asyncio
+
+import pytest
+
+from jobforge.cli.packet import Joining
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
+STREAM = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class _Sending(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.sent.append(bytes(data))
+
+    def close(self) -> None:
+        self.sent.append(b"closed")
+
+    def is_closing(self) -> bool:
+        return b"closed" in self.sent
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ([HEAD, b"{}"], [HEAD + b"{}"]),
+        ([HEAD, b"{}", HEAD, b"[]"], [HEAD + b"{}", HEAD + b"[]"]),
+        ([HEAD, b"{", b"}"], [HEAD + b"{", b"}"]),
+        ([STREAM, b"1\r\na\r\n"], [STREAM, b"1\r\na\r\n"]),
+        ([CONTINUE, HEAD, b"{}"], [CONTINUE, HEAD + b"{}"]),
+    ],
+)
+def test_a_head_leaves_with_its_body_and_without_one_to_come_at_once(
+    written: list[bytes], sent: list[bytes]
+) -> None:
+    transport = _Sending()
+    joining = Joining(transport)
+    for data in written:
+        joining.write(data)
+    assert transport.sent == sent
+
+
+def test_a_head_alone_leaves_when_the_answer_is_complete_or_the_connection_closed() -> None:
+    transport = _Sending()
+    joining = Joining(transport)
+    joining.write(HEAD)
+    joining.flush()
+    joining.flush()
+    assert transport.sent == [HEAD]
+    joining.write(HEAD)
+    assert not joining.is_closing()
+    joining.close()
+    assert transport.sent == [HEAD, HEAD, b"closed"]

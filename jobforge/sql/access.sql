@@ -174,7 +174,8 @@ begin
     end loop;
 end $$;
 revoke all on jobforge.all_jobs, jobforge.all_attempts from public;
-grant select on jobforge.all_jobs, jobforge.all_attempts to jobforge_engine, jobforge_client, jobforge_admin;
+grant select on jobforge.all_jobs, jobforge.all_attempts
+    to jobforge_engine, jobforge_client, jobforge_admin;
 
 do $$
 begin

@@ -1,6 +1,6 @@
 -- Workers call this with the jobs that plainly succeeded, as most do: what complete_jobs does with
--- them, from arrays and in half of its time: the row of the finished job tells the attempt too, which
--- has no row of its own (view all_attempts). p_results[i] may be null, as may all of it.
+-- them, from arrays and in half of its time. The row of the finished job tells the attempt too, so
+-- that has no row of its own (view all_attempts). p_results[i] may be null, as may all of it.
 -- Returns the jobs that were not settled, which is none as a rule: complete_jobs tells why not, and
 -- makes a failure of a result that cannot be stored. Waits as complete_jobs does. Raises JF002.
 create or replace function jobforge.succeed_jobs(

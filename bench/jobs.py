@@ -1,56 +1,20 @@
-"""Our side of the bench: the app that `jobforge worker` runs, and the program that enqueues."""
+"""Our side of the bench: the program that enqueues, for the app that `jobforge worker` runs."""
 
-import asyncio
 import os
 import random
-import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from uuid import UUID
 
 import psycopg
-from marks import mark
+from app import isolated, jf, noop
 from program import Client, Program, main
 
-from jobforge import Context, JobForge
 from jobforge.connectors.registry import connector_registrations
 from jobforge.migrate import migrate
 
-TENANT = UUID(int=1)
 _SMALL_TENANTS = int(os.environ.get("JOBFORGE_BENCH_TENANTS", "0"))
 _BARE = "insert into bare (n) values (%s)"
-
-jf = JobForge(tenant=TENANT)
-
-
-@jf.job(isolation="inline")
-async def noop(n: int) -> None:
-    mark(n)
-
-
-@jf.job(isolation="inline")
-async def held(n: int) -> None:
-    """Runs until its worker ends."""
-    mark(n)
-    await asyncio.Event().wait()
-
-
-@jf.job(queue="isolated")
-def isolated(n: int) -> None:
-    """A no-op in a process of its own."""
-
-
-@jf.job(queue="isolated")
-def sleeper(ctx: Context, pid_file: str, *, is_deaf: bool) -> None:
-    """Waits to be canceled; a deaf one does not look whether it is."""
-    path = Path(pid_file)
-    path.with_suffix(".new").write_text(str(os.getpid()))
-    path.with_suffix(".new").rename(path)
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        time.sleep(60 if is_deaf else 0.005)
-        ctx.check()
 
 
 async def install(url: str) -> None:

@@ -241,7 +241,7 @@ def marks_file(step: int = 1) -> Iterator[tuple[Path, dict[str, str]]]:
 
 def _our_worker(processes: int, *, isolated: bool) -> list[str]:
     words = ["--queues", _SLOTS[isolated], "--processes", str(processes)]
-    return [sys.executable, "-m", "jobforge", "worker", str(HERE / "jobs.py"), *words]
+    return [sys.executable, "-m", "jobforge", "worker", str(HERE / "app.py"), *words]
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:

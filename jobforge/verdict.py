@@ -66,8 +66,7 @@ class Verdict:
     wait: dict[str, Json] | None = None  # of a snooze: what for
 
     def to_json(self) -> dict[str, Json]:
-        given = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in given.items() if value is not None}
+        return {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_json(cls, document: dict[str, Json]) -> "Verdict":
@@ -75,6 +74,9 @@ class Verdict:
         if isinstance(read.get("run_at"), str):
             read["run_at"] = datetime.fromisoformat(read["run_at"])
         return cls(**read)
+
+
+_NAMES = tuple(field.name for field in fields(Verdict))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,16 @@ has no connection to the database; whatever it needs from outside it asks of the
 """
 
 import asyncio
-import contextlib
 import os
 import shutil
 import signal
 import socket
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from jobforge import tracing, verdict
 from jobforge.artifacts.size import RESULT_LIMIT, fits
@@ -24,8 +23,9 @@ from jobforge.command import Command
 from jobforge.context import Context
 from jobforge.definition import Definition
 from jobforge.errors import Invalid, NotCommitted
-from jobforge.isolation import limits
+from jobforge.isolation import environment, limits
 from jobforge.isolation.channel import EX_SOFTWARE, SocketChannel
+from jobforge.isolation.limits import Bounds
 from jobforge.isolation.wire import Kind, frame
 from jobforge.jsonb import encode, legible
 from jobforge.parameters import Arguments
@@ -38,18 +38,22 @@ Definitions = Mapping[str, Definition[..., Any]]
 _ASKED = "the job was asked to stop"
 
 
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """What a process needs to become a job's."""
+# Without the enums of signal.signal: in a fresh fork each thing that is used is a page to copy.
+set_signal: Callable[[int, Any], object] = getattr(signal.signal, "__wrapped__", signal.signal)
+
+
+class Setup(NamedTuple):
+    """What a process needs to become a job's. `mark` is as environment.py has written it."""
 
     parent: int
     folder: str
-    limits: Limits
-    data_in_use: int
+    mark: bytes
+    bounds: Bounds
 
 
 def become_job(setup: Setup, stdout: int, stderr: int) -> None:
     """Turns a fresh fork into a process of the job's own: session, output, folder, limits."""
+    environment.show_mark(setup.mark)
     os.setsid()
     limits.die_with_parent(signal.SIGKILL)
     if os.getppid() != setup.parent:
@@ -64,7 +68,7 @@ def become_job(setup: Setup, stdout: int, stderr: int) -> None:
     os.mkdir(setup.folder, 0o700)  # noqa: PTH102 - no Path for every job
     os.chdir(setup.folder)
     _reseed()
-    limits.apply(setup.limits, data_in_use=setup.data_in_use)
+    limits.apply(setup.bounds)
 
 
 def run_job(definitions: Definitions, control: socket.socket, allowed: Limits) -> int:
@@ -77,9 +81,10 @@ def run_job(definitions: Definitions, control: socket.socket, allowed: Limits) -
         limits.make_room()
         said = verdict.raised(error, Settings("_"))
     for stream in (sys.stdout, sys.stderr):
-        # The handler may have closed it.
-        with contextlib.suppress(OSError, ValueError):
+        try:  # noqa: SIM105 - as with signals
             stream.flush()
+        except (OSError, ValueError):  # the handler may have closed it
+            pass
     channel.send(Kind.VERDICT, _body(said, channel))
     tracing.flush_job()
     return 0
@@ -159,11 +164,11 @@ class Stopper:
         self._is_running = False
 
     def install(self) -> None:
-        signal.signal(signal.SIGUSR1, self._ask)
-        signal.signal(signal.SIGTERM, self._insist)
+        set_signal(signal.SIGUSR1, self._ask)
+        set_signal(signal.SIGTERM, self._insist)
         # The zygote ignores these, and so would every program that the handler runs.
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        set_signal(signal.SIGINT, signal.default_int_handler)
+        set_signal(signal.SIGHUP, signal.SIG_DFL)
 
     def begin(self, task: "asyncio.Task[Any] | None" = None) -> None:
         self._task = task

@@ -7,9 +7,8 @@ that, because the app may need it to be imported; a job gets a built one.
 import ctypes
 import os
 from collections.abc import Iterable, Mapping
-from uuid import UUID
 
-from jobforge.isolation.tree import MARK
+from jobforge.isolation.tree import LONGEST_MARK, MARK
 from jobforge.redact import is_secret_name, register_secret
 
 # In every job's environment, besides HOME, TMPDIR and the job's own names.
@@ -17,7 +16,9 @@ _PLAIN = ("PATH", "LANG", "LC_ALL", "TZ")
 
 # Stands in a zygote's environment to keep a place for the mark of each child.
 _PLACE = "JOBFORGE_ZYGOTE"
-_MARK_LENGTH = 36 + 1 + 19  # a UUID, a point, a lease
+
+_ROOM = len(_PLACE) + 1 + len(MARK) + 1 + LONGEST_MARK
+_MARK_ID = f"{MARK}_ID"
 
 _DEFAULTS = {"PATH": os.defpath, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
@@ -29,7 +30,7 @@ _place: int | None = None
 def for_zygote(environment: Mapping[str, str]) -> dict[str, str]:
     """The worker's variables without what leads to the database or to secrets."""
     kept = {name: value for name, value in environment.items() if not _is_confidential(name)}
-    return {**kept, _PLACE: "-" * (len(MARK) + 1 + _MARK_LENGTH)}
+    return {**kept, _PLACE: "-" * (len(MARK) + 1 + LONGEST_MARK)}
 
 
 def reduce(let_through: Iterable[str]) -> None:
@@ -51,23 +52,26 @@ def remember_place() -> None:
     _place = address and address - len(_PLACE) - 1
 
 
-def set_job(folder: str, mark: str, job_id: UUID) -> None:
+def set_job(folder: str, mark: str) -> None:
     """What differs from job to job, for the child that is about to be forked."""
     os.environ["HOME"] = os.environ["TMPDIR"] = folder
     os.environ[MARK] = mark
-    os.environ[f"{MARK}_ID"] = str(job_id)
+    os.environ[_MARK_ID] = mark.partition(".")[0]
 
 
-def show_mark(mark: str) -> None:
+def show_mark(mark: bytes) -> None:
     """Makes /proc/<pid>/environ of this fork tell its job.
 
     That file shows the environment with which the program was started, whatever was changed since;
     so the mark is written there, over the place that was kept for it.
     """
-    text = f"{MARK}={mark}".encode()
-    if _place and len(mark) <= _MARK_LENGTH:
-        room = len(_PLACE) + 1 + len(MARK) + 1 + _MARK_LENGTH
-        ctypes.memmove(_place, text.ljust(room, b"\0"), room)
+    if _place:
+        ctypes.memmove(_place, mark, len(mark))
+
+
+def written(mark: str) -> bytes:
+    """What `show_mark` writes."""
+    return f"{MARK}={mark}".encode().ljust(_ROOM, b"\0")
 
 
 def _is_confidential(name: str) -> bool:

@@ -82,13 +82,13 @@ class ForkServer:
 
     def holds(self, run: int) -> bool:
         """Whether the run has not been sent yet."""
-        return any(request.op is Op.FORK and request.run == run for request, _ in self._unsent)
+        return any(request.op == Op.FORK and request.run == run for request, _ in self._unsent)
 
     def withdraw(self, run: int) -> bool:
         """Takes back a run that has not been sent yet; False when it has."""
         for entry in self._unsent:
             request, fds = entry
-            if request.op is Op.FORK and request.run == run:
+            if request.op == Op.FORK and request.run == run:
                 self._unsent.remove(entry)
                 _close(fds)
                 return True
@@ -119,7 +119,7 @@ class ForkServer:
         self._link = None
         telemetry.emit("zygote.lost", level="error")
         # What was meant for runs of the old one means nothing to the next.
-        self._unsent = deque(entry for entry in self._unsent if entry[0].op is Op.FORK)
+        self._unsent = deque(entry for entry in self._unsent if entry[0].op == Op.FORK)
         self._on_lost()
         self._restart = asyncio.get_running_loop().create_task(self._start_again())
 

@@ -92,8 +92,8 @@ class Isolated:
             return Report(crashed(f"could not be started: {error}"))
         self._processes[process.number] = process
         self._meters.children_started += 1
-        token = (job.job_id, job.lease)
-        self._server.send(Request.fork(process.number, definition.settings.limits, *token), fds)
+        request = Request.fork(process.number, definition.settings.limits, _mark(job))
+        self._server.send(request, fds)
         return process
 
     def _send(self, request: Request) -> None:
@@ -119,11 +119,16 @@ class Isolated:
         lost = [each for each in self._processes.values() if not self._server.holds(each.number)]
         if not lost:
             return
-        marks = [f"{process.job.job_id}.{process.job.lease}" for process in lost]
+        marks = [_mark(process.job) for process in lost]
         tree.kill(lambda: tree.marked(marks))
         for process in lost:
             del self._processes[process.number]
             process.end_without_process(_ZYGOTE_DIED)
+
+
+def _mark(job: ClaimedJob) -> str:
+    """What every process of the job carries in its environment."""
+    return f"{job.job_id}.{job.lease}"
 
 
 def _refused(command: Command) -> Verdict:

@@ -9,6 +9,8 @@ import os
 import resource
 import signal
 import sys
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from jobforge.settings import MIB, Limits
@@ -22,6 +24,9 @@ _PR_SET_NO_NEW_PRIVS = 38
 _ROOM_FOR_LAST_WORDS = 16 * MIB
 # After SIGXCPU, for a process that ignores it.
 _CPU_OVERTIME_S = 2
+
+Bound = tuple[int, tuple[int, int]]  # which limit; soft and hard
+Bounds = Sequence[Bound]
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -56,33 +61,45 @@ def forbid_core_dumps() -> None:
 
 def volunteer_for_oom() -> None:
     """When the machine runs out of memory, this process is killed before the worker is."""
-    with contextlib.suppress(OSError):
+    try:
         fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-        try:
-            os.write(fd, b"1000")
-        finally:
-            os.close(fd)
+    except OSError:
+        return
+    try:  # noqa: SIM105 - with suppress a fresh fork has more pages to copy
+        os.write(fd, b"1000")
+    except OSError:
+        pass
+    os.close(fd)
 
 
-def apply(limits: Limits, *, data_in_use: int) -> None:
-    """Limits this process and all that it starts; each process is counted by itself.
+@cache
+def bounds(limits: Limits, data_in_use: int) -> Bounds:
+    """The limits as the kernel takes them.
 
-    `data_in_use` is what it was forked with, and is not held against it.
+    `data_in_use` is what the process was forked with, and is not held against it.
     """
+    found = [_bound(resource.RLIMIT_NOFILE, limits.open_files, limits.open_files)]
     if sys.platform == "linux":
         most = data_in_use + limits.memory_bytes
-        _limit(resource.RLIMIT_DATA, most, most + _ROOM_FOR_LAST_WORDS)
-    _limit(resource.RLIMIT_NOFILE, limits.open_files, limits.open_files)
+        found.append(_bound(resource.RLIMIT_DATA, most, most + _ROOM_FOR_LAST_WORDS))
     if limits.cpu_s:
-        _limit(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + _CPU_OVERTIME_S)
+        found.append(_bound(resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + _CPU_OVERTIME_S))
     if limits.file_size_bytes:
-        _limit(resource.RLIMIT_FSIZE, limits.file_size_bytes, limits.file_size_bytes)
+        size = limits.file_size_bytes
+        found.append(_bound(resource.RLIMIT_FSIZE, size, size))
+    return tuple(found)
+
+
+def apply(bounds: Bounds) -> None:
+    """Limits this process and all that it starts; each process is counted by itself."""
+    for which, soft_and_hard in bounds:
+        resource.setrlimit(which, soft_and_hard)
 
 
 def apply_to_program(limits: Limits) -> None:
     """Just before exec: the program that comes starts with nothing in use."""
     if sys.platform == "linux":
-        _limit(resource.RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes)
+        apply([_bound(resource.RLIMIT_DATA, limits.memory_bytes, limits.memory_bytes)])
 
 
 def make_room() -> None:
@@ -101,12 +118,12 @@ def data_in_use() -> int:
     return pages * resource.getpagesize()
 
 
-def _limit(which: int, soft: int, hard: int) -> None:
+def _bound(which: int, soft: int, hard: int) -> Bound:
     # A hard limit can be lowered only.
     most = resource.getrlimit(which)[1]
     if most != resource.RLIM_INFINITY:
         soft, hard = min(soft, most), min(hard, most)
-    resource.setrlimit(which, (soft, hard))
+    return which, (soft, hard)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -15,10 +15,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 MARK = "JOBFORGE_JOB"
+LONGEST_MARK = 36 + 1 + 19  # the id of a job, a point, a lease
 
 _PAGE = resource.getpagesize()
 _PROC = Path("/proc")
 _MOST_PASSES = 100
+_LONGEST_STAT = 4096  # some fifty numbers and a short name
 
 
 class Process(NamedTuple):
@@ -118,10 +120,15 @@ def taken(pid: int) -> int:
 
 def _process(name: str) -> Process | None:
     try:
-        with open(f"/proc/{name}/stat", "rb", buffering=0) as file:  # noqa: PTH123 - many of them
-            text = file.read()
+        fd = os.open(f"/proc/{name}/stat", os.O_RDONLY)
     except OSError:
         return None
+    try:
+        text = os.read(fd, _LONGEST_STAT)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
     # The name, in brackets, may itself hold brackets and spaces.
     words = text[text.rfind(b")") + 2 :].split()
     return Process(int(name), int(words[1]), int(words[3]), int(words[19]), words[0] in b"ZX")

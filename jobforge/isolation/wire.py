@@ -8,10 +8,11 @@ make anybody do.
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
+from functools import cache
 from typing import NamedTuple
-from uuid import UUID
 
 from jobforge.errors import Invalid
+from jobforge.isolation.tree import LONGEST_MARK
 from jobforge.settings import Limits
 
 # More than the engine would keep of any payload or result.
@@ -42,7 +43,7 @@ class Kind(IntEnum):
     RESULT = 21
 
 
-_KINDS = frozenset(Kind)
+_KINDS: dict[int, Kind] = {int(kind): kind for kind in Kind}
 _PIECE = 1024**2
 
 
@@ -85,7 +86,7 @@ class Frames:
                     return
                 body = bytes(rest[start + _HEAD.size : end])
                 start = end
-                yield Kind(kind), body
+                yield _KINDS[kind], body
         finally:
             del rest[:start]
 
@@ -98,50 +99,46 @@ class Op(IntEnum):
 
 
 class Request(NamedTuple):
-    """What the worker asks of its zygote. `run` numbers the runs of one zygote."""
+    """What the worker asks of its zygote. `run` numbers the runs of one zygote.
 
-    op: Op
+    `mark` is what every process of the job carries in its environment: its id and its lease.
+    """
+
+    op: int
     run: int
     signal: int = 0
     memory_bytes: int = 0
     cpu_s: int = 0
     open_files: int = 0
     file_size_bytes: int = 0
-    job_id: UUID = UUID(int=0)
-    lease: int = 0
+    mark: str = ""
 
     def pack(self) -> bytes:
-        return _REQUEST.pack(*self[:7], self.job_id.bytes, self.lease)
+        return _REQUEST.pack(*self[:7], self.mark.encode())
 
     @classmethod
     def unpack(cls, data: bytes) -> "Request":
-        fields = _REQUEST.unpack(data)
-        request = cls._make(fields)
-        return request._replace(op=Op(request.op), job_id=UUID(bytes=fields[7]))
+        *fields, mark = _REQUEST.unpack(data)
+        return cls._make((*fields, mark.rstrip(b"\0").decode()))
 
     @classmethod
-    def fork(cls, run: int, limits: Limits, job_id: UUID, lease: int) -> "Request":
+    def fork(cls, run: int, limits: Limits, mark: str) -> "Request":
         return cls(
             *(Op.FORK, run, 0, limits.memory_bytes, limits.cpu_s or 0, limits.open_files),
-            *(limits.file_size_bytes or 0, job_id, lease),
+            *(limits.file_size_bytes or 0, mark),
         )
 
     @property
     def limits(self) -> Limits:
-        return Limits(
-            memory_bytes=self.memory_bytes,
-            cpu_s=self.cpu_s or None,
-            open_files=self.open_files,
-            file_size_bytes=self.file_size_bytes or None,
-        )
-
-    @property
-    def mark(self) -> str:
-        """What every process of the job carries in its environment."""
-        return f"{self.job_id}.{self.lease}"
+        return _limits(*self[3:7])
 
 
-_REQUEST = struct.Struct("<BQBqqqq16sq")
+@cache
+def _limits(memory_bytes: int, cpu_s: int, open_files: int, file_size_bytes: int) -> Limits:
+    return Limits(memory_bytes, cpu_s or None, open_files, file_size_bytes or None)
+
+
+_REQUEST = struct.Struct(f"<BQBqqqq{LONGEST_MARK}s")
 REQUEST_SIZE = _REQUEST.size
 
 

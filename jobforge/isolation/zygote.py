@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from resource import struct_rusage
 from typing import NoReturn
 
@@ -30,8 +30,9 @@ from jobforge.command import add_commands
 from jobforge.errors import JobForgeError, Json
 from jobforge.isolation import environment, limits, tree
 from jobforge.isolation.channel import EX_SOFTWARE
-from jobforge.isolation.child import Definitions, Setup, become_job, run_job
+from jobforge.isolation.child import Definitions, Setup, become_job, run_job, set_signal
 from jobforge.isolation.family import Child, Family
+from jobforge.isolation.fork import Hooks, choose_fork
 from jobforge.isolation.memory import Watch
 from jobforge.isolation.wire import REQUEST_SIZE, Ended, Frames, Kind, Op, Over, Request, frame
 from jobforge.loading import load
@@ -42,14 +43,22 @@ _SPACE_FOR_FDS = socket.CMSG_SPACE(3 * array.array("i").itemsize)
 
 
 class Zygote:
-    def __init__(self, definitions: Definitions, worker: socket.socket, folder: str) -> None:
+    def __init__(
+        self,
+        definitions: Definitions,
+        worker: socket.socket,
+        folder: str,
+        fork: Callable[[], int],
+    ) -> None:
         self._definitions = definitions
+        self._fork = fork
         self._worker = worker
         self._folder = folder
         self._pid = os.getpid()
         self._data_in_use = limits.data_in_use()
         self._family = Family()
         self._wake, self._woken = socket.socketpair()
+        self._own_fds = [end.fileno() for end in (worker, self._wake, self._woken)]
         self._poll = select.poll()
         self._poll.register(worker, select.POLLIN)
         self._poll.register(self._wake, select.POLLIN)
@@ -101,8 +110,8 @@ class Zygote:
         return True
 
     def _obey(self, request: Request, fds: list[int]) -> None:
-        if request.op is Op.FORK:
-            self._fork(request, fds)
+        if request.op == Op.FORK:
+            self._start(request, fds)
             return
         child = self._family.get(request.run)
         if child is None:  # it has ended meanwhile
@@ -115,37 +124,38 @@ class Zygote:
             case Op.KILL:
                 self._family.kill(child)
 
-    def _fork(self, request: Request, fds: list[int]) -> None:
+    def _start(self, request: Request, fds: list[int]) -> None:
         folder = f"{self._folder}/{request.run}"
         allowed = request.limits
-        setup = Setup(self._pid, folder, allowed, self._data_in_use)
+        bounds = limits.bounds(allowed, self._data_in_use)
+        setup = Setup(self._pid, folder, environment.written(request.mark), bounds)
         # Here and not in the child, where each page that is written to has to be copied first.
-        environment.set_job(folder, request.mark, request.job_id)
+        environment.set_job(folder, request.mark)
         started = tree.ticks_now()
         try:
-            pid = os.fork()
+            pid = self._fork()
         except OSError as error:
             self._tell(Ended(request.run, 0, error.errno or 0, 0, 0, Over.NONE))
         else:
             if pid == 0:
-                self._be_child(request.mark, setup, fds)
+                self._be_child(setup, allowed, fds)
             watch = Watch(allowed.memory_bytes, self._pid)
             self._family.add(Child(request.run, pid, request.mark, folder, allowed, started, watch))
         for fd in fds:
             os.close(fd)
 
-    def _be_child(self, mark: str, setup: Setup, fds: list[int]) -> NoReturn:
+    def _be_child(self, setup: Setup, allowed: Limits, fds: list[int]) -> NoReturn:
         code = EX_SOFTWARE
         try:
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGUSR2):
-                signal.signal(number, signal.SIG_DFL)
-            for end in (self._worker, self._wake, self._woken):
-                end.close()
-            environment.show_mark(mark)
+            set_signal(signal.SIGCHLD, signal.SIG_DFL)
+            set_signal(signal.SIGUSR2, signal.SIG_DFL)
+            for fd in self._own_fds:
+                os.close(fd)
             control, stdout, stderr = fds
             become_job(setup, stdout, stderr)
-            code = run_job(self._definitions, socket.socket(fileno=control), setup.limits)
+            channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, control)
+            code = run_job(self._definitions, channel, allowed)
         except BaseException:  # noqa: BLE001 - nothing may get back into the zygote's own loop
             with contextlib.suppress(Exception):
                 traceback.print_exc()
@@ -168,7 +178,7 @@ class Zygote:
     def _clean(self, folder: str) -> None:
         """A job may leave thousands of files: they are removed in a process apart."""
         try:
-            pid = os.fork()
+            pid = self._fork()
         except OSError:
             return
         if pid:
@@ -229,18 +239,24 @@ def main() -> None:
 
 
 def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
+    hooks = Hooks()
     try:
         # The worker has imported the app too, and passed on whatever it printed.
-        with _silence():
-            app = load(setup["target"])
-        definitions = _definitions(app, setup)
-        if setup["is_traced"]:
-            tracing.prepare_jobs()
+        with hooks.noticed():
+            with _silence():
+                app = load(setup["target"])
+            definitions = _definitions(app, setup)
+            if setup["is_traced"]:
+                tracing.prepare_jobs()
     except Exception as error:  # noqa: BLE001 - it is told to the worker, which refuses to start
         worker.sendall(frame(Kind.FAILED, orjson.dumps(_told(error))))
         sys.exit(EX_SOFTWARE)
     _settle(setup["job_environment"])
-    return Zygote(definitions, worker, setup["folder"])
+    zygote = Zygote(definitions, worker, setup["folder"], choose_fork(hooks))
+    # Last of all, so that no child collects what all of them share.
+    gc.collect()
+    gc.freeze()
+    return zygote
 
 
 @contextlib.contextmanager
@@ -281,8 +297,6 @@ def _settle(names: Iterable[str]) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
-    gc.collect()
-    gc.freeze()
 
 
 def _threads() -> list[str]:

@@ -15,7 +15,7 @@ import resource, signal, sys
 from jobforge.isolation import limits
 from jobforge.settings import Limits
 def apply(**given):
-    limits.apply(Limits(**given), data_in_use=limits.data_in_use())
+    limits.apply(limits.bounds(Limits(**given), limits.data_in_use()))
 """
 
 

@@ -60,10 +60,10 @@ def test_a_frame_that_is_too_long_is_refused_before_it_is_sent() -> None:
 
 def test_a_request_comes_out_as_it_went_in() -> None:
     limits = Limits(memory_bytes=2**40, cpu_s=7, open_files=64, file_size_bytes=None)
-    request = Request.fork(2**40, limits, uuid4(), 2**62)
+    request = Request.fork(2**40, limits, f"{uuid4()}.{2**62}")
     assert len(request.pack()) == REQUEST_SIZE
     assert Request.unpack(request.pack()) == request
-    assert request.mark == f"{request.job_id}.{2**62}"
+    assert request.limits == limits
 
 
 def test_a_signal_comes_out_as_it_went_in() -> None:

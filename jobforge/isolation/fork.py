@@ -1,0 +1,71 @@
+"""How a zygote forks: without what Python does in every child for the sake of other threads.
+
+os.fork has hooks: threading, logging and others make their locks and lists anew, in case that a
+thread which is not in the child held them. A zygote has one thread, so there is nothing to mend,
+and the hooks are half of what a fork costs. Where an app brings hooks or threads, all of them run.
+"""
+
+# These have hooks; they are imported here, so that they do not count as the app's.
+import asyncio  # noqa: F401 - from Python 3.12 on
+import concurrent.futures.thread  # noqa: F401
+import ctypes
+import logging  # noqa: F401
+import os
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+# What os.fork mends beside the hooks differs by release, and matters only where there are threads in
+# this one.
+_KNOWN = (3, 11)
+# It keeps the interpreter's lock, which the child then has too.
+_libc = ctypes.PyDLL(None, use_errno=True)
+
+
+class Hooks:
+    """Whether somebody has asked os.fork to be told of it."""
+
+    def __init__(self) -> None:
+        self.are_there = False
+
+    @contextmanager
+    def noticed(self) -> Iterator[None]:
+        register = os.register_at_fork
+
+        def notice(**hooks: Callable[[], object]) -> None:
+            self.are_there = True
+            register(**hooks)
+
+        setattr(os, "register_at_fork", notice)  # noqa: B010 - no checker lets it be assigned
+        try:
+            yield
+        finally:
+            setattr(os, "register_at_fork", register)  # noqa: B010 - as above
+
+
+def choose_fork(hooks: Hooks) -> Callable[[], int]:
+    is_known = sys.platform == "linux" and sys.version_info[:2] == _KNOWN
+    if not is_known or hooks.are_there or _has_threads():
+        return os.fork
+    return _fork
+
+
+def _has_threads() -> bool:
+    """Of Python's or of any library's; who cannot look may have some."""
+    try:
+        return threading.active_count() > 1 or len(list(Path("/proc/self/task").iterdir())) > 1
+    except OSError:
+        return True
+
+
+def _fork() -> int:
+    # As the hook of random does it in the child, where it would be more pages to copy.
+    random.seed()
+    pid = int(_libc.fork())
+    if pid < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return pid

@@ -1,0 +1,62 @@
+"""How a zygote forks. Each test speaks of a process of its own."""
+
+import subprocess
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
+
+BEGIN = """
+import os, threading
+from jobforge.isolation.fork import Hooks, choose_fork
+hooks = Hooks()
+def is_pythons():
+    return choose_fork(hooks) is os.fork
+"""
+
+
+def _says(code: str) -> list[str]:
+    """What a process prints that runs the code."""
+    run = [sys.executable, "-c", BEGIN + code]
+    return subprocess.run(run, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="others are forked by os.fork")
+def test_a_plain_app_is_forked_without_pythons_hooks() -> None:
+    code = """
+import jobforge.isolation.zygote
+with hooks.noticed():
+    import asyncio, concurrent.futures, logging, random, threading
+    from jobforge import JobForge
+print(is_pythons())
+pid = choose_fork(hooks)()
+if pid == 0:
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+"""
+    assert _says(code) == ["False", "7"]
+
+
+def test_an_app_with_hooks_of_its_own_has_them_run() -> None:
+    code = """
+with hooks.noticed():
+    os.register_at_fork(after_in_child=lambda: print("told", flush=True))
+print(is_pythons(), flush=True)
+if choose_fork(hooks)() == 0:
+    os._exit(0)
+os.wait()
+"""
+    assert _says(code) == ["True", "told"]
+
+
+def test_an_app_with_threads_is_forked_as_python_does_it() -> None:
+    code = """
+end = threading.Event()
+thread = threading.Thread(target=end.wait)
+thread.start()
+print(is_pythons())
+end.set()
+thread.join()
+"""
+    assert _says(code) == ["True"]

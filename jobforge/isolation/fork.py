@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# What os.fork mends beside the hooks differs by release, and matters only where there are threads in
-# this one.
+# What os.fork mends beside the hooks differs by release; in this one it is for threads alone.
 _KNOWN = (3, 11)
 # It keeps the interpreter's lock, which the child then has too.
 _libc = ctypes.PyDLL(None, use_errno=True)

@@ -124,8 +124,7 @@ class _Run:
         )
 
     def _is_near(self) -> bool:
-        """Whether the end may be near: asking the database sooner would slow it down."""
+        """Whether the last jobs have started: asking the database sooner would slow it down."""
         if self.drain.side.is_ours and self.drain.is_isolated:
             return True  # those handlers have no way to leave marks
-        step = int(self.env[marks.STEP])
-        return (marks.count(self.marks) - self.drain.processes) * step >= self.drain.jobs * 0.8
+        return marks.count(self.marks) * int(self.env[marks.STEP]) >= self.drain.jobs

@@ -67,7 +67,7 @@ class Claims:
             self._room = min(4 * self._room, _LARGEST_CLAIM) if is_full else _FIRST_CLAIM
             if is_full and self._slots.has_room_for_more:
                 return
-        pause = next(self._pauses, self._poll_s * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
+        pause = next(self._pauses, self._poll_s * random.uniform(1, 1.2))  # noqa: S311 - no secret
         if await loop.rest(pause):
             self._pauses = iter(_PAUSES_S)
 

@@ -16,7 +16,7 @@ from jobforge.meters import Meters
 from jobforge.outage import Line
 from jobforge.worker.leases import Leases, now
 
-_REAP_S = 1.5
+_REAP_S = 1.9
 _REAPED_AT_ONCE = 500
 _PARTITIONS_S = 3600.0
 _LARGEST_BEAT = 5_000

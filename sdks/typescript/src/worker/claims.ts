@@ -72,7 +72,7 @@ export class Claims {
       this.#room = this.#isFull ? Math.min(4 * this.#room, LARGEST_CLAIM) : FIRST_CLAIM;
       if (this.#sent.length > 0 || (this.#isFull && this.#slots.hasRoomForMore)) return;
     }
-    const poll = this.#settings.pollS * (0.8 + 0.4 * Math.random());
+    const poll = this.#settings.pollS * (1 + 0.2 * Math.random());
     const pause = PAUSES_S[this.#pause] ?? poll;
     this.#pause += 1;
     if (await loop.rest(pause)) this.#pause = 0;

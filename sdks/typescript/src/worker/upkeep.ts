@@ -18,7 +18,7 @@ import { emit } from "../telemetry.ts";
 import { now } from "./clock.ts";
 import type { Leases } from "./leases.ts";
 
-const REAP_S = 1.5;
+const REAP_S = 1.9;
 const REAPED_AT_ONCE = 500;
 const PARTITIONS_S = 3600;
 const LARGEST_BEAT = 5_000;

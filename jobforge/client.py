@@ -6,28 +6,19 @@ the Host in the loop of a worker that has no database.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import chain, repeat
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from jobforge import calls, integrations, tracing
 from jobforge.artifacts import Artifacts, marker_in
-from jobforge.artifacts.size import (
-    PAYLOAD_LIMIT,
-    fits,
-    has_large_payload,
-    is_surely_small,
-    large_payloads,
-    may_have_large_payload,
-)
 from jobforge.calls import Call
 from jobforge.current import CURRENT
+from jobforge.enqueuing import STREAMED_JOBS, Enqueuing, Large, batches, joined, streamed
 from jobforge.errors import (
     ConfigError,
     Conflict,
     Denied,
-    Invalid,
     JobForgeError,
     Json,
     NotFound,
@@ -36,10 +27,9 @@ from jobforge.errors import (
     UnknownDefinition,
 )
 from jobforge.integrations import run_on
-from jobforge.job import Alike, ClaimedJob, Enqueued, EnqueueStatus, Job, JobRequest
+from jobforge.job import ClaimedJob, Enqueued, Job, JobRequest
 from jobforge.jsonb import decode
 from jobforge.options import Tenant
-from jobforge.parameters import refused
 from jobforge.pools import Pools
 from jobforge.remote.request import TENANT_HEADER, Request
 from jobforge.tenants import Slugs, as_uuid, choose
@@ -51,10 +41,7 @@ Conn = Any  # a connection of one of the libraries in integrations/
 Build = Callable[[UUID | None], Call[T]]  # a call that names its tenant by argument, or not
 Answer = tuple[UUID, Iterable[Enqueued]]  # the tenant, and what became of each request
 
-_MOST_JOBS = 5_000  # in one statement
 _THAT_OF_THE_KEY = ""  # no slug; a server knows
-# So many at a time go out where the next can be written while the engine works on these.
-_STREAMED_JOBS = 1_000
 _NO_OWN_WAY = (NotFound, ConfigError, Denied, Unavailable)
 
 
@@ -134,11 +121,11 @@ class Client:
         tenant_id = self.tenant_id(tenant, conn)
         try:
             if conn is not None:
-                return tenant_id, _joined(
+                return tenant_id, joined(
                     integrations.run(conn, self._fitting(tenant_id, batch)(tenant_id))
-                    for batch in _batches(jobs)
+                    for batch in batches(jobs)
                 )
-            if len(jobs) <= _STREAMED_JOBS or self.pools.is_remote:
+            if len(jobs) <= STREAMED_JOBS or self.pools.is_remote:
                 return tenant_id, self.run_for(tenant_id, self._fitting(tenant_id, jobs))
             return tenant_id, self._stream(tenant_id, jobs)
         except JobForgeError as error:
@@ -158,15 +145,15 @@ class Client:
         tenant_id = await self.atenant_id(tenant, conn)
         try:
             if conn is not None:
-                return tenant_id, _joined(
+                return tenant_id, joined(
                     [
                         await integrations.arun(
                             conn, (await self._afitting(tenant_id, batch))(tenant_id)
                         )
-                        for batch in _batches(jobs)
+                        for batch in batches(jobs)
                     ]
                 )
-            if len(jobs) <= _STREAMED_JOBS or self.pools.is_remote:
+            if len(jobs) <= STREAMED_JOBS or self.pools.is_remote:
                 return tenant_id, await self.arun_for(
                     tenant_id, await self._afitting(tenant_id, jobs)
                 )
@@ -201,43 +188,43 @@ class Client:
         except JobForgeError as error:
             raise _advised(error, conn) from error
 
-    def _fitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> "_Enqueuing":
+    def _fitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Enqueuing:
         """The call for these jobs; what is too large for a row is in the store by then.
 
         A server puts it there by itself, and has one way for many jobs.
         """
         if self.pools.is_remote:
-            return _Enqueuing(list(jobs))
-        enqueuing = _Enqueuing(jobs)
+            return Enqueuing(list(jobs))
+        enqueuing = Enqueuing(jobs)
         if not enqueuing.may_be_large:
             return enqueuing
-        return _Enqueuing(self._artifacts().put_payloads(tenant_id, jobs))
+        return Enqueuing(self._artifacts().put_payloads(tenant_id, jobs))
 
-    async def _afitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> "_Enqueuing":
+    async def _afitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Enqueuing:
         if self.pools.is_remote:
-            return _Enqueuing(list(jobs))
-        enqueuing = _Enqueuing(jobs)
+            return Enqueuing(list(jobs))
+        enqueuing = Enqueuing(jobs)
         if not enqueuing.may_be_large:
             return enqueuing
         put = self._artifacts().put_payloads
-        return _Enqueuing(await asyncio.to_thread(put, tenant_id, jobs))
+        return Enqueuing(await asyncio.to_thread(put, tenant_id, jobs))
 
     def _stream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Iterable[Enqueued]:
         database = self.pools.database()
         try:
-            return _joined(database.run_all(tenant_id, _streamed(jobs)))
-        except _Large:  # nothing was committed
+            return joined(database.run_all(tenant_id, streamed(jobs)))
+        except Large:  # nothing was committed
             smaller = self._artifacts().put_payloads(tenant_id, jobs)
-            return _joined(database.run_all(tenant_id, _streamed(smaller)))
+            return joined(database.run_all(tenant_id, streamed(smaller)))
 
     async def _astream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Iterable[Enqueued]:
         database = await self.pools.database_of_this_loop()
         try:
-            return _joined(await database.run_all(tenant_id, _streamed(jobs)))
-        except _Large:  # as above
+            return joined(await database.run_all(tenant_id, streamed(jobs)))
+        except Large:  # as above
             put = self._artifacts().put_payloads
             smaller = await asyncio.to_thread(put, tenant_id, jobs)
-            return _joined(await database.run_all(tenant_id, _streamed(smaller)))
+            return joined(await database.run_all(tenant_id, streamed(smaller)))
 
     def submit(self, made: Submission[T], tenant: Tenant | None, conn: Conn) -> tuple[UUID, T]:
         """All or nothing, as `enqueue`, for what is made by one call."""
@@ -409,64 +396,6 @@ async def _in_thread_of_django(function: Callable[..., T], *args: Any) -> T:  # 
     return answer
 
 
-class _Large(Exception):
-    """One of many payloads is too large for a row."""
-
-
-class _Enqueuing:
-    """Jobs as a call, written once: the tenant is its last parameter.
-
-    The engine has shorter ways for one job, and for jobs that differ in their payloads only.
-    """
-
-    __slots__ = ("_call", "_jobs", "_written")
-
-    def __init__(self, jobs: Sequence[JobRequest]) -> None:
-        self._jobs = jobs
-        try:
-            self._call, self._written = _written(jobs)
-        except Invalid as error:
-            faulty = jobs[error.detail.get("index", 0)]
-            if error.field != "payload" or faulty.payload is None:
-                raise
-            raise refused(error, faulty.payload) from error
-
-    def __call__(self, tenant_id: UUID | None) -> Call[Iterable[Enqueued]]:
-        call = self._call
-        return Call(call.sql, (*call.parameters[:-1], tenant_id), *call[2:])
-
-    @property
-    def may_be_large(self) -> bool:
-        """Whether a payload may be too large for a row, by the text that it was written as."""
-        if len(self._jobs) == 1:
-            return not fits(self._written, PAYLOAD_LIMIT)
-        if isinstance(self._jobs, Alike):
-            is_small = is_surely_small(self._written, PAYLOAD_LIMIT)
-            return not is_small and has_large_payload(self._jobs.payloads)
-        return may_have_large_payload(self._written)
-
-
-def _written(jobs: Sequence[JobRequest]) -> tuple[Call[Iterable[Enqueued]], str]:
-    """The call, and the text that their payloads are in."""
-    if len(jobs) == 1:
-        one = calls.enqueue_job(jobs[0])
-        return one.then(_listed), str(one.parameters[1])
-    if isinstance(jobs, Alike):
-        alike = calls.enqueue_alike(jobs)
-        return alike.then(_created), str(alike.parameters[1])
-    many = calls.enqueue_jobs(jobs)
-    return many, str(many.parameters[0])
-
-
-def _listed(enqueued: Enqueued) -> list[Enqueued]:
-    return [enqueued]
-
-
-def _created(ids: list[UUID]) -> Iterable[Enqueued]:
-    # One at a time: as many tuples again, kept, would set off the garbage collector.
-    return map(Enqueued, ids, repeat(EnqueueStatus.CREATED))
-
-
 def _download(job: Job) -> Request[Json]:
     return Request(
         "GET",
@@ -482,34 +411,16 @@ def _for_tenant(tenant_id: UUID, build: Build[T], *, is_service: bool) -> Call[T
     return build(tenant_id) if is_service else build(None).for_tenant(tenant_id)
 
 
-def _streamed(jobs: Sequence[JobRequest]) -> Iterator[Call[Iterable[Enqueued]]]:
-    """Raises _Large: to put a payload away takes longer than a transaction should stay open."""
-    for batch in _batches(jobs, _STREAMED_JOBS):
-        enqueuing = _Enqueuing(batch)
-        if enqueuing.may_be_large and large_payloads(batch):
-            raise _Large
-        yield enqueuing(None)
-
-
-def _batches(jobs: Sequence[JobRequest], most: int = _MOST_JOBS) -> Iterator[Sequence[JobRequest]]:
-    for start in range(0, len(jobs), most):
-        yield jobs[start : start + most]
-
-
-def _joined(answers: Iterable[Iterable[Enqueued]]) -> Iterable[Enqueued]:
-    return chain.from_iterable(list(answers))
-
-
 def _through(door: Door, jobs: Sequence[JobRequest], tenant: Tenant | None) -> Answer:
     _check_own(tenant, door.tenant_id)
-    return door.tenant_id, _joined(door.enqueue(batch) for batch in _batches(jobs))
+    return door.tenant_id, joined(door.enqueue(batch) for batch in batches(jobs))
 
 
 async def _by(
     host: Host, job: ClaimedJob, jobs: Sequence[JobRequest], tenant: Tenant | None
 ) -> Answer:
     _check_own(tenant, job.tenant_id)
-    return job.tenant_id, _joined([await host.enqueue(job, batch) for batch in _batches(jobs)])
+    return job.tenant_id, joined([await host.enqueue(job, batch) for batch in batches(jobs)])
 
 
 def _check_own(tenant: Tenant | None, own: UUID) -> None:

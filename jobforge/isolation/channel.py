@@ -81,8 +81,11 @@ class SocketChannel:
         self._uninterrupted(partial(self._control.sendall, frame(kind, body)))
 
     def send_document(self, kind: Kind, document: bytes) -> None:
+        self._uninterrupted(partial(self._send_pieces, kind, document))
+
+    def _send_pieces(self, kind: Kind, document: bytes) -> None:
         for piece in pieces(kind, document):
-            self._uninterrupted(partial(self._control.sendall, piece))
+            self._control.sendall(piece)
 
     def _ask(self, kind: Kind, question: dict[str, Json]) -> Json:
         asked = frame(kind, encode(question, "jobs").encode())

@@ -5,6 +5,7 @@ it works through PgBouncer in transaction mode; only LISTEN needs a session, and
 its own. Every error of the driver becomes one of errors.py (driver.py) here.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from uuid import UUID
 
 import psycopg
 from psycopg import sql
-from psycopg.pq import TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool, ConnectionPool
 
@@ -30,7 +30,7 @@ from jobforge.driver import (
 from jobforge.errors import ConfigError, Conflict
 from jobforge.inspection import Inspection, inspect
 from jobforge.statement import AsyncSession, Session
-from jobforge.wire import Wire
+from jobforge.wire import Watch, Wire
 
 T = TypeVar("T")
 
@@ -198,8 +198,9 @@ class Link:
 
     def __init__(self, settings: dict[str, Any], *, durable: bool, behind_pooler: bool) -> None:
         self._settings = settings
+        self._behind_pooler = behind_pooler
         self._is_relaxed_by_call = behind_pooler and not durable
-        self._conn: AsyncConnection | None = None
+        self._watch: Watch | None = None
         if not durable and not behind_pooler:
             options = f"{settings['options']} -c synchronous_commit=off"
             self._settings = {**settings, "options": options}
@@ -209,22 +210,33 @@ class Link:
 
     async def ask(self, call: Call[T]) -> Answer[T]:
         """The answer is complete, and may be read while another call is on its way."""
-        if self._conn is None or self._conn.closed:
+        if self._watch is None or self._watch.connection.closed:
             with Explained():
-                self._conn = await psycopg.AsyncConnection.connect(**self._settings)
+                self._watch = Watch(await AsyncSession.connect(**self._settings))
         if self._is_relaxed_by_call:
             call = call.under("synchronous_commit", "off")
         try:
-            return await aask(self._conn, call)
+            return await self._ask(self._watch, call)
         except BaseException:
             # A call that was interrupted may still have its answer on the way.
-            if self._conn.info.transaction_status is not TransactionStatus.IDLE:
+            if not self._watch.is_idle:
                 await self.close()
             raise
 
     async def close(self) -> None:
-        if self._conn is not None:
-            await self._conn.close()
+        if self._watch is not None and not self._watch.connection.closed:
+            self._watch.close()
+            await self._watch.connection.close()
+
+    async def _ask(self, watch: Watch, call: Call[T]) -> Answer[T]:
+        if call.is_frequent and not call.settings and not self._behind_pooler:
+            with Explained():
+                return await watch.ask(call)
+        try:
+            return await aask(watch.connection, call)
+        finally:
+            if not watch.connection.closed:
+                watch.watch()
 
 
 class Pool:
@@ -415,6 +427,17 @@ def _has_news(conn: Connection | AsyncConnection) -> bool:
 
 
 async def _notified(conn: AsyncConnection) -> AsyncGenerator[str, None]:
-    with Explained():
-        async for notice in conn.notifies():
-            yield notice.channel
+    # Not by the driver, which looks ten times a second whether it was told to stop.
+    news, socket = asyncio.Event(), conn.fileno()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(socket, news.set)
+    try:
+        while True:
+            await news.wait()
+            news.clear()
+            with Explained():
+                conn.pgconn.consume_input()
+            while notice := conn.pgconn.notifies():
+                yield notice.relname.decode(conn.info.encoding)
+    finally:
+        loop.remove_reader(socket)

@@ -12,12 +12,14 @@ from typing import Any, LiteralString, NamedTuple, TypeVar
 import psycopg
 from psycopg import abc, adapt
 from psycopg.abc import PQGen
+from psycopg.adapt import PyFormat
 from psycopg.errors import InvalidSqlStatementName, error_from_result
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus, Format
 from psycopg.pq.abc import PGresult
 
-from jobforge.calls import Call
+from jobforge.calls import Answer, Call
+from jobforge.calls.packed import Packed
 
 T = TypeVar("T")
 
@@ -80,9 +82,19 @@ def statement_of(call: Call[Any]) -> Statement:
 
 def send(conn: Session | AsyncSession, statement: Statement, call: Call[Any]) -> None:
     """One that was prepared; what comes back is for `read`."""
-    encoding = conn.transformer.encoding
-    given = [None if value is None else _text(value, encoding) for value in call.parameters]
-    conn.pgconn.send_query_prepared(statement.name, given, result_format=Format.BINARY)
+    given = [None if value is None else _given(conn, value) for value in call.parameters]
+    formats = [Format(isinstance(value, Packed)) for value in call.parameters]
+    conn.pgconn.send_query_prepared(statement.name, given, formats, Format.BINARY)
+
+
+def answer(conn: Session | AsyncSession, call: Call[T], result: PGresult) -> Answer[T]:
+    """To be read when it suits, whatever the connection does meanwhile."""
+    check(conn, result)
+
+    async def answered() -> T:
+        return read(conn, call, result)
+
+    return Answer(result.ntuples, answered)
 
 
 def read(conn: Session | AsyncSession, call: Call[T], result: PGresult) -> T:
@@ -118,8 +130,12 @@ def _asking(conn: Session | AsyncSession, statement: Statement, call: Call[Any])
     return results[0]
 
 
-def _text(value: object, encoding: str) -> bytes:
-    text = str(value).encode(encoding)
+def _given(conn: Session | AsyncSession, value: object) -> abc.Buffer | None:
+    if isinstance(value, Packed):
+        return value
+    if isinstance(value, list):
+        return conn.transformer.get_dumper(value, PyFormat.TEXT).dump(value)
+    text = str(value).encode(conn.transformer.encoding)
     if b"\0" in text:  # the driver would end it there
         raise psycopg.DataError("a text cannot hold the character NUL")
     return text

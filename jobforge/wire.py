@@ -1,7 +1,7 @@
-"""One connection of a pool, next to libpq, for the calls that are made most: one at a time.
+"""Connections next to libpq, for the calls that are made most: one at a time.
 
 Through the driver such a call takes longer, most of it to begin and end the watch over the socket.
-Here that lasts as long as the connection is kept. Who finds the wire taken goes through the pool.
+Here that lasts as long as the connection is kept.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from psycopg.pq.abc import PGresult
 from psycopg_pool import AsyncConnectionPool
 
 from jobforge import statement
-from jobforge.calls import Call
+from jobforge.calls import Answer, Call
 from jobforge.driver import Explained
 from jobforge.statement import AsyncSession
 
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 class Wire:
-    """It has a connection of the pool from its first call until it is closed."""
+    """One of a pool, from its first call until it is closed. Who finds it taken asks the pool."""
 
     def __init__(self, pool: AsyncConnectionPool[AsyncSession]) -> None:
         self._pool = pool
-        self._watch: _Watch | None = None
+        self._watch: Watch | None = None
         self.is_taken = False
 
     async def run(self, call: Call[T]) -> T:
@@ -39,7 +39,7 @@ class Wire:
         try:
             with Explained():
                 watch = await self._open()
-                return await watch.ask(call)
+                return await (await watch.ask(call)).read()
         finally:
             if self._watch is not None and not self._watch.is_idle:
                 await self.close()
@@ -51,15 +51,15 @@ class Wire:
             watch.close()
             await self._pool.putconn(watch.connection)
 
-    async def _open(self) -> "_Watch":
+    async def _open(self) -> "Watch":
         if self._watch is not None and not self._watch.is_sound():
             await self.close()
         if self._watch is None:
-            self._watch = _Watch(await self._pool.getconn())
+            self._watch = Watch(await self._pool.getconn())
         return self._watch
 
 
-class _Watch:
+class Watch:
     """A connection whose socket is watched."""
 
     def __init__(self, connection: AsyncSession) -> None:
@@ -70,8 +70,8 @@ class _Watch:
         self._news = poll()
         self._news.register(self._pgconn.socket, POLLIN)
         self._loop = asyncio.get_running_loop()
-        self._watched: int | None = self._pgconn.socket
-        self._loop.add_reader(self._watched, self._receive)
+        self._watched: int | None = None
+        self.watch()
 
     @property
     def is_idle(self) -> bool:
@@ -82,7 +82,7 @@ class _Watch:
         # Unasked, the server speaks only to say that it is going.
         return self.is_idle and not self._news.poll(0)
 
-    async def ask(self, call: Call[T]) -> T:
+    async def ask(self, call: Call[T]) -> Answer[T]:
         """Raises psycopg.Error."""
         prepared = statement.statement_of(call)
         if prepared not in self.connection.prepared:
@@ -93,15 +93,20 @@ class _Watch:
             await self._prepare(prepared)
         return await self._ask(prepared, call)
 
+    def watch(self) -> None:
+        """Once more after the driver was used, which ends a watch."""
+        self._watched = self._pgconn.socket
+        self._loop.add_reader(self._watched, self._receive)
+
     def close(self) -> None:
         """The connection is left as it was, or, where a call is under way, closed."""
         self._unwatch()
         if not self.is_idle:
             self._pgconn.finish()
 
-    async def _ask(self, prepared: statement.Statement, call: Call[T]) -> T:
+    async def _ask(self, prepared: statement.Statement, call: Call[T]) -> Answer[T]:
         statement.send(self.connection, prepared, call)
-        return statement.read(self.connection, call, await self._answered())
+        return statement.answer(self.connection, call, await self._answered())
 
     async def _prepare(self, prepared: statement.Statement) -> None:
         self._pgconn.send_prepare(*prepared)
@@ -110,6 +115,8 @@ class _Watch:
 
     async def _answered(self) -> PGresult:
         self._answer = self._loop.create_future()
+        if self._watched is None:
+            self.watch()
         if self._pgconn.flush():
             self._loop.add_writer(self._pgconn.socket, self._send_rest)
         return await self._answer
@@ -123,7 +130,7 @@ class _Watch:
 
     def _receive(self) -> None:
         if self._answer is None:
-            self._hang_up()  # as in is_sound
+            self._unwatch()  # as in is_sound; the next call will find out
             return
         try:
             self._pgconn.consume_input()

@@ -44,7 +44,8 @@ class Call(NamedTuple, Generic[T_co]):
 
     They are meant for a call in a transaction of its own. Within a longer one they go on to hold.
     Over HTTP there is no SQL: the function's name leads to its route (remote/routes.py). A frequent
-    one goes a shorter way where it can (statement.py); its parameters are texts, or print as such.
+    one goes a shorter way where it can (statement.py); its parameters are texts, lists or packed
+    arrays, or print as texts.
     """
 
     sql: LiteralString

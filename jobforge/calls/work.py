@@ -97,6 +97,7 @@ def claim_jobs(
             *(_listed(definitions), _listed(tenants), lease_s),
         ),
         _claimed,
+        is_frequent=True,
     )
 
 
@@ -148,6 +149,7 @@ def succeed_jobs(
         """,
         (worker_id, *packed_tokens(tokens), None if results is None else packed_documents(results)),
         _unsettled,
+        is_frequent=True,
     )
 
 

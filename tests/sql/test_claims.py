@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connect, Connection, Database, connect_to, fresh_database
+from sql import claiming
 from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
@@ -31,6 +32,12 @@ from jobforge.embedded import Server
 def database(server: Server) -> Iterator[Database]:
     with fresh_database(server) as fresh:
         yield fresh
+
+
+@pytest.fixture(autouse=True, params=[{}, {"few": True}], ids=["new session", "few were left"])
+def _remembered(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the session goes the long way, or asks first for all that is ready."""
+    monkeypatch.setattr(claiming, "remembered", request.param)
 
 
 @pytest.fixture
@@ -223,6 +230,16 @@ def test_a_group_that_comes_first_does_not_bring_its_lesser_jobs_before_plain_on
 def _claim_from(conn: Connection, queues: list[str], limits: list[int]) -> list[str]:
     jobs = call(conn, "claim_jobs", worker_id=new_worker(), queues=queues, limits=limits)
     return sorted(job["queue"] for job in jobs)
+
+
+@pytest.mark.parametrize("waiting", [3, 4, 40])
+def test_tenants_share_a_claim_that_is_too_small_for_all(
+    conn: Connection, worker: UUID, waiting: int
+) -> None:
+    for tenant in (TENANT_A, TENANT_B):
+        enqueue(conn, tenant, n=waiting)
+    claimed = [job["tenant_id"] for job in claim(conn, worker, limit=4)]
+    assert sorted(claimed) == sorted([TENANT_A, TENANT_B] * 2)
 
 
 def test_each_queue_of_a_claim_has_its_own_limit(conn: Connection) -> None:

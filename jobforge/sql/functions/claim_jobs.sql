@@ -117,12 +117,10 @@ begin
             end if;
 
             v_queue.slots := v_queue.slots - cardinality(v_round.picked);
-            exit when v_queue.slots <= 0;
+            exit when v_queue.slots <= 0 or v_round.whole;
             v_rounds := v_rounds + 1;
             exit when v_rounds > 100;
             if v_round.picked <> '{}' then
-                exit when v_round.complete and cardinality(v_round.turns) = 1
-                      and v_round.mended = 0 and not v_round.gated;
                 -- Some have fewer than their share: the next round asks everybody known.
                 v_width := least(5000, greatest(v_queue.slots, cardinality(v_round.turns)));
                 v_fruitless := 0;

@@ -1,7 +1,9 @@
 -- One round of a claim over a queue: whose turn it is, then the next jobs of each. A tenant's
 -- jobs under limits compete with its plain ones by priority and due time. p_width tenants are
 -- asked for p_limit jobs. p_is_even: an earlier round of this claim found nothing, so now everybody
--- is asked, whatever weight and order say. Called by claim_jobs, which starts `picked`.
+-- is asked, whatever weight and order say. `whole` tells that nothing else is ready. When the last
+-- round left nothing behind, all that is ready now is asked for without looking whose turn it is.
+-- Called by claim_jobs, which starts `picked`.
 create or replace function jobforge.pick_round(
     p_queue text,
     p_limit integer,
@@ -16,11 +18,13 @@ create or replace function jobforge.pick_round(
     out picked tid[],
     out mended bigint,
     out complete boolean,
-    out gated boolean
+    out gated boolean,
+    out whole boolean
 )
 language plpgsql
 as $$
 declare
+    v_start timestamptz;
     v_gate text := coalesce(cursor ->> 'gate', '');
     v_place jobforge.turn;
     v_took record;
@@ -29,6 +33,21 @@ declare
     v_mended bigint;
     v_taken jsonb := '{}';  -- by subject: picked, but not running yet, so not counted yet
 begin
+    if (cursor -> 'few')::boolean and p_tenants is null and not p_limited.tenants
+       and not p_limited.queue and p_limited.definitions = '{}'
+       and p_limited.definitions_by_key = '{}'
+    then
+        v_start := clock_timestamp();
+        picked := jobforge.pick_few_jobs(p_queue, p_limit, p_definitions);
+        if picked is null or clock_timestamp() > v_start + interval '1 ms' then
+            cursor := cursor - 'few';
+        end if;
+        if picked is not null then
+            whole := true;
+            return;
+        end if;
+    end if;
+
     v_took := jobforge.take_turns(
         p_queue, p_width, p_tenants, p_is_even, p_is_even or not p_limited.weighted, cursor);
     turns := v_took.turns;
@@ -77,5 +96,10 @@ begin
             perform jobforge.keep_places(
                 'places', p_queue, jobforge.advance_places(v_took.places, v_ready.reached));
         end if;
+    end if;
+    whole := complete and mended = 0 and not gated and cardinality(picked) < p_limit
+             and (turns = '{}' or cardinality(turns) = 1 and picked <> '{}');
+    if whole and not (cursor -> 'slow')::boolean then
+        cursor := cursor || '{"few": true}';
     end if;
 end $$;

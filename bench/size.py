@@ -51,7 +51,7 @@ FULL = Size(
     tenants=(1, 100, 10_000),
     of_tenants=100_000,
     flood=200_000,
-    flood_s=3,
+    flood_s=4,
     held=10,
     connections=(1, 2, 4, 8, 16, 32, 64),
 )

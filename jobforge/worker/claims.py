@@ -18,7 +18,7 @@ from jobforge.meters import Meters
 from jobforge.outage import Line
 from jobforge.worker.leases import now
 from jobforge.worker.outcomes import Outcomes
-from jobforge.worker.ready import Ready
+from jobforge.worker.ready import FEW, Ready
 from jobforge.worker.slots import Slots
 
 _PAUSES_S = (0.005, 0.025, 0.125)
@@ -58,10 +58,10 @@ class Claims:
         self.claimed = 0
 
     async def step(self, loop: Loop) -> None:
-        if self._outcomes.is_crowded:
+        if self._outcomes.is_crowded or self._ready.is_crowded:
             await loop.rest(_PAUSES_S[0])
             return
-        limits = self._slots.limits(self._room)
+        limits = self._slots.limits(FEW if self._ready.is_flooded else self._room)
         if limits:
             is_full = await self._claim(limits)
             self._room = min(4 * self._room, _LARGEST_CLAIM) if is_full else _FIRST_CLAIM

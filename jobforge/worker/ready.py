@@ -1,13 +1,21 @@
 """Claimed jobs that have not been started: answers as they came, and the jobs of the first.
 
 An answer is read when its jobs are started: by then the next claim is on its way.
+
+Jobs that lie here are in nobody's turn any more: who comes now waits for all of them. That is no
+matter while one tenant is alone. But where one has most of the jobs and others have some, few are
+kept, so that those others' next ones find a short line.
 """
 
-from collections import deque
+from collections import Counter, deque
 
 from jobforge.calls import Answer
 from jobforge.job import ClaimedJob
 from jobforge.meters import Meters
+from jobforge.worker.leases import now
+
+FEW = 200
+_FLOOD_LASTS_S = 1.0
 
 
 class Ready:
@@ -16,7 +24,18 @@ class Ready:
     def __init__(self, meters: Meters | None = None) -> None:
         self._answers: deque[tuple[Answer[list[ClaimedJob]], float]] = deque()
         self._meters = meters
+        self._flood_ends = 0.0
         self.jobs: deque[tuple[ClaimedJob, float]] = deque()
+
+    @property
+    def is_flooded(self) -> bool:
+        """By one tenant, while others have jobs too, or had some lately."""
+        return now() < self._flood_ends
+
+    @property
+    def is_crowded(self) -> bool:
+        count = len(self.jobs) + sum(answer.rows for answer, _ in self._answers)
+        return count > FEW and self.is_flooded
 
     def __bool__(self) -> bool:
         return bool(self.jobs or self._answers)
@@ -31,5 +50,14 @@ class Ready:
         answer, deadline = self._answers.popleft()  # first: one that cannot be read blocks no other
         jobs = await answer.read()
         self.jobs.extend([(job, deadline) for job in jobs])
+        if _is_flooded(jobs):
+            self._flood_ends = now() + _FLOOD_LASTS_S
         if self._meters is not None:
             self._meters.receive(jobs)
+
+
+def _is_flooded(jobs: list[ClaimedJob]) -> bool:
+    if len(jobs) < FEW:
+        return False
+    tenants = [job.tenant_id.int for job in jobs]  # numbers are compared much faster than ids
+    return min(tenants) < max(tenants) and max(Counter(tenants).values()) > len(jobs) / 2

@@ -1,0 +1,51 @@
+"""Claimed jobs that wait to be started: when there should be few of them."""
+
+from uuid import UUID
+
+import pytest
+
+from jobforge.calls import Answer
+from jobforge.job import ClaimedJob
+from jobforge.worker.ready import FEW, Ready
+
+pytestmark = pytest.mark.anyio
+
+LOTS = 5 * FEW
+
+
+def _job(tenant: int) -> ClaimedJob:
+    return ClaimedJob(
+        *(UUID(int=tenant), UUID(int=0), 1, "noop", 1, "default", 1, 3, None, b"", "api"),
+        *(None, None, None, None, "{}"),
+    )
+
+
+async def _with(*tenants: int) -> Ready:
+    """Of two claims alike: one was read, one waits."""
+    ready = Ready()
+    for _ in range(2):
+        ready.add(Answer.known(len(tenants), [_job(tenant) for tenant in tenants]), 0.0)
+    await ready.read()
+    return ready
+
+
+async def test_few_jobs_of_a_flood_are_kept_while_another_tenant_has_some() -> None:
+    ready = await _with(*[1] * LOTS, 2)
+    assert ready.is_flooded
+    assert ready.is_crowded
+    ready.jobs.clear()
+    await ready.read()
+    ready.jobs.clear()
+    assert not ready.is_crowded
+
+
+async def test_a_tenant_that_is_alone_floods_nobody() -> None:
+    ready = await _with(*[1] * LOTS)
+    assert not ready.is_flooded
+    assert not ready.is_crowded
+
+
+async def test_tenants_that_have_as_much_as_each_other_are_no_flood() -> None:
+    ready = await _with(*range(LOTS))
+    assert not ready.is_flooded
+    assert not ready.is_crowded

@@ -5,7 +5,6 @@ that the caller gives; and for a running job its worker, by the Door from a proc
 the Host in the loop of a worker that has no database.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from uuid import UUID
@@ -206,6 +205,8 @@ class Client:
         enqueuing = Enqueuing(jobs)
         if not enqueuing.may_be_large:
             return enqueuing
+        import asyncio  # noqa: PLC0415 - a process without coroutines does without
+
         put = self._artifacts().put_payloads
         return Enqueuing(await asyncio.to_thread(put, tenant_id, jobs))
 
@@ -222,6 +223,8 @@ class Client:
         try:
             return joined(await database.run_all(tenant_id, streamed(jobs)))
         except Large:  # as above
+            import asyncio  # noqa: PLC0415 - a process without coroutines does without
+
             put = self._artifacts().put_payloads
             smaller = await asyncio.to_thread(put, tenant_id, jobs)
             return joined(await database.run_all(tenant_id, streamed(smaller)))
@@ -297,6 +300,8 @@ class Client:
         _refuse_inside_job()
         if self.pools.is_remote:
             return await (await self.pools.transport_of_this_loop()).run(_download(job))
+        import asyncio  # noqa: PLC0415 - a process without coroutines does without
+
         return decode(await asyncio.to_thread(self._artifacts().read, marker, job.tenant_id))
 
     async def aget_job(self, tenant_id: UUID, job_id: UUID) -> Job:

@@ -8,9 +8,8 @@ its limits, with its output kept.
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import jsonschema_rs
 from pydantic import BaseModel, ValidationError
 
 from jobforge.argv import Template, read_template
@@ -23,6 +22,9 @@ from jobforge.jsonb import decode
 from jobforge.parameters import Arguments, Parameters, Shape, explained
 from jobforge.settings import Settings
 from jobforge.verdict import Exit, Verdict
+
+if TYPE_CHECKING:
+    import jsonschema_rs
 
 Schema = dict[str, Json]
 Given = Schema | type[BaseModel] | None
@@ -79,7 +81,7 @@ class CommandParameters(Parameters):
     """What the payload of a command is checked by."""
 
     document: Schema
-    validator: jsonschema_rs.Draft202012Validator
+    validator: "jsonschema_rs.Draft202012Validator"
     checked_by: type[BaseModel] | None
 
     def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
@@ -180,7 +182,9 @@ def _defaults(schema: Schema) -> dict[str, Json]:
     return {name: rules["default"] for name, rules in properties if "default" in rules}
 
 
-def _validator(schema: Schema) -> jsonschema_rs.Draft202012Validator:
+def _validator(schema: Schema) -> "jsonschema_rs.Draft202012Validator":
+    import jsonschema_rs  # noqa: PLC0415 - for commands alone
+
     try:
         # Patterns in linear time, and nothing is fetched for a $ref.
         return jsonschema_rs.Draft202012Validator(
@@ -195,6 +199,6 @@ def _refuse_to_fetch(uri: str) -> Json:
     raise ValueError(f"{uri} is not fetched")
 
 
-def _rule(fault: jsonschema_rs.ValidationError) -> str:
+def _rule(fault: "jsonschema_rs.ValidationError") -> str:
     """Which rule it breaks, never the value: that may be a secret."""
     return f"does not fit its schema ({'.'.join(map(str, fault.schema_path))})"

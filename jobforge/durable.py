@@ -5,7 +5,7 @@ wait ends the attempt and frees its slot; the next attempt comes by the same cal
 steps are stored is left to the runners; when a wait ends, to the engine.
 """
 
-import asyncio
+import sys
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from datetime import datetime
 from inspect import isawaitable, iscoroutine
@@ -155,6 +155,8 @@ class Durable:
             if is_async(function):
                 result = await function(*args, **kwargs)
             else:
+                import asyncio  # noqa: PLC0415 - a process without coroutines does without
+
                 result = await asyncio.to_thread(function, *args, **kwargs)
                 if isawaitable(result):  # as a lambda may answer
                     result = await result
@@ -287,11 +289,9 @@ def _making(key: StepKey, requests: Sequence[JobRequest]) -> Json:
 
 
 def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
+    # Without asyncio nobody has a loop.
+    asyncio = sys.modules.get("asyncio")
+    return asyncio is not None and asyncio._get_running_loop() is not None  # noqa: SLF001 - the public one raises without
 
 
 def _answer(handle: Handle[R], ended: dict[str, Json] | None) -> R | ChildFailed:

@@ -1,6 +1,5 @@
 """A job that was enqueued: its id, and waiting for its end."""
 
-import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -121,6 +120,8 @@ async def auntil(
     late: WaitTimeout,
 ) -> T:
     """As `until`, for async code."""
+    import asyncio  # noqa: PLC0415 - a process without coroutines does without
+
     for pause in _pauses(timeout):
         if is_over(found := await look()):
             return found

@@ -3,18 +3,19 @@
 Which database or server that is, is found out no sooner. A process that was forked gets its own.
 """
 
-import asyncio
 import os
 import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jobforge.errors import Conflict
 from jobforge.remote.address import ServerAddress
 
 if TYPE_CHECKING:  # each of them is loaded when it is needed: a job's process needs none
+    import asyncio
+
     from jobforge.db import Database, Pool
     from jobforge.remote.transport import AsyncTransport, Transport
 
@@ -121,6 +122,8 @@ class Pools:
     async def of_this_loop(self) -> AsyncSource:
         if self._pid != os.getpid():
             self._leave_to_parent()
+        import asyncio  # noqa: PLC0415 - a process without coroutines does without
+
         loop = asyncio.get_running_loop()
         opening = self._by_loop.get(loop)
         if opening is None:
@@ -142,6 +145,8 @@ class Pools:
 
     async def aclose(self) -> None:
         """Closes the pool of this loop, and that of threads."""
+        import asyncio  # noqa: PLC0415 - a process without coroutines does without
+
         opening = self._by_loop.pop(asyncio.get_running_loop(), None)
         if opening is not None:
             await (await opening).pool.close()
@@ -195,7 +200,9 @@ async def _close(opening: "asyncio.Task[AsyncSource]") -> None:
     await (await opening).pool.close()
 
 
-def _finish(loop: asyncio.AbstractEventLoop, closing: Coroutine[Any, Any, None]) -> None:
+def _finish(loop: "asyncio.AbstractEventLoop", closing: Coroutine[Any, Any, None]) -> None:
+    import asyncio  # noqa: PLC0415 - a process without coroutines does without
+
     if not loop.is_running():
         loop.run_until_complete(closing)
     elif asyncio._get_running_loop() is loop:  # noqa: SLF001 - the public one raises without
@@ -209,6 +216,8 @@ def _none_by_loop() -> "ByLoop":
     return weakref.WeakKeyDictionary()
 
 
-ByLoop = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[AsyncSource]]
+ByLoop: TypeAlias = (
+    "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Task[AsyncSource]]"
+)
 _LEFT_TO_PARENT: list[object] = []
-_CLOSING: set[asyncio.Task[None]] = set()
+_CLOSING: "set[asyncio.Task[None]]" = set()

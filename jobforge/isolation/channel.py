@@ -6,7 +6,6 @@ some. The worker's end is in process.py.
 
 import marshal
 import os
-import socket
 import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -34,9 +33,17 @@ _LONGEST_PAYLOAD_IN_FRAME = 1024**2
 
 
 class SocketChannel:
-    """`was_interrupted` is set by a signal that came while `is_busy`, and is obeyed afterwards."""
+    """`was_interrupted` is set by a signal that came while `is_busy`, and is obeyed afterwards.
 
-    def __init__(self, control: socket.socket) -> None:
+    The socket is the bare descriptor: an object around it is more pages to copy in a fresh fork.
+    """
+
+    __slots__ = (
+        *("_control", "_frames", "_lock", "_main", "_tenant_id"),
+        *("is_busy", "was_interrupted"),
+    )
+
+    def __init__(self, control: int) -> None:
         self._control = control
         self._frames = Frames()
         self._lock = threading.Lock()
@@ -78,14 +85,14 @@ class SocketChannel:
         return self.ask(kind, data)
 
     def send(self, kind: Kind, body: bytes) -> None:
-        self._uninterrupted(partial(self._control.sendall, frame(kind, body)))
+        self._uninterrupted(partial(self._write, frame(kind, body)))
 
     def send_document(self, kind: Kind, document: bytes) -> None:
         self._uninterrupted(partial(self._send_pieces, kind, document))
 
     def _send_pieces(self, kind: Kind, document: bytes) -> None:
         for piece in pieces(kind, document):
-            self._control.sendall(piece)
+            self._write(piece)
 
     def _ask(self, kind: Kind, question: dict[str, Json]) -> Json:
         asked = frame(kind, encode(question, "jobs").encode())
@@ -95,11 +102,11 @@ class SocketChannel:
         return answer["value"]
 
     def _answered(self, question: bytes) -> bytes:
-        self._control.sendall(question)
+        self._write(question)
         return self._receive(Kind.ANSWER)
 
     def _receive(self, expected: Kind, payload: list[bytes] | None = None) -> bytes:
-        while data := self._control.recv(_READ):
+        while data := os.read(self._control, _READ):
             for kind, body in self._frames.feed(data):
                 if kind is expected:
                     return body
@@ -107,6 +114,12 @@ class SocketChannel:
                     payload.append(body)
         # The worker has gone: nobody waits for this process any more.
         os._exit(EX_SOFTWARE)
+
+    def _write(self, data: bytes) -> None:
+        sent = os.write(self._control, data)
+        while sent < len(data):
+            data = data[sent:]
+            sent = os.write(self._control, data)
 
     def _uninterrupted(self, talk: Callable[[], T]) -> T:
         """Half a frame would end the conversation: Cancelled waits until it is sent."""

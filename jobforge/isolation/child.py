@@ -4,17 +4,16 @@ Takes its job from the socket, runs the handler, says over the same socket how i
 has no connection to the database; whatever it needs from outside it asks of the worker.
 """
 
-import asyncio
 import os
 import shutil
 import signal
-import socket
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from types import FrameType
-from typing import Any, NamedTuple
+from importlib import import_module
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobforge import tracing, verdict
 from jobforge.artifacts.size import RESULT_LIMIT, fits
@@ -33,13 +32,22 @@ from jobforge.settings import Limits, Settings
 from jobforge.signals import Cancelled
 from jobforge.verdict import Verdict
 
+if TYPE_CHECKING:
+    import asyncio
+
 Definitions = Mapping[str, Definition[..., Any]]
 
 _ASKED = "the job was asked to stop"
 
 
-# Without the enums of signal.signal: in a fresh fork each thing that is used is a page to copy.
-set_signal: Callable[[int, Any], object] = getattr(signal.signal, "__wrapped__", signal.signal)
+# What signal.signal wraps, for plain numbers: in a fresh fork each thing that is used is a page to
+# copy, and enums are many.
+set_signal: Callable[[int, Any], object] = import_module("_signal").signal
+_SIGUSR1, _SIGTERM, _SIGINT, _SIGHUP = (
+    int(number) for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+)
+_SIGKILL = int(signal.SIGKILL)
+SIGCHLD, SIGUSR2, SIG_DFL = int(signal.SIGCHLD), int(signal.SIGUSR2), int(signal.SIG_DFL)
 
 
 class Setup(NamedTuple):
@@ -55,7 +63,7 @@ def become_job(setup: Setup, stdout: int, stderr: int) -> None:
     """Turns a fresh fork into a process of the job's own: session, output, folder, limits."""
     environment.show_mark(setup.mark)
     os.setsid()
-    limits.die_with_parent(signal.SIGKILL)
+    limits.die_with_parent(_SIGKILL)
     if os.getppid() != setup.parent:
         os._exit(EX_SOFTWARE)
     # Without this the process could not look into its own /proc, unless it is root's.
@@ -71,7 +79,7 @@ def become_job(setup: Setup, stdout: int, stderr: int) -> None:
     limits.apply(setup.bounds)
 
 
-def run_job(definitions: Definitions, control: socket.socket, allowed: Limits) -> int:
+def run_job(definitions: Definitions, control: int, allowed: Limits) -> int:
     """Runs the job that comes over the socket; returns the exit code of this process."""
     channel = SocketChannel(control)
     try:
@@ -111,18 +119,26 @@ def _run(definition: Definition[..., Any], ctx: Context, channel: SocketChannel)
         if ctx.was_completed:
             raise NotCommitted  # noqa: TRY301 - a failure like any other
         return _dumped(definition, result)
-    except asyncio.CancelledError:
-        return verdict.raised(Cancelled(_ASKED), definition.settings)
     except MemoryError as error:
         limits.make_room()
         return verdict.raised(error, definition.settings)
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is this job's outcome
-        return verdict.raised(error, definition.settings)
+        return verdict.raised(_understood(error), definition.settings)
     finally:
         stopper.end()
 
 
+def _understood(error: BaseException) -> BaseException:
+    """What a cancelled task raises is Cancelled."""
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is not None and isinstance(error, asyncio.CancelledError):
+        return Cancelled(_ASKED)
+    return error
+
+
 def _dumped(definition: Definition[..., Any], result: Any) -> Verdict:  # noqa: ANN401 - as below
+    if result is None:
+        return _NOTHING
     try:
         return verdict.returned(definition.dump(result))
     except Invalid as error:
@@ -133,20 +149,17 @@ def _invoke(
     definition: Definition[..., Any], ctx: Context, arguments: Arguments, stopper: "Stopper"
 ) -> Any:  # noqa: ANN401 - whatever the function returns
     if definition.is_async:
-        return asyncio.run(_invoke_async(definition, ctx, arguments, stopper))
+        return _coroutines().run_handler(definition, ctx, arguments, stopper)
     if definition.start_hooks:
-        asyncio.run(definition.run_start_hooks(ctx))
+        _coroutines().run_start_hooks(definition, ctx)
     stopper.begin()
     return definition.invoke(ctx, arguments)
 
 
-async def _invoke_async(
-    definition: Definition[..., Any], ctx: Context, arguments: Arguments, stopper: "Stopper"
-) -> Any:  # noqa: ANN401 - as above
-    stopper.begin(asyncio.current_task())
-    if definition.start_hooks:
-        await definition.run_start_hooks(ctx)
-    return await definition.invoke(ctx, arguments)
+def _coroutines() -> ModuleType:
+    from jobforge.isolation import coroutines  # noqa: PLC0415 - see there
+
+    return coroutines
 
 
 class Stopper:
@@ -160,15 +173,15 @@ class Stopper:
     def __init__(self, ctx: Context, channel: SocketChannel) -> None:
         self._ctx = ctx
         self._channel = channel
-        self._task: asyncio.Task[Any] | None = None
+        self._task: asyncio.Task[Any] | None = None  # of an async handler
         self._is_running = False
 
     def install(self) -> None:
-        set_signal(signal.SIGUSR1, self._ask)
-        set_signal(signal.SIGTERM, self._insist)
+        set_signal(_SIGUSR1, self._ask)
+        set_signal(_SIGTERM, self._insist)
         # The zygote ignores these, and so would every program that the handler runs.
-        set_signal(signal.SIGINT, signal.default_int_handler)
-        set_signal(signal.SIGHUP, signal.SIG_DFL)
+        set_signal(_SIGINT, signal.default_int_handler)
+        set_signal(_SIGHUP, SIG_DFL)
 
     def begin(self, task: "asyncio.Task[Any] | None" = None) -> None:
         self._task = task
@@ -197,7 +210,7 @@ def _become_command(command: Command, ctx: Context, allowed: Limits) -> Verdict:
     try:
         argv = command.render(command.arguments_of(ctx.version, ctx.payload_json))
         if command.start_hooks:
-            asyncio.run(command.run_start_hooks(ctx))
+            _coroutines().run_start_hooks(command, ctx)
     except Invalid as error:
         return verdict.raised(error, command.settings)
     program = shutil.which(argv[0])
@@ -218,6 +231,8 @@ def _become_command(command: Command, ctx: Context, allowed: Limits) -> Verdict:
 
 def _body(said: Verdict, channel: SocketChannel) -> bytes:
     """The verdict for a frame; when it holds what cannot be kept, the one that says so."""
+    if said is _NOTHING:
+        return _NOTHING_BODY
     try:
         text = encode(said.to_json(), "result")
         if said.result is not None and not fits(text, RESULT_LIMIT):
@@ -233,6 +248,11 @@ def _body(said: Verdict, channel: SocketChannel) -> bytes:
             said = verdict.unusable(error)
         body = encode(said.to_json(), "result").encode()
     return body
+
+
+# The most common end of all, written before any fork.
+_NOTHING = verdict.returned(None)
+_NOTHING_BODY = encode(_NOTHING.to_json(), "result").encode()
 
 
 def _reseed() -> None:

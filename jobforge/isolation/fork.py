@@ -5,11 +5,7 @@ thread which is not in the child held them. A zygote has one thread, so there is
 and the hooks are half of what a fork costs. Where an app brings hooks or threads, all of them run.
 """
 
-# These have hooks; they are imported here, so that they do not count as the app's.
-import asyncio  # noqa: F401 - from Python 3.12 on
-import concurrent.futures.thread  # noqa: F401
 import ctypes
-import logging  # noqa: F401
 import os
 import random
 import sys
@@ -18,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+# Modules of Python's own that have hooks.
+_OWN = {"concurrent.futures.thread", "logging", "random", "threading"}
 # What os.fork mends beside the hooks differs by release; in this one it is for threads alone.
 _KNOWN = (3, 11)
 # It keeps the interpreter's lock, which the child then has too.
@@ -25,7 +23,7 @@ _libc = ctypes.PyDLL(None, use_errno=True)
 
 
 class Hooks:
-    """Whether somebody has asked os.fork to be told of it."""
+    """Whether somebody else than Python has asked os.fork to be told of it."""
 
     def __init__(self) -> None:
         self.are_there = False
@@ -35,7 +33,8 @@ class Hooks:
         register = os.register_at_fork
 
         def notice(**hooks: Callable[[], object]) -> None:
-            self.are_there = True
+            who = sys._getframe(1).f_globals.get("__name__")  # noqa: SLF001 - no other way to know
+            self.are_there = self.are_there or who not in _OWN
             register(**hooks)
 
         setattr(os, "register_at_fork", notice)  # noqa: B010 - no checker lets it be assigned

@@ -7,10 +7,8 @@ import contextlib
 import ctypes
 import os
 import resource
-import signal
 import sys
 from collections.abc import Sequence
-from functools import cache
 from pathlib import Path
 
 from jobforge.settings import MIB, Limits
@@ -28,10 +26,11 @@ _CPU_OVERTIME_S = 2
 Bound = tuple[int, tuple[int, int]]  # which limit; soft and hard
 Bounds = Sequence[Bound]
 
-_libc = ctypes.CDLL(None, use_errno=True)
+# It keeps the interpreter's lock, which a fresh fork need not let go.
+_libc = ctypes.PyDLL(None)
 
 
-def die_with_parent(how: signal.Signals) -> None:
+def die_with_parent(how: int) -> None:
     """Counts for the parent's *thread*: only a process that forks from its main one may use it."""
     _prctl(_PR_SET_PDEATHSIG, how)
 
@@ -72,7 +71,6 @@ def volunteer_for_oom() -> None:
     os.close(fd)
 
 
-@cache
 def bounds(limits: Limits, data_in_use: int) -> Bounds:
     """The limits as the kernel takes them.
 

@@ -5,12 +5,11 @@ looks at all of a job's processes together, now and then: seldom when there is m
 tenth of a second when there is little.
 """
 
-import time
 from collections.abc import Callable, Iterable
 
 from jobforge.isolation import tree
 
-_SOONEST_S = 0.1
+SOONEST_S = 0.1
 _LATEST_S = 1.0
 # Faster than this, memory is seldom taken.
 _BYTES_PER_S = 1024**3
@@ -25,17 +24,17 @@ class Watch:
 
     __slots__ = ("_limit", "_zygote", "due_at")
 
-    def __init__(self, limit: int, zygote: int) -> None:
+    def __init__(self, limit: int, zygote: int, due_at: float) -> None:
         self._limit = limit
         self._zygote = zygote
-        self.due_at = time.monotonic() + _SOONEST_S
+        self.due_at = due_at
 
     def is_over(self, pids: Iterable[int], now: float) -> bool:
         found = list(pids)
         room = self._room(found, tree.resident)
         if room < 0:
             room = self._room(found, tree.taken)
-        self.due_at = now + min(_LATEST_S, max(_SOONEST_S, room / _BYTES_PER_S))
+        self.due_at = now + min(_LATEST_S, max(SOONEST_S, room / _BYTES_PER_S))
         return room < 0
 
     def _room(self, pids: list[int], held: Callable[[int], int]) -> int:

@@ -77,6 +77,7 @@ class Process:
         self._tasks: set[asyncio.Task[None]] = set()
         self._frames = Frames()
         self._unsent = bytearray()
+        self._is_waiting = False  # for room in the socket
         self._control: socket.socket
         self._pipes: dict[int, Tail] = {}
         self._open: set[int] = set()
@@ -155,7 +156,8 @@ class Process:
             task.cancel()
         for fd in [*self._open]:
             self._unwatch(fd)
-        self._loop.remove_writer(self._control)
+        if self._is_waiting:
+            self._loop.remove_writer(self._control)
         self._control.close()
         for fd in self._pipes:
             os.close(fd)
@@ -309,7 +311,10 @@ class Process:
             self._unsent.clear()  # nobody reads it; its end is told by the zygote
             sent = 0
         del self._unsent[:sent]
-        if self._unsent:
+        if bool(self._unsent) is self._is_waiting:
+            return
+        self._is_waiting = bool(self._unsent)
+        if self._is_waiting:
             self._loop.add_writer(self._control, self._flush)
         else:
             self._loop.remove_writer(self._control)

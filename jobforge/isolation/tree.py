@@ -42,18 +42,26 @@ def table() -> Table:
     return {}
 
 
+def children(pid: int) -> set[int] | None:
+    """Of a process whose main thread has them all; None where the kernel does not tell."""
+    try:
+        return {int(word) for word in (_PROC / f"{pid}/task/{pid}/children").read_bytes().split()}
+    except OSError:
+        return None
+
+
 def descendants(of: Iterable[int], among: Table) -> set[int]:
     """The given processes and all that descend from them."""
-    children: dict[int, list[int]] = {}
+    by_parent: dict[int, list[int]] = {}
     for process in among.values():
-        children.setdefault(process.parent, []).append(process.pid)
+        by_parent.setdefault(process.parent, []).append(process.pid)
     found: set[int] = set()
     waiting = list(of)
     while waiting:
         pid = waiting.pop()
         if pid not in found:
             found.add(pid)
-            waiting += children.get(pid, ())
+            waiting += by_parent.get(pid, ())
     return found
 
 
@@ -94,8 +102,10 @@ def kill_group(leader: int) -> None:
 
 
 def signal_group(leader: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    try:  # noqa: SIM105 - without suppress a zygote has fewer pages to copy
         os.killpg(leader, number)
+    except (ProcessLookupError, PermissionError):
+        pass
 
 
 def resident(pid: int) -> int:
@@ -146,9 +156,14 @@ def living(among: Table) -> Iterator[Process]:
     return (process for process in among.values() if not process.is_zombie)
 
 
-def ticks_now() -> int:
-    """The time as `Process.started` counts it."""
-    return int(time.clock_gettime(_CLOCK) * _TICKS_PER_S)
+def now() -> float:
+    """Seconds since boot."""
+    return time.clock_gettime(_CLOCK)
+
+
+def ticks(moment: float) -> int:
+    """The moment as `Process.started` counts it."""
+    return int(moment * _TICKS_PER_S)
 
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)

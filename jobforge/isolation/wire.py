@@ -6,9 +6,8 @@ make anybody do.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import IntEnum
-from functools import cache
 from typing import NamedTuple
 
 from jobforge.errors import Invalid
@@ -72,7 +71,15 @@ class Frames:
     def __init__(self) -> None:
         self._rest = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[tuple[Kind, bytes]]:
+    def feed(self, data: bytes) -> Iterable[tuple[Kind, bytes]]:
+        if not self._rest and len(data) >= _HEAD.size:
+            length, kind = _HEAD.unpack_from(data)
+            if length == len(data) - _HEAD.size and kind in _KINDS:
+                # Most come by the one, and whole.
+                return ((_KINDS[kind], data[_HEAD.size :]),)
+        return self._cut(data)
+
+    def _cut(self, data: bytes) -> Iterator[tuple[Kind, bytes]]:
         rest = self._rest
         rest += data
         start = 0
@@ -130,12 +137,9 @@ class Request(NamedTuple):
 
     @property
     def limits(self) -> Limits:
-        return _limits(*self[3:7])
-
-
-@cache
-def _limits(memory_bytes: int, cpu_s: int, open_files: int, file_size_bytes: int) -> Limits:
-    return Limits(memory_bytes, cpu_s or None, open_files, file_size_bytes or None)
+        return Limits(
+            self.memory_bytes, self.cpu_s or None, self.open_files, self.file_size_bytes or None
+        )
 
 
 _REQUEST = struct.Struct(f"<BQBqqqq{LONGEST_MARK}s")

@@ -5,7 +5,6 @@ connection, so that a fork is safe and cheap. It never sees a payload: that goes
 straight to the child. When the worker is gone, it ends its family (family.py) and itself.
 """
 
-import array
 import contextlib
 import gc
 import io
@@ -14,11 +13,13 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import sys
 import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from resource import struct_rusage
 from typing import NoReturn
 
@@ -30,16 +31,26 @@ from jobforge.command import add_commands
 from jobforge.errors import JobForgeError, Json
 from jobforge.isolation import environment, limits, tree
 from jobforge.isolation.channel import EX_SOFTWARE
-from jobforge.isolation.child import Definitions, Setup, become_job, run_job, set_signal
+from jobforge.isolation.child import (
+    SIG_DFL,
+    SIGCHLD,
+    SIGUSR2,
+    Definitions,
+    Setup,
+    become_job,
+    run_job,
+    set_signal,
+)
 from jobforge.isolation.family import Child, Family
 from jobforge.isolation.fork import Hooks, choose_fork
-from jobforge.isolation.memory import Watch
+from jobforge.isolation.limits import Bounds
 from jobforge.isolation.wire import REQUEST_SIZE, Ended, Frames, Kind, Op, Over, Request, frame
 from jobforge.loading import load
 from jobforge.redact import redact_text
 from jobforge.settings import Limits
 
-_SPACE_FOR_FDS = socket.CMSG_SPACE(3 * array.array("i").itemsize)
+_FD = struct.calcsize("i")
+_SPACE_FOR_FDS = socket.CMSG_SPACE(3 * _FD)
 
 
 class Zygote:
@@ -56,8 +67,10 @@ class Zygote:
         self._folder = folder
         self._pid = os.getpid()
         self._data_in_use = limits.data_in_use()
+        self._allowances: dict[tuple[int | str, ...], tuple[Limits, Bounds]] = {}
         self._family = Family()
         self._wake, self._woken = socket.socketpair()
+        self._wake_fd = self._wake.fileno()
         self._own_fds = [end.fileno() for end in (worker, self._wake, self._woken)]
         self._poll = select.poll()
         self._poll.register(worker, select.POLLIN)
@@ -87,16 +100,20 @@ class Zygote:
         """False when the worker is gone."""
         patience_s = self._family.patience_s()
         for fd, _ in self._poll.poll(None if patience_s is None else patience_s * 1000 + 1):
-            if fd == self._wake.fileno():
-                if signal.SIGUSR2 in self._wake.recv(4096):  # the worker has died
+            if fd != self._wake_fd:
+                if not self._serve_one():
                     return False
-            elif not self._serve_one():
+            elif SIGUSR2 in os.read(fd, 4096):  # the worker has died
                 return False
+            else:
+                self._reap()
+        self._family.look_after()
+        return True
+
+    def _reap(self) -> None:
         for child, status, usage in self._family.reap():
             self._tell(_ended(child, status, usage))
             self._remove_folder(child.folder)
-        self._family.look_after()
-        return True
 
     def _serve_one(self) -> bool:
         data, ancillary, _, _ = self._worker.recvmsg(REQUEST_SIZE, _SPACE_FOR_FDS)
@@ -126,12 +143,11 @@ class Zygote:
 
     def _start(self, request: Request, fds: list[int]) -> None:
         folder = f"{self._folder}/{request.run}"
-        allowed = request.limits
-        bounds = limits.bounds(allowed, self._data_in_use)
+        allowed, bounds = self._allowances.get(request[3:7]) or self._allow(request)
         setup = Setup(self._pid, folder, environment.written(request.mark), bounds)
         # Here and not in the child, where each page that is written to has to be copied first.
         environment.set_job(folder, request.mark)
-        started = tree.ticks_now()
+        started = tree.now()
         try:
             pid = self._fork()
         except OSError as error:
@@ -139,23 +155,28 @@ class Zygote:
         else:
             if pid == 0:
                 self._be_child(setup, allowed, fds)
-            watch = Watch(allowed.memory_bytes, self._pid)
-            self._family.add(Child(request.run, pid, request.mark, folder, allowed, started, watch))
+            self._family.add(Child(request.run, pid, request.mark, folder, allowed, started))
         for fd in fds:
             os.close(fd)
+
+    def _allow(self, request: Request) -> tuple[Limits, Bounds]:
+        """What jobs of one definition may take, worked out for the first of them."""
+        allowed = request.limits
+        allowance = allowed, limits.bounds(allowed, self._data_in_use)
+        self._allowances[request[3:7]] = allowance
+        return allowance
 
     def _be_child(self, setup: Setup, allowed: Limits, fds: list[int]) -> NoReturn:
         code = EX_SOFTWARE
         try:
             signal.set_wakeup_fd(-1)
-            set_signal(signal.SIGCHLD, signal.SIG_DFL)
-            set_signal(signal.SIGUSR2, signal.SIG_DFL)
+            set_signal(SIGCHLD, SIG_DFL)
+            set_signal(SIGUSR2, SIG_DFL)
             for fd in self._own_fds:
                 os.close(fd)
             control, stdout, stderr = fds
             become_job(setup, stdout, stderr)
-            channel = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, control)
-            code = run_job(self._definitions, channel, allowed)
+            code = run_job(self._definitions, control, allowed)
         except BaseException:  # noqa: BLE001 - nothing may get back into the zygote's own loop
             with contextlib.suppress(Exception):
                 traceback.print_exc()
@@ -163,9 +184,10 @@ class Zygote:
             os._exit(code)
 
     def _tell(self, ended: Ended) -> None:
-        # The worker is gone when this fails, and the next read says so too.
-        with contextlib.suppress(OSError):
+        try:  # noqa: SIM105 - as in tree.signal_group
             self._worker.sendall(frame(Kind.ENDED, ended.pack()))
+        except OSError:
+            pass  # the worker is gone, and the next read says so too
 
     def _remove_folder(self, folder: str) -> None:
         try:
@@ -200,7 +222,7 @@ def _ended(child: Child, status: int, usage: struct_rusage) -> Ended:
 
 def _over(status: int, cpu_s: float, allowed: Limits) -> Over:
     """Which limit the kernel ended the process for."""
-    if not os.WIFSIGNALED(status):
+    if status == 0 or not os.WIFSIGNALED(status):
         return Over.NONE
     match os.WTERMSIG(status):
         case signal.SIGXCPU:
@@ -213,11 +235,10 @@ def _over(status: int, cpu_s: float, allowed: Limits) -> Over:
 
 
 def _received(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
-    fds = array.array("i")
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            fds.frombytes(data[: len(data) - len(data) % fds.itemsize])
-    return list(fds)
+            return [*struct.unpack_from(f"{len(data) // _FD}i", data)]
+    return []
 
 
 def main() -> None:
@@ -283,6 +304,10 @@ def _definitions(app: JobForge, setup: dict[str, Json]) -> Definitions:
     for definition in app.definitions.values():
         # Made once, here, and not in every child anew.
         _ = definition.parameters, definition.result
+        if definition.settings.isolation == "process" and (
+            definition.is_async or definition.start_hooks
+        ):
+            import_module("jobforge.isolation.coroutines")
     return app.definitions
 
 

@@ -1,7 +1,9 @@
 """Claiming: as many jobs as there are free slots, as soon as there may be some.
 
-A claim that was answered in full is followed by the next at once. After one that was not, the
-queue is asked again after a few growing pauses, because a notification may overtake the rows it
+A claim that was answered in full is followed by the next as soon as enough slots are free
+(turns.py). Such claims, and those after a notification, are of the queues that are known to have
+more; the others are asked along now and then. After a claim that was not answered in full, all
+queues are asked again after a few growing pauses, because a notification may overtake the rows it
 speaks of; then only every `poll_s`. Reading an answer is left to whoever starts the jobs, so that
 the database works on the next claim meanwhile.
 """
@@ -22,6 +24,8 @@ from jobforge.worker.ready import FEW, Ready
 from jobforge.worker.slots import Slots
 
 _PAUSES_S = (0.005, 0.025, 0.125)
+# While a queue has more, those that may have none are asked so often at most.
+_ROUND_S = 0.05
 # The first jobs after a rest are asked for in small number: they run while more are fetched. Then
 # as many as start within a fraction of a lease, half of a large worker's slots.
 _FIRST_CLAIM = 100
@@ -54,6 +58,8 @@ class Claims:
         self._meters = meters
         self._pauses = iter(_PAUSES_S)
         self._room = _FIRST_CLAIM
+        self._round_at = 0.0
+        self._is_rung = False
         self._ready = ready
         self.claimed = 0
 
@@ -61,15 +67,30 @@ class Claims:
         if self._outcomes.is_crowded or self._ready.is_crowded:
             await loop.rest(_PAUSES_S[0])
             return
-        limits = self._slots.limits(FEW if self._ready.is_flooded else self._room)
+        limits = self._limits()
         if limits:
             is_full = await self._claim(limits)
             self._room = min(4 * self._room, _LARGEST_CLAIM) if is_full else _FIRST_CLAIM
-            if is_full and self._slots.has_room_for_more:
+            if is_full:
+                if not self._slots.has_room_for_more:
+                    # A turn rings; but not for who ended before it was known that there is more.
+                    await loop.rest(_ROUND_S)
                 return
+            self._round_at = 0.0
         pause = next(self._pauses, self._poll_s * random.uniform(1, 1.2))  # noqa: S311 - no secret
-        if await loop.rest(pause):
+        self._is_rung = await loop.rest(pause)
+        if self._is_rung:
             self._pauses = iter(_PAUSES_S)
+
+    def _limits(self) -> dict[str, int]:
+        room = FEW if self._ready.is_flooded else self._room
+        known = self._slots.limits_of_known(room)
+        is_rung, self._is_rung = self._is_rung, False
+        moment = now()
+        if moment < self._round_at or (is_rung and known):
+            return known
+        self._round_at = moment + _ROUND_S
+        return self._slots.limits(room)
 
     async def _claim(self, limits: dict[str, int]) -> bool:
         """Whether one of the queues may have more."""

@@ -1,7 +1,10 @@
 """How many more jobs of each queue a worker may start."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+# A claim for fewer jobs costs hardly less than for so many.
+_WORTH_A_CLAIM = 8
 
 
 class Slots:
@@ -10,6 +13,10 @@ class Slots:
     def __init__(self, queues: Mapping[str, int]) -> None:
         self._free = dict(queues)
         self._more = dict.fromkeys(queues, True)
+        # Half of a queue's slots: the jobs in the others keep the worker busy meanwhile.
+        self._enough = {
+            queue: min((slots + 1) // 2, _WORTH_A_CLAIM) for queue, slots in queues.items()
+        }
         self.total = sum(queues.values())
 
     @property
@@ -18,17 +25,18 @@ class Slots:
 
     def limits(self, room: int) -> dict[str, int]:
         """What a claim for `room` jobs may ask for. The smallest first: none is crowded out."""
-        open_queues = sorted((free, queue) for queue, free in self._free.items() if free > 0)
-        limits = {}
-        for number, (free, queue) in enumerate(open_queues):
-            limits[queue] = min(free, room // (len(open_queues) - number))
-            room -= limits[queue]
-        return limits
+        return self._shared(room, self._free)
+
+    def limits_of_known(self, room: int) -> dict[str, int]:
+        """As `limits`, of the queues that are known to have more."""
+        return self._shared(room, [queue for queue, more in self._more.items() if more])
 
     @property
     def has_room_for_more(self) -> bool:
-        """Whether a queue that is known to have more has a free slot too."""
-        return any(more and self._free[queue] > 0 for queue, more in self._more.items())
+        """Whether a queue that is known to have more has enough free slots for a claim too."""
+        return any(
+            more and self._free[queue] >= self._enough[queue] for queue, more in self._more.items()
+        )
 
     def take(self, asked: Mapping[str, int], claimed: Mapping[str, int]) -> bool:
         """Whether one of the queues was answered in full."""
@@ -49,3 +57,11 @@ class Slots:
         """The queue was said to have a new job."""
         if queue in self._more:
             self._more[queue] = True
+
+    def _shared(self, room: int, queues: Iterable[str]) -> dict[str, int]:
+        open_queues = sorted((free, queue) for queue in queues if (free := self._free[queue]) > 0)
+        limits = {}
+        for number, (free, queue) in enumerate(open_queues):
+            limits[queue] = min(free, room // (len(open_queues) - number))
+            room -= limits[queue]
+        return limits

@@ -46,6 +46,7 @@ from jobforge.worker.ready import Ready
 from jobforge.worker.slots import Slots
 from jobforge.worker.starts import Starts, serve
 from jobforge.worker.steps import Steps, children
+from jobforge.worker.turns import Turns
 from jobforge.worker.upkeep import Upkeep
 from jobforge.worker.wakeups import Wakeups
 
@@ -187,15 +188,18 @@ class Worker:
         )
         self._claiming = Loop("claims", self._claims.step)
         self._settling = Loop("outcomes", self._outcomes.step)
+        self._turns = Turns(self._slots, self._claiming.ring, self._settling.ring)
         self._keeping = Loop("upkeep", upkeep.step)
         self._watching = Loop("watch", self._watch)
         self._sweeping = (
             [Loop("sweep", Sweep(database.run, self._payloads).step)] if self._payloads else []
         )
-        wakeups = Wakeups(
-            database, self.worker_id, queues, on_job=self._expect, on_news=self._keeping.ring
+        self._listening = Loop(
+            "wakeups",
+            Wakeups(
+                database, self.worker_id, queues, on_job=self._expect, on_news=self._keeping.ring
+            ).step,
         )
-        self._listening = Loop("wakeups", wakeups.step)
         if meters is not None:
             meters.readings |= {
                 "running": lambda: len(self._leases),
@@ -330,13 +334,11 @@ class Worker:
 
     def _ended(self, job: ClaimedJob, report: Report) -> None:
         duration_s = self._leases.drop(job)
-        if self._slots.give(job.queue):
-            self._claiming.ring()
         if report.verdict is None:
             self._tell_lost(job)
         else:
             self._outcomes.add(job, report, duration_s)
-            self._settling.ring()
+        self._turns.end(job.queue, ran_s=duration_s)
         self._moved.set()
 
     def _beat_soon(self) -> None:
@@ -361,11 +363,9 @@ class Worker:
         """As `_ended`, for jobs that never held a lease of their own."""
         if not ended:
             return
-        if self._slots.give(*(job.queue for job, _ in ended)):
-            self._claiming.ring()
         for job, report in ended:
             self._outcomes.add(job, report)
-        self._settling.ring()
+        self._turns.end(*(job.queue for job, _ in ended))
         self._moved.set()
 
     async def _watch(self, loop: Loop) -> None:

@@ -60,3 +60,13 @@ end.set()
 thread.join()
 """
     assert _says(code) == ["True"]
+
+
+def test_a_process_that_jobs_are_forked_from_does_without_asyncio() -> None:
+    code = """
+import sys
+import jobforge.isolation.zygote
+from jobforge import Context, JobForge
+print({"asyncio", "ssl", "jsonschema_rs"} & sys.modules.keys() or "without")
+"""
+    assert _says(code) == ["without"]

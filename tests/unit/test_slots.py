@@ -35,8 +35,8 @@ def test_a_freed_slot_matters_when_the_last_claim_was_answered_in_full() -> None
 
 
 def test_an_empty_queue_does_not_hide_that_another_has_more() -> None:
-    slots = Slots({"mail": 3, "connectors": 2})
-    assert slots.take({"mail": 2, "connectors": 2}, _jobs("mail", "mail"))
+    slots = Slots({"mail": 2, "connectors": 2})
+    assert slots.take({"mail": 1, "connectors": 2}, _jobs("mail"))
     rooms = [slots.has_room_for_more]
     assert slots.take({"mail": 1, "connectors": 2}, _jobs("mail"))
     rooms.append(slots.has_room_for_more)  # the next claim would ask the empty queue alone
@@ -44,6 +44,31 @@ def test_an_empty_queue_does_not_hide_that_another_has_more() -> None:
     rooms.append(slots.has_room_for_more)
     assert rooms == [True, False, True]
     assert not slots.take({"mail": 1, "connectors": 2}, _jobs())
+
+
+def test_a_queue_has_room_for_more_when_half_of_its_slots_are_free() -> None:
+    slots = Slots({"mail": 4})
+    slots.take({"mail": 4}, _jobs(*["mail"] * 4))
+    slots.give("mail")
+    rooms = [slots.has_room_for_more]
+    slots.give("mail")
+    rooms.append(slots.has_room_for_more)
+    assert rooms == [False, True]
+
+
+def test_a_large_queue_has_room_for_more_when_a_few_of_its_slots_are_free() -> None:
+    slots = Slots({"mail": 2_000})
+    slots.take({"mail": 2_000}, Counter(mail=2_000))
+    slots.give(*["mail"] * 8)
+    assert slots.has_room_for_more
+
+
+def test_a_queue_that_may_be_empty_is_not_asked_along() -> None:
+    slots = Slots({"mail": 2, "connectors": 2})
+    slots.take({"mail": 1, "connectors": 2}, _jobs("mail"))
+    assert slots.limits_of_known(2_000) == {"mail": 1}
+    slots.expect("connectors")
+    assert slots.limits_of_known(2_000) == {"mail": 1, "connectors": 2}
 
 
 def test_a_freed_slot_matters_when_the_queue_has_been_announced() -> None:

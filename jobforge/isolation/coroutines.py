@@ -1,0 +1,34 @@
+"""Async handlers and hooks in a job's process.
+
+Apart from child.py, because it needs asyncio, which adds a tenth to what every fork costs. A zygote
+imports it where a definition has use for it; others do without.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from jobforge.context import Context
+from jobforge.definition import Definition
+from jobforge.parameters import Arguments
+
+if TYPE_CHECKING:
+    from jobforge.isolation.child import Stopper
+
+
+def run_handler(
+    definition: Definition[..., Any], ctx: Context, arguments: Arguments, stopper: "Stopper"
+) -> Any:  # noqa: ANN401 - whatever the function returns
+    return asyncio.run(_handle(definition, ctx, arguments, stopper))
+
+
+def run_start_hooks(definition: Definition[..., Any], ctx: Context) -> None:
+    asyncio.run(definition.run_start_hooks(ctx))
+
+
+async def _handle(
+    definition: Definition[..., Any], ctx: Context, arguments: Arguments, stopper: "Stopper"
+) -> Any:  # noqa: ANN401 - as above
+    stopper.begin(asyncio.current_task())
+    if definition.start_hooks:
+        await definition.run_start_hooks(ctx)
+    return await definition.invoke(ctx, arguments)

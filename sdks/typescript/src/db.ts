@@ -7,6 +7,7 @@ import pg from "pg";
 import type { Call, Row } from "./calls/call.ts";
 import { ConfigError, type JobForgeError, Unavailable } from "./errors.ts";
 import { explained } from "./sqlstates.ts";
+import { answered } from "./statement.ts";
 
 // Columns stay the texts that Postgres sends: what they are, the calls know.
 const RAW: pg.CustomTypesConfig = { getTypeParser: () => (text: string) => text };
@@ -49,7 +50,8 @@ export class Database {
 
   /** The call in a transaction of its own. */
   async run<T>(call: Call<T>): Promise<T> {
-    return await decoded(this.#pool, call, null);
+    const name = call.isFrequent && !this.#behindPooler ? call.name : null;
+    return await decoded(this.#pool, call, name);
   }
 
   /** A call in the name of a tenant, whatever the login may do. */
@@ -85,7 +87,7 @@ export class Database {
   /** Tells the names of channels until it is closed or the connection is lost. */
   async listen(channels: readonly string[], onChannel: (name: string) => void): Promise<Listening> {
     if (!this.canListen) throw new ConfigError("LISTEN does not work through a pooler");
-    const client = await opened(this.#listenUrl, false);
+    const client = await opened(settings(this.#listenUrl, false));
     const ended = new Promise<void>((resolve) => {
       client.on("end", () => resolve());
       client.on("error", () => resolve());
@@ -128,7 +130,8 @@ export interface Listening {
 
 /**
  * A connection kept for one loop: opened when first used, and anew after it was lost. The calls are
- * made one after the other; only on a connection that is open may the next be sent ahead.
+ * made one after the other. Only on a connection that is open may the next be sent ahead: it lies
+ * with the database then, which need not wait until the last answer was read.
  */
 export class Link {
   readonly #url: string;
@@ -136,6 +139,7 @@ export class Link {
   readonly #behindPooler: boolean;
   #client: pg.Client | null = null;
   #last: Promise<unknown> = Promise.resolve();
+  #unanswered = 0;
 
   constructor(url: string, durable: boolean, behindPooler: boolean) {
     this.#url = url;
@@ -145,9 +149,11 @@ export class Link {
 
   async run<T>(call: Call<T>): Promise<T> {
     const client = this.#client ?? (await this.#open());
+    const patience = setTimeout(cut, ANSWER_MS, client);
+    this.#unanswered += 1;
     try {
       if (this.#behindPooler && !this.#durable) return await this.#relaxed(client, call);
-      return await decoded(client, call, this.#behindPooler ? null : call.name);
+      return call.decode(await answered(client, call, this.#behindPooler ? null : call.name));
     } catch (error) {
       // A call that was cut off may still have its answer on the way.
       if (error instanceof Unavailable) {
@@ -155,13 +161,18 @@ export class Link {
         if (this.#client === client) this.#client = null;
       }
       throw error;
+    } finally {
+      this.#unanswered -= 1;
+      clearTimeout(patience);
     }
   }
 
   async close(): Promise<void> {
     const client = this.#client;
     this.#client = null;
-    await client?.end().catch(() => undefined);
+    if (client === null) return;
+    if (this.#unanswered > 0) cut(client);
+    else await client.end().catch(() => undefined);
   }
 
   /** Several statements belong together: those of a call that is sent ahead come after them. */
@@ -172,7 +183,11 @@ export class Link {
   }
 
   async #open(): Promise<pg.Client> {
-    const client = await opened(this.#url, this.#behindPooler, this.#durable);
+    const client = await opened({
+      ...settings(this.#url, this.#behindPooler, this.#durable),
+      query_timeout: 0, // a run has its own patience
+      pipeline: !this.#behindPooler,
+    });
     client.on("error", () => {
       if (this.#client === client) this.#client = null;
     });
@@ -185,17 +200,17 @@ async function relaxed<T>(client: pg.Client, call: Call<T>): Promise<T> {
   await sent(client, "begin", []);
   try {
     await sent(client, "set local synchronous_commit = off; set local datestyle = ISO", []);
-    const answer = await decoded(client, call, null);
+    const rows = await answered(client, call, null);
     await sent(client, "commit", []);
-    return answer;
+    return call.decode(rows);
   } catch (error) {
     await client.query("rollback").catch(() => undefined);
     throw error;
   }
 }
 
-async function opened(url: string, behindPooler: boolean, durable = true): Promise<pg.Client> {
-  const client = new pg.Client(settings(url, behindPooler, durable));
+async function opened(config: pg.ClientConfig): Promise<pg.Client> {
+  const client = new pg.Client(config);
   // Until somebody else listens; an error that nobody hears would end the process.
   client.on("error", () => undefined);
   await connected(() => client.connect());
@@ -230,7 +245,7 @@ function settings(url: string, behindPooler: boolean, durable = true): pg.Client
 }
 
 async function decoded<T>(
-  client: pg.Client | pg.PoolClient | pg.Pool,
+  client: pg.PoolClient | pg.Pool,
   call: Call<T>,
   name: string | null,
 ): Promise<T> {

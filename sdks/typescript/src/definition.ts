@@ -34,8 +34,8 @@ export interface Runnable {
   registration(): JsonObject;
   /** Runs the handler; what it throws is how the attempt ended. */
   invoke(ctx: Context, job: ClaimedJob): unknown;
-  /** The result as JSON; Invalid when it cannot be kept. */
-  dump(result: unknown): Json | undefined;
+  /** The result as JSON; Invalid when it cannot be kept, NotCommitted when the job has ended itself. */
+  dump(ctx: Context, result: unknown): Json | undefined;
 }
 
 /** `P` are the parameters of its jobs, `R` is what they return. */
@@ -124,12 +124,14 @@ export class Definition<P extends z.ZodObject, R>
 
   invoke(ctx: Context, job: ClaimedJob): unknown {
     const args = this.#arguments(job);
-    const hooks = [...this.hooks.start, ...this.#appHooks.start];
-    if (hooks.length === 0) return this.#checked(ctx, this.handler(ctx, args));
-    return runStartHooks(hooks, ctx).then(() => this.#checked(ctx, this.handler(ctx, args)));
+    const [own, everyones] = [this.hooks.start, this.#appHooks.start];
+    if (own.length + everyones.length === 0) return this.handler(ctx, args);
+    return runStartHooks([...own, ...everyones], ctx).then(() => this.handler(ctx, args));
   }
 
-  dump(result: unknown): Json | undefined {
+  dump(ctx: Context, result: unknown): Json | undefined {
+    // A handler that completed its job itself must have committed that: then the lease is gone.
+    if (ctx.wasCompleted) throw new NotCommitted();
     return resultOf(this.result, result);
   }
 
@@ -159,17 +161,6 @@ export class Definition<P extends z.ZodObject, R>
     }
     return upgraded;
   }
-
-  /** A handler that completed its job itself must have committed that: then the lease is gone. */
-  #checked(ctx: Context, answer: R | Promise<R>): R | Promise<R> {
-    if (answer instanceof Promise) return answer.then((result) => committed(ctx, result));
-    return committed(ctx, answer);
-  }
-}
-
-function committed<R>(ctx: Context, result: R): R {
-  if (ctx.wasCompleted) throw new NotCommitted();
-  return result;
 }
 
 /** A definition whatever it takes and returns. */

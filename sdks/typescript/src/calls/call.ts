@@ -11,6 +11,8 @@ export interface Call<T> {
   readonly text: string;
   readonly values: readonly (string | number | boolean | null)[];
   readonly decode: (rows: readonly Row[]) => T;
+  /** Prepared on the connections of a pool too. */
+  readonly isFrequent?: boolean;
 }
 
 /** For functions that return void. */

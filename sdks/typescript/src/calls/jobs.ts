@@ -24,6 +24,7 @@ export function enqueueJob(job: JobRequest, tenantId: string | null): Call<Enque
   from jobforge.enqueue_job($1::text, $2::text::jsonb, $3::text::jsonb, $4::uuid) as e`,
     values: [definition, encode(payload, "payload"), encode(options, "options"), tenantId],
     decode: documents<Enqueued>,
+    isFrequent: true,
   };
 }
 

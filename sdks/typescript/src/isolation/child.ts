@@ -143,7 +143,7 @@ async function verdictOf(
     const current = { tenantId: job.tenant_id, door };
     const result = await CURRENT.run(current, async () => await definition.invoke(ctx, job));
     try {
-      return returned(definition.dump(result));
+      return returned(definition.dump(ctx, result));
     } catch (error) {
       if (error instanceof Invalid) return unusable(error);
       throw error;

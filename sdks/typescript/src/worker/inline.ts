@@ -140,7 +140,7 @@ class InlineRun implements Run {
 
   #returned(result: unknown): Report {
     try {
-      const dumped = this.#definition.dump(result);
+      const dumped = this.#definition.dump(this.#context, result);
       return dumped === undefined ? SUCCEEDED : { verdict: returned(dumped) };
     } catch (error) {
       return error instanceof Invalid ? { verdict: unusable(error) } : this.#thrown(error);

@@ -1,16 +1,14 @@
 /** From claimed to running: hands each job to what runs its definition, a little at a time. */
 
 import { setImmediate as turn } from "node:timers/promises";
-import type { Runnable } from "../definition.ts";
-import { ConfigError } from "../errors.ts";
 import type { ClaimedJob } from "../job.ts";
 import type { Loop } from "../loop.ts";
-import { isReport, type OnEnd, RELEASED, type Report, type Run, type Runner } from "../runner.ts";
-import type { Isolation } from "../settings.ts";
+import { isReport, type OnEnd, RELEASED, type Report, type Run } from "../runner.ts";
 import { emit, fieldsOf, isEnabled } from "../telemetry.ts";
 import { thrown } from "../verdict.ts";
 import { now } from "./clock.ts";
 import type { Leases } from "./leases.ts";
+import type { Served } from "./served.ts";
 
 // For so long jobs are started in one go; then whatever else is due gets its turn.
 const TURN_S = 0.01;
@@ -29,26 +27,6 @@ export type Ready = {
   readonly deadline: number;
   started: number;
 }[];
-export type Served = ReadonlyMap<
-  string,
-  { readonly definition: Runnable; readonly runner: Runner }
->;
-
-/** What runs the jobs of each `key@version`; without a runner a definition is left out. */
-export function serve(
-  definitions: Iterable<Runnable>,
-  runners: ReadonlyMap<Isolation, Runner>,
-): Served {
-  const served = new Map<string, { definition: Runnable; runner: Runner }>();
-  for (const definition of definitions) {
-    const runner = runners.get(definition.settings.isolation);
-    if (runner === undefined) continue;
-    for (const name of definition.served) served.set(name, { definition, runner });
-  }
-  if (served.size === 0)
-    throw new ConfigError("the app has no definitions that this worker can run");
-  return served;
-}
 
 interface Begun {
   readonly run: Run;
@@ -112,7 +90,7 @@ export class Starts {
 
   /** A report if it has ended already. */
   #start(job: ClaimedJob, deadline: number): Report | null {
-    const served = this.#served.get(`${job.definition}@${job.version}`);
+    const served = this.#served.get(job.definition)?.get(job.version);
     if (served === undefined) return RELEASED;
     if (isEnabled("debug")) emit("job.started", fieldsOf(job), "debug");
     const { definition, runner } = served;

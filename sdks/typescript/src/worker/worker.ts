@@ -23,7 +23,6 @@ import {
 } from "../calls/index.ts";
 import type { Database } from "../db.ts";
 import type { Runnable } from "../definition.ts";
-import { ConfigError } from "../errors.ts";
 import { Isolated, type IsolationOptions } from "../isolation/isolated.ts";
 import type {
   ClaimedJob,
@@ -44,9 +43,11 @@ import { Claims } from "./claims.ts";
 import { Inline } from "./inline.ts";
 import { Leases } from "./leases.ts";
 import { Notes } from "./notes.ts";
+import { checkOptions, queuesOf, type WorkerOptions } from "./options.ts";
 import { Outcomes } from "./outcomes.ts";
+import { namesOf, serve } from "./served.ts";
 import { Slots } from "./slots.ts";
-import { type Ready, Starts, serve } from "./starts.ts";
+import { type Ready, Starts } from "./starts.ts";
 import { Steps } from "./steps.ts";
 import { Upkeep } from "./upkeep.ts";
 import { Wakeups } from "./wakeups.ts";
@@ -56,17 +57,6 @@ const WATCH_S = 1;
 // is on its way, and for the last outcomes.
 const KILL_S = 5;
 const FLUSH_S = 10;
-
-export interface WorkerOptions extends IsolationOptions {
-  /** How many jobs of each queue may run at once; all queues that the app names, 10 each. */
-  readonly queues?: Readonly<Record<string, number>> | undefined;
-  readonly secretsDir?: string | undefined;
-  readonly leaseS?: number | undefined;
-  readonly heartbeatS?: number | undefined;
-  readonly pollS?: number | undefined;
-  readonly drainS?: number | undefined;
-  readonly build?: string | undefined;
-}
 
 /** Runs the jobs of an app until it is told to stop; the Host of its runners. */
 export class Worker implements Host {
@@ -105,14 +95,14 @@ export class Worker implements Host {
     const heartbeatS = options.heartbeatS ?? 10;
     const definitions = [...app.definitions.values()];
     const queues = options.queues ?? queuesOf(definitions);
-    checkSettings(queues, leaseS, heartbeatS);
+    checkOptions(queues, leaseS, heartbeatS);
     this.#app = app;
     this.#database = app.database();
     this.#secrets = new Secrets(options.secretsDir);
     this.#drainS = options.drainS ?? 30;
     this.#runners = runnersFor(this, definitions, options);
     const served = serve(definitions, this.#runners);
-    const names = [...served.keys()];
+    const names = namesOf(served);
     this.#slots = new Slots(queues);
     this.#registration = registerWorker({
       workerId: this.workerId,
@@ -365,12 +355,6 @@ async function within(ending: Promise<unknown>, seconds: number): Promise<void> 
   clearTimeout(timer);
 }
 
-const SLOTS = 10;
-
-function queuesOf(definitions: readonly Runnable[]): Record<string, number> {
-  return Object.fromEntries(definitions.map(({ settings }) => [settings.queue, SLOTS] as const));
-}
-
 function runnersFor(
   host: Host,
   definitions: readonly Runnable[],
@@ -389,18 +373,4 @@ function runnersFor(
     );
   }
   return runners;
-}
-
-function checkSettings(
-  queues: Readonly<Record<string, number>>,
-  leaseS: number,
-  heartbeatS: number,
-): void {
-  const slots = Object.values(queues);
-  if (slots.length === 0 || !slots.every((each) => Number.isInteger(each) && each >= 1)) {
-    throw new ConfigError("a worker needs a queue, and each queue a slot", { field: "queues" });
-  }
-  if (heartbeatS * 2 > leaseS) {
-    throw new ConfigError("a lease must last two heartbeats", { field: "heartbeat_s" });
-  }
 }

@@ -1,0 +1,38 @@
+/** What a worker is told: its queues with their slots, and its times. */
+
+import type { Runnable } from "../definition.ts";
+import { ConfigError } from "../errors.ts";
+import type { IsolationOptions } from "../isolation/isolated.ts";
+
+const SLOTS = 10;
+
+export interface WorkerOptions extends IsolationOptions {
+  /** How many jobs of each queue may run at once; all queues that the app names, 10 each. */
+  readonly queues?: Readonly<Record<string, number>> | undefined;
+  readonly secretsDir?: string | undefined;
+  readonly leaseS?: number | undefined;
+  readonly heartbeatS?: number | undefined;
+  readonly pollS?: number | undefined;
+  readonly drainS?: number | undefined;
+  readonly build?: string | undefined;
+}
+
+/** Those that the definitions name. */
+export function queuesOf(definitions: readonly Runnable[]): Record<string, number> {
+  return Object.fromEntries(definitions.map(({ settings }) => [settings.queue, SLOTS] as const));
+}
+
+/** ConfigError when a worker cannot work so. */
+export function checkOptions(
+  queues: Readonly<Record<string, number>>,
+  leaseS: number,
+  heartbeatS: number,
+): void {
+  const slots = Object.values(queues);
+  if (slots.length === 0 || !slots.every((each) => Number.isInteger(each) && each >= 1)) {
+    throw new ConfigError("a worker needs a queue, and each queue a slot", { field: "queues" });
+  }
+  if (heartbeatS * 2 > leaseS) {
+    throw new ConfigError("a lease must last two heartbeats", { field: "heartbeat_s" });
+  }
+}

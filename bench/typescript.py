@@ -40,7 +40,8 @@ class TypeScript(Side):
         self.ask("install", url)
 
     def _program(self) -> list[str]:
-        return [str(node.NODE), str(HERE / "typescript.mjs")]
+        # With the flag of jobforge-worker.
+        return [str(node.NODE), "--max-semi-space-size=8", str(HERE / "typescript.mjs")]
 
 
 def main() -> int:

@@ -1,5 +1,8 @@
-#!/usr/bin/env node
-/** `jobforge-worker ./jobs.ts`: runs the jobs of the app that a module exports. */
+#!/usr/bin/env -S node --max-semi-space-size=8
+/**
+ * `jobforge-worker ./jobs.ts`: runs the jobs of the app that a module exports. The flag bounds what
+ * V8 takes for young objects: under a flood of light jobs it would be up to 100 MB more, for good.
+ */
 
 import { availableParallelism } from "node:os";
 import { resolve } from "node:path";

@@ -138,7 +138,12 @@ class FailureFilter:
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Dead jobs of one fingerprint, and what people know of them. `jobs` stops at 10,000."""
+    """Dead jobs of one fingerprint, and what people know of them. `jobs` stops at 10,000.
+
+    `hourly` is how many died in each of the last 24 hours, the present one last; `versions` are
+    of the definition. `build` is the worker's where the sample died, while that is known; the
+    failure `is_back` when that is the build it is resolved in, or a later one.
+    """
 
     fingerprint: str
     definition: str
@@ -150,6 +155,10 @@ class FailureGroup:
     note: str | None
     snoozed_until: datetime | None
     resolved_in: str | None
+    versions: list[int]
+    hourly: list[int]
+    build: str | None
+    is_back: bool
 
 
 class OperationKind(StrEnum):
@@ -253,7 +262,10 @@ class EnqueuedOnce(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerInfo:
-    """A worker as operators see it: live, draining, stopping, stale or stopped."""
+    """A worker as operators see it: live, draining, stopping, stale or stopped.
+
+    Its memory, and by about how much its clock is ahead, are of its last heartbeat.
+    """
 
     id: UUID
     state: str
@@ -267,6 +279,8 @@ class WorkerInfo:
     started_at: datetime
     heartbeat_at: datetime
     stopped_at: datetime | None
+    memory_bytes: int | None
+    clock_skew_s: float | None
 
 
 @dataclass(frozen=True, slots=True)

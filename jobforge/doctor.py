@@ -140,12 +140,20 @@ def _wakeups(facts: Facts) -> Iterator[Finding]:
 def _clock(facts: Facts) -> Iterator[Finding]:
     if abs(facts.skew_s) <= _SKEW_S + facts.round_trip_s:
         yield Finding("clock", Grade.OK, "this machine's clock agrees with the database's")
-        return
-    way = "ahead of" if facts.skew_s > 0 else "behind"
-    yield Finding(
+    else:
+        yield _wrong_clock("this machine's clock", facts.skew_s)
+    for worker in facts.workers or ():
+        skew_s = worker.clock_skew_s or 0
+        if worker.state == "live" and abs(skew_s) > _SKEW_S:
+            yield _wrong_clock(f"the clock of worker {worker.id} on {worker.host}", skew_s)
+
+
+def _wrong_clock(whose: str, skew_s: float) -> Finding:
+    way = "ahead of" if skew_s > 0 else "behind"
+    return Finding(
         "clock",
         Grade.WARNING,
-        f"this machine's clock is {abs(facts.skew_s):.0f} s {way} the database's, which decides",
+        f"{whose} is {abs(skew_s):.0f} s {way} the database's, which decides",
         "run a time service (chrony, systemd-timesyncd) on both",
     )
 

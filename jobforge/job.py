@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import NamedTuple, overload
+from typing import Literal, NamedTuple, overload
 from uuid import UUID
 
 from jobforge.errors import Json
@@ -302,6 +302,9 @@ class Beat(NamedTuple):
 class Heartbeat:
     command: WorkerCommand
     jobs: list[Beat]
+
+
+JobOrder = Literal["newest", "oldest"]
 
 
 @dataclass(frozen=True, slots=True)

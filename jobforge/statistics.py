@@ -10,7 +10,7 @@ from uuid import UUID
 
 @dataclass(frozen=True, slots=True)
 class Statistic:
-    """All attempts that ended in one step of time, of one definition or of all.
+    """All attempts that ended in one step of time, of one definition or queue or of all.
 
     `failed` are those to be tried again, `died` the last ones of their jobs, `handed_back` those
     released or snoozed. Times and memory are of all of them.
@@ -18,6 +18,7 @@ class Statistic:
 
     at: datetime
     definition: str | None
+    queue: str | None
     attempts: int
     succeeded: int
     failed: int

@@ -61,6 +61,7 @@ RULES: dict[tuple[str, str], Rule] = {
         "session",
         [
             ("GET", "/session", _ANYBODY),
+            ("GET", "/session/tenant", _READ),
             ("POST", "/session", _PUBLIC),  # the key is in the body
             ("DELETE", "/session", _PUBLIC),
         ],
@@ -148,6 +149,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("POST", "/triggers/{trigger_id}/run", _ACT),
             ("POST", "/triggers/{trigger_id}/backfill", _ACT),
             ("GET", "/triggers/{trigger_id}/firings", _READ),
+            ("GET", "/triggers/{trigger_id}/next", _READ),
         ],
     ),
     **_rows(

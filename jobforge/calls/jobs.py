@@ -20,6 +20,7 @@ from jobforge.job import (
     JobFilter,
     JobHistory,
     JobListing,
+    JobOrder,
     JobRequest,
     Membership,
     Relative,
@@ -159,16 +160,17 @@ def list_jobs(
     limit: int = 50,
     before: UUID | None = None,
     tenant_id: UUID | None = None,
+    order: JobOrder = "newest",
 ) -> Call[list[JobListing]]:
-    """Newest first; `before` is the last id of the page before."""
+    """Those that `order` names come first; `before` is the last id of the page before."""
     return Call(
         """
         select id, state, definition, version, queue, priority, attempt, max_attempts, created_at,
                run_at, queued_at, started_at, finished_at, worker_id, source, source_ref,
                correlation_id, idempotency_key, tags, fingerprint, error, retry_of, created_by
-          from jobforge.list_jobs(%s::jsonb, %s::integer, %s, %s)
+          from jobforge.list_jobs(%s::jsonb, %s::integer, %s, %s, %s)
         """,
-        (encode(which.to_json(), "filter"), limit, before, tenant_id),
+        (encode(which.to_json(), "filter"), limit, before, tenant_id, order),
         _listings,
     )
 

@@ -21,7 +21,7 @@ def get_statistics(
     step_s: int = 60,
     definition: str | None = None,
     queue: str | None = None,
-    by: Literal["definition"] | None = None,
+    by: Literal["definition", "queue"] | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[list[Statistic]]:
     """Earliest first; from an hour ago up to now, where nothing else is asked for."""
@@ -29,8 +29,9 @@ def get_statistics(
     which: Mapping[str, str] = {name: value for name, value in given.items() if value is not None}
     return Call(
         """
-        select at, definition, attempts, succeeded, failed, died, canceled, handed_back, wait_ms,
-               run_ms, cpu_ms, peak_memory_bytes, wait_p50_ms, wait_p95_ms, run_p50_ms, run_p95_ms
+        select at, definition, queue, attempts, succeeded, failed, died, canceled, handed_back,
+               wait_ms, run_ms, cpu_ms, peak_memory_bytes, wait_p50_ms, wait_p95_ms, run_p50_ms,
+               run_p95_ms
           from jobforge.get_statistics(%s, %s, %s::integer, %s::jsonb, %s, %s)
         """,
         (since, until, step_s, encode(dict(which), "filter"), by, tenant_id),

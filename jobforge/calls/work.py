@@ -1,6 +1,7 @@
 """Calls of workers, across tenants: claim, keep, settle."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TypeVar
 from uuid import UUID
 
@@ -111,11 +112,20 @@ def heartbeat_job(worker_id: UUID, token: Token, *, lease_s: float = LEASE_S) ->
 
 
 def heartbeat_jobs(
-    worker_id: UUID, tokens: Iterable[Token], *, lease_s: float = LEASE_S
+    worker_id: UUID,
+    tokens: Iterable[Token],
+    *,
+    lease_s: float = LEASE_S,
+    memory_bytes: int | None = None,
+    clock: datetime | None = None,
 ) -> Call[Heartbeat]:
+    """`memory_bytes` is what the worker's process occupies, `clock` the time by its own clock."""
     return Call(
-        "select job_id, lease, status from jobforge.heartbeat_jobs(%s, %s::jsonb, %s::float8)",
-        (worker_id, encode_tokens(tokens), lease_s),
+        """
+        select job_id, lease, status
+          from jobforge.heartbeat_jobs(%s, %s::jsonb, %s::float8, %s::bigint, %s::timestamptz)
+        """,
+        (worker_id, encode_tokens(tokens), lease_s, memory_bytes, clock),
         _heartbeat,
     )
 

@@ -51,6 +51,7 @@ def show(
     if as_json:
         output.print_json(document)
         return
+    del document["hourly"]  # for pictures
     error = dict(document.pop("error") or {})
     output.print_fields(document)
     typer.echo(

@@ -39,7 +39,7 @@ def stats(
     definition: Annotated[str | None, typer.Option(metavar="NAME")] = None,
     queue: Annotated[str | None, typer.Option(metavar="QUEUE")] = None,
     by: Annotated[
-        str | None, typer.Option(metavar="definition", help="A line for each definition.")
+        str | None, typer.Option(metavar="definition|queue", help="A line for each of them.")
     ] = None,
     tenant: TenantOrAll = None,
     as_json: AsJson = False,
@@ -107,16 +107,18 @@ def _step(text: str | None, begin: datetime | None, end: datetime | None) -> int
     return next((step for step in _STEPS_S if step >= wanted), _STEPS_S[-1])
 
 
-def _by(text: str | None) -> Literal["definition"] | None:
-    if text not in {None, "definition"}:
-        raise Invalid(f"--by is definition, not {text!r}")
-    return "definition" if text else None
+def _by(text: str | None) -> Literal["definition", "queue"] | None:
+    match text:
+        case None | "definition" | "queue":
+            return text
+        case _:
+            raise Invalid(f"--by is definition or queue, not {text!r}")
 
 
 def _line(found: "Statistic") -> dict[str, Json]:
     return {
         "at": found.at,
-        "definition": found.definition,
+        **({"definition": found.definition} if found.queue is None else {"queue": found.queue}),
         "succeeded": found.succeeded,
         "failed": found.failed,
         "died": found.died,

@@ -147,7 +147,7 @@ ROUTES: Routes = {
     ),
     "enqueue_jobs": Route("POST /jobs/batch", "jobs:json tenant_id", made_jobs, once=True),
     "get_job": Route("GET /jobs/{job_id}", "job_id tenant_id", history),
-    "list_jobs": Route("GET /jobs", "*filter limit cursor tenant_id", records(JobListing)),
+    "list_jobs": Route("GET /jobs", "*filter limit cursor tenant_id order", records(JobListing)),
     "list_notes": Route("GET /jobs/{job_id}/logs", _notes, records(JobEvent)),
     "list_steps": Route("GET /jobs/{job_id}/steps", "job_id tenant_id", records(StoredStep)),
     "explain_job": Route("GET /jobs/{job_id}/explain", "job_id tenant_id", records(Explanation)),

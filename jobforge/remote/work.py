@@ -144,7 +144,9 @@ WORK: Routes = {
     "declare_triggers": ROUTES["declare_triggers"],
     "claim_jobs": Route("POST /worker/jobs/claim", _claim, claimed),
     "heartbeat_jobs": Route(
-        "POST /worker/jobs/heartbeat", "worker_id jobs:json lease_s", heartbeat
+        "POST /worker/jobs/heartbeat",
+        "worker_id jobs:json lease_s memory_bytes clock",
+        heartbeat,
     ),
     "note_jobs": Route(
         "POST /worker/jobs/notes",

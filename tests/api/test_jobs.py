@@ -98,6 +98,18 @@ def test_a_request_that_is_repeated_with_its_key_is_done_once(api: House) -> Non
     assert "idempotent-replayed" not in theirs.headers
 
 
+def test_a_tenant_sees_what_operators_have_set_for_it(api: House) -> None:
+    operator, viewer = api.client("super_admin"), api.client("viewer")
+    limits = {"max_running": 7, "weight": 3}
+    assert operator.patch(f"/tenants/{api.a.tenant_id}", json=limits).status_code == 204
+    own = viewer.get("/session/tenant").json()
+    assert own["id"] == str(api.a.tenant_id)
+    assert {name: own[name] for name in limits} == limits
+    assert operator.get("/session/tenant").status_code == 400, "of which tenant?"
+    unset = {"max_running": None, "weight": 1}
+    assert operator.patch(f"/tenants/{api.a.tenant_id}", json=unset).status_code == 204
+
+
 def test_a_full_queue_is_told_with_its_depth(api: House) -> None:
     operator = api.client("super_admin")
     tenant = operator.post("/tenants", json={"slug": "full", "max_pending": 2}).json()["id"]

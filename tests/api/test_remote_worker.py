@@ -143,6 +143,8 @@ async def test_a_tenants_worker_runs_its_tenants_jobs_as_any_worker_does(api: Ho
     assert error["type"] == "ValueError"
     assert state_of(api.conn, api.b.tenant_id, theirs) == "queued"
     [worker] = [each for each in db.run(api.conn, calls.list_workers()) if each.state == "stopped"]
+    assert worker.memory_bytes
+    assert worker.clock_skew_s is not None
     assert worker.running == 0
 
 

@@ -54,7 +54,7 @@ def test_a_super_admin_sees_all_together_or_one(counted: House) -> None:
     [
         {"step_s": 59},
         {"step_s": 61},
-        {"by": "queue"},
+        {"by": "tag"},
         {"since": "2026-01-02T00:00:00Z", "until": "2026-01-01T00:00:00Z"},
         {"since": "2020-01-01T00:00:00Z"},
         {"definition": "no name"},

@@ -101,6 +101,19 @@ def test_a_preview_shows_what_changes_of_the_clocks_do(api: House) -> None:
     assert shown["payload"] == {"path": "/in"}
 
 
+def test_a_viewer_sees_when_a_schedule_fires_within_its_bounds(
+    api: House, schedule: dict[str, Any]
+) -> None:
+    path = f"/triggers/{schedule['id']}"
+    shown = api.client("viewer").get(f"{path}/next").json()
+    assert (shown["words"], shown["timezone"]) == ("At 09:00 every day", "Europe/Berlin")
+    assert len(shown["runs"]) == 5
+    bounds = {"starts_at": "2099-03-28T08:00:00Z", "ends_at": "2099-03-30T07:00:00Z"}
+    assert api.client("tenant_admin").patch(path, json=bounds).status_code == 204
+    runs = api.client("viewer").get(f"{path}/next").json()["runs"]
+    assert [run["at"] for run in runs] == ["2099-03-28T08:00:00Z", "2099-03-29T07:00:00Z"]
+
+
 def test_a_preview_knows_the_tenants_zone_and_what_is_known_of_an_event(api: House) -> None:
     admin = api.client("tenant_admin")
     zone = {"timezone": "Asia/Kathmandu"}

@@ -236,6 +236,8 @@ def _reading(engine: Engine) -> None:
     job = engine.enqueue(tags=["blue"], delay_s=3600)
     listed = engine.call("list_jobs", filter={"tag": "blue"}, tenant_id=TENANT_A)
     assert [row["id"] for row in listed] == [job]
+    order = {"filter": {"tag": "blue"}, "order": "oldest", "tenant_id": TENANT_A}
+    assert engine.call("list_jobs", **order) == listed
     reasons = [row["code"] for row in engine.of("explain_job", job)]
     assert reasons == ["scheduled", "queue_not_served"]
     summary = engine.call("summarize", tenant_id=TENANT_A)
@@ -436,7 +438,9 @@ def _workers(engine: Engine) -> None:
     with refused("JF004"):
         engine.call("find_worker", worker_id=engine.worker, owner="somebody else")
     engine.call("drain_worker", worker_id=engine.worker)
-    assert engine.call("heartbeat_jobs", worker_id=engine.worker)[-1]["status"] == "drain"
+    vitals = {"memory_bytes": 1, "clock": engine.clock.now()}
+    beats = engine.call("heartbeat_jobs", worker_id=engine.worker, **vitals)
+    assert beats[-1]["status"] == "drain"
     engine.call("stop_worker", worker_id=engine.worker)
     engine.call("unregister_worker", worker_id=engine.worker)
     assert [row["state"] for row in engine.call("list_workers")] == ["stopped"]

@@ -7,10 +7,16 @@ from sql.engine import TENANT_A, Json, Row, claim, complete, enqueue, new_worker
 
 
 def run_all(
-    conn: Connection, outcome: str, n: int, *, queue: str = "default", **fields: Json
+    conn: Connection,
+    outcome: str,
+    n: int,
+    *,
+    queue: str = "default",
+    worker: UUID | None = None,
+    **fields: Json,
 ) -> list[UUID]:
     """Runs up to n ready jobs of a queue to this end, of whatever tenant."""
-    worker = new_worker()
+    worker = worker or new_worker()
     rows: list[Row] = claim(conn, worker, queue, n)
     complete(conn, worker, rows, outcome, **fields)
     return [row["job_id"] for row in rows]
@@ -23,10 +29,12 @@ def kill(
     *,
     message: str = "no",
     queue: str = "default",
+    worker: UUID | None = None,
     **options: Json,
 ) -> list[UUID]:
     """Jobs that died of the same, oldest first."""
     jobs = enqueue(conn, tenant, n, queue=queue, **options)
     error = {"type": "Oops", "message": message}
-    assert set(run_all(conn, "failed", n, queue=queue, error=error, final=True)) == set(jobs)
+    dead = run_all(conn, "failed", n, queue=queue, worker=worker, error=error, final=True)
+    assert set(dead) == set(jobs)
     return jobs

@@ -191,6 +191,8 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("claim_jobs", {"worker_id": WORKER, "queues": ["q"], "limits": [1], "lease_s": 0}),
     ("claim_jobs", {"worker_id": WORKER, "queues": ["q"], "limits": [1], "lease_s": 3.2e9}),
     ("claim_jobs", {"worker_id": WORKER, "queues": ["q"], "limits": [1], "lease_s": None}),
+    ("list_jobs", {"order": "newest first", "tenant_id": TENANT_A}),
+    ("list_jobs", {"order": None, "tenant_id": TENANT_A}),
     ("heartbeat_jobs", {"worker_id": None}),
     ("heartbeat_jobs", {"worker_id": WORKER, "jobs": Jsonb({})}),
     ("heartbeat_jobs", {"worker_id": WORKER, "jobs": Jsonb([1])}),

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import pytest
 from cluster import Clock, Connection
 from sql.dying import kill, run_all
-from sql.engine import TENANT_A, Row, call, definition, enqueue_one, refused
+from sql.engine import TENANT_A, Row, call, definition, enqueue_one, new_worker, refused
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +95,37 @@ def test_a_group_is_counted_up_to_ten_thousand(conn: Connection, tenant: UUID) -
         [tenant, job],
     )
     assert [row["jobs"] for row in failures(conn, tenant)] == [10000]
+
+
+def test_a_group_tells_when_it_died_by_the_hour_and_as_which_versions(
+    shared_clock: Clock, conn: Connection, tenant: UUID
+) -> None:
+    definition(conn, "aging")
+    definition(conn, "aging", version=2)
+    kill(conn, 1, tenant, definition="aging", version=1)
+    shared_clock.travel(hours=23)
+    kill(conn, 2, tenant, definition="aging")
+    shared_clock.travel(hours=2)
+    kill(conn, 3, tenant, definition="aging")
+    [group] = failures(conn, tenant)
+    assert (group["jobs"], group["versions"]) == (6, [2, 1])
+    assert group["hourly"] == [0] * 21 + [2, 0, 3], "the first was more than a day ago"
+
+
+def test_a_failure_is_back_when_it_dies_on_the_build_that_mends_it_or_a_later_one(
+    shared_clock: Clock, conn: Connection, tenant: UUID
+) -> None:
+    seen = []
+    for build in ("1.0", "1.1", "1.0", "1.2"):
+        worker = new_worker()
+        call(conn, "register_worker", worker_id=worker, queues=["default"], slots=1, build=build)
+        kill(conn, 1, tenant, worker=worker)
+        [group] = failures(conn, tenant)
+        annotate(conn, tenant, group["fingerprint"], resolved_in="1.1")
+        [group] = failures(conn, tenant)
+        seen.append((group["build"], group["is_back"]))
+        shared_clock.travel(minutes=1)
+    assert seen == [("1.0", False), ("1.1", True), ("1.0", False), ("1.2", True)]
 
 
 def test_a_wrong_filter_or_change_is_refused_by_field(conn: Connection, tenant: UUID) -> None:

@@ -152,6 +152,7 @@ ACTS = [
     Act("enqueue", {"jobs_ready"}, _nothing, _enqueuing()),
     Act("enqueue with a key", KEYED, _nothing, _enqueuing(key="k")),
     Act("list", PAGE, _nothing, _listing()),
+    Act("list oldest", PAGE, _nothing, _calling("list_jobs", order="oldest")),
     Act("list queued", PAGE, _nothing, _listing(state="queued")),
     Act("list finished", PAGE, _nothing, _listing(state="succeeded")),
     Act(
@@ -177,7 +178,13 @@ ACTS = [
     Act("retry finished", PAGE | READY, _one("succeeded"), _calling("retry_job")),
     Act("retry by filter", DEAD, _nothing, _calling("retry_jobs", filter={}, limit=10)),
     # Reads up to 10,000 jobs of each group, of which there are five.
-    Act("list failures", {"jobs_dead_alike"}, _nothing, _calling("list_failures"), reads=60_000),
+    Act(
+        "list failures",
+        {"jobs_dead_alike", "attempts_of_a_job"},
+        _nothing,
+        _calling("list_failures"),
+        reads=60_000,
+    ),
     # Look at 100,000 and at 10,000 jobs at most, whatever the backlog is.
     Act("list queues", PAGE | READY, _nothing, _calling("list_queues"), reads=250_000),
     Act("step a cancel", PAGE, _started("cancel"), _advance, reads=30_000),

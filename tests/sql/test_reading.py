@@ -92,6 +92,7 @@ def test_a_list_is_filtered_by_state(
     ids = list_ids(shared_conn, filter={"state": wanted})
     assert set(ids) == {one_of_each[state] for state in found}
     assert ids == sorted(ids, reverse=True)
+    assert list_ids(shared_conn, filter={"state": wanted}, order="oldest") == ids[::-1]
 
 
 def test_a_running_job_that_was_asked_to_stop_is_listed_as_canceling(
@@ -170,6 +171,7 @@ def test_a_list_is_filtered_by_fingerprint(conn: Connection, state: str | None) 
     assert list_ids(conn, filter=wanted) == alike[::-1]
     assert list_ids(conn, filter=wanted | {"queue": "elsewhere"}) == []
     assert list_ids(conn, filter=wanted, before=alike[1]) == alike[:1]
+    assert list_ids(conn, filter=wanted, before=alike[0], order="oldest") == alike[1:]
 
 
 @pytest.mark.parametrize("size", [1, 7, 50])
@@ -197,6 +199,8 @@ def test_a_job_that_finishes_between_two_pages_is_seen_once(conn: Connection) ->
     worker = new_worker()
     complete(conn, worker, claim(conn, worker, limit=6))
     assert first + list_ids(conn, limit=3, before=first[-1]) == jobs[::-1]
+    oldest = list_ids(conn, limit=3, order="oldest")
+    assert oldest + list_ids(conn, limit=3, before=oldest[-1], order="oldest") == jobs
 
 
 # One job.

@@ -87,7 +87,9 @@ def test_attempts_are_counted_by_where_they_left_the_job(conn: Connection) -> No
     # A worker that lies about its time spoils no sum.
     assert (row["cpu_ms"], row["peak_memory_bytes"]) == (1_000_000_020, 7)
     [row] = read(conn, by="definition", filter={"definition": "test", "queue": "default"})
-    assert (row["definition"], row["attempts"]) == ("test", 9)
+    assert (row["definition"], row["queue"], row["attempts"]) == ("test", None, 9)
+    [row] = read(conn, by="queue")
+    assert (row["definition"], row["queue"], row["attempts"]) == (None, "default", 9)
     assert read(conn, filter={"queue": "other"}) == []
 
 
@@ -269,7 +271,7 @@ def test_one_of_many_is_to_do_a_task_and_the_next_only_after_its_time(
         ("get_statistics", {"since": "2026-01-01", "until": "2026-02-01", "step_s": 60}),
         ("get_statistics", {"since": "2026-02-01", "until": "2026-01-01"}),
         ("get_statistics", {"since": "-infinity"}),
-        ("get_statistics", {"by": "queue"}),
+        ("get_statistics", {"by": "tag"}),
         ("get_statistics", {"filter": {"tag": "x"}}),
         ("meter_tenants", {"since": "2020-01-01", "until": "2026-01-01"}),
         ("meter_tenants", {"until": "infinity"}),

@@ -1,5 +1,6 @@
 """Workers: how they make themselves known, what a heartbeat tells them, how they are sent home."""
 
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
@@ -77,6 +78,24 @@ def test_a_heartbeat_tells_how_many_jobs_run(conn: Connection) -> None:
     complete(conn, worker, rows)
     heartbeat(conn, worker, [])
     assert listed(conn)[worker]["running"] == 0
+
+
+def test_a_heartbeat_tells_of_memory_and_by_how_much_a_clock_is_off(
+    conn: Connection, clock: Clock
+) -> None:
+    worker = new_worker()
+    register(conn, worker)
+    for ahead_s in (90.0, -90.0):
+        before = clock.now()
+        told = before + timedelta(seconds=ahead_s)
+        call(conn, "heartbeat_jobs", worker_id=worker, memory_bytes=50 << 20, clock=told)
+        took_s = (clock.now() - before).total_seconds()
+        row = listed(conn)[worker]
+        assert row["memory_bytes"] == 50 << 20
+        assert ahead_s - took_s <= row["clock_skew_s"] <= ahead_s
+    call(conn, "heartbeat_jobs", worker_id=worker, clock="infinity")
+    row = listed(conn)[worker]
+    assert (row["memory_bytes"], row["clock_skew_s"]) == (None, None), "what was not told"
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,10 @@ PAGES = [
     Spot("job-steps", "/jobs/{shipping}", "print the label", "wide"),
 ]
 # Of these a viewer's are looked at: one for each kind of action.
-LOOKED_AT = {"workflow", "triggers", "trigger-event", "event", "webhook", "connectors"}
+LOOKED_AT = {
+    *("workflow", "triggers", "trigger-schedule", "trigger-event"),
+    *("event", "webhook", "connectors"),
+}
 
 
 @pytest.fixture(scope="session")
@@ -92,6 +95,19 @@ def test_a_workflow_is_seen_as_a_graph_and_retried(
         look.press("Retry", exact=True)
         look.see("jobs were made")
         expect(look.page.get_by_role("main")).to_contain_text(re.compile("Failed"))
+
+
+def test_what_runs_in_a_workflow_is_followed(shop_at_work: Automation, browser: Browser) -> None:
+    payload = {"month": "2026-11", "pages": 3000}
+    nodes = [{"name": "read", "definition": "make_report", "payload": payload}]
+    made = shop_at_work.post("/workflows", {"name": "long", "nodes": nodes})["id"]
+    with looking(browser, shop_at_work.scene, _admin(shop_at_work)) as look:
+        look.go(f"/workflows/{made}")
+        look.press("Follow what runs")
+        follow = look.page.get_by_role("button", name="Follow what runs")
+        expect(follow).to_have_attribute("aria-pressed", "true")
+        look.check_access(part="main")
+    shop_at_work.post(f"/workflows/{made}/cancel")
 
 
 def test_the_secret_of_a_webhook_is_seen_once(shop_at_work: Automation, browser: Browser) -> None:
@@ -158,3 +174,6 @@ def test_a_viewer_looks_and_is_offered_no_action(
                 0
             )
             expect(look.page.get_by_role("switch")).to_have_count(0)
+            if spot.name == "trigger-schedule":
+                runs = look.page.get_by_role("table", name="Next runs")
+                expect(runs.get_by_role("row")).to_have_count(6)

@@ -20,6 +20,7 @@ TENANT_PAGES = [
     Spot("operations", "/operations", "No operations yet"),
     Spot("settings", "/settings", "API keys", "wide"),
     Spot("audit", "/settings?tab=audit", "When"),
+    Spot("limits", "/settings?tab=limits", "Running at once"),
 ]
 ADMIN_PAGES = [
     Spot("fleet", "/admin/fleet", "Noisy", "wide"),

@@ -113,6 +113,8 @@ def test_the_figures_of_a_definition_lead_to_its_jobs(shop: Scene, browser: Brow
 def test_a_group_of_failures_is_run_again_behind_a_canary(shop: Scene, browser: Browser) -> None:
     with looking(browser, shop, _admin(shop)) as look, shop.bank_is_down():
         look.go("/failures")
+        group = look.page.get_by_role("button", name="ConnectionError in charge_card@1 New")
+        expect(group.get_by_role("img")).to_have_accessible_name("6 died in the last 24 hours")
         look.press("ConnectionError in charge_card")
         look.press("Run again…")
         look.press("Start")
@@ -227,6 +229,35 @@ def test_tabs_share_one_stream_and_rows_stay_under_the_pointer(
         expect(look.page.locator(f"[data-job='{made}']")).to_be_visible()
 
 
+def test_a_list_says_all_of_a_job_in_a_row_and_begins_with_the_oldest_when_asked(
+    shop: Scene, browser: Browser
+) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go("/jobs")
+        headings = look.page.get_by_role("columnheader")
+        titles = "State Job Id Queue Source Try Queued Started Finished Worker Actions"
+        expect(headings).to_have_text(["", *titles.split()])
+        look.press("Newest first")
+        expect(look.page).to_have_url(re.compile("order=oldest$"))
+        [oldest] = shop.house.client("viewer").get("/jobs?order=oldest&limit=1").json()["items"]
+        row = look.page.locator("[data-job]").first
+        expect(row).to_have_attribute("data-job", oldest["id"])
+
+
+def test_a_table_is_saved_from_the_palette(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go("/queues")
+        look.see("payments")
+        look.page.keyboard.press("Control+k")
+        look.page.get_by_role("combobox", name="Go to or do").fill("Save Queues as CSV")
+        with look.page.expect_download() as saved:
+            look.page.keyboard.press("Enter")
+        assert saved.value.suggested_filename == "queues.csv"
+        lines = saved.value.path().read_text().splitlines()
+        assert lines[0].startswith("name,paused_at,max_running")
+        assert [line for line in lines if line.startswith("payments,")]
+
+
 def test_a_definition_is_run_from_its_form(shop: Scene, browser: Browser) -> None:
     with looking(browser, shop, _admin(shop)) as look:
         look.go("/definitions/send_welcome")
@@ -267,6 +298,8 @@ def test_an_operator_sees_who_has_fallen_silent(shop: Scene, browser: Browser) -
         expect(look.page.get_by_role("alert")).to_contain_text("not heard of for a minute")
         row = look.page.get_by_role("row", name=re.compile("batch-7"))
         expect(row).to_contain_text("Stale")
+        expect(row).to_contain_text("212 MB")
+        expect(row).to_contain_text("+4.2 s")
 
 
 def test_a_deployment_is_marked_in_the_chart(shop: Scene, browser: Browser) -> None:

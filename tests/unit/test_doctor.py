@@ -37,7 +37,7 @@ AHEAD = History("attempts", 7, has_strays=False)
 SESSION = Horizon("session", "4711", "reports", "psql", "idle in transaction", 12, 900.0)
 
 
-def worker(state: str) -> WorkerInfo:
+def worker(state: str, clock_skew_s: float = 0.01) -> WorkerInfo:
     return WorkerInfo(
         id=uuid4(),
         state=state,
@@ -51,6 +51,8 @@ def worker(state: str) -> WorkerInfo:
         started_at=NOW - timedelta(hours=1),
         heartbeat_at=NOW - timedelta(minutes=5),
         stopped_at=None,
+        memory_bytes=64 << 20,
+        clock_skew_s=clock_skew_s,
     )
 
 
@@ -97,6 +99,7 @@ CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
     ({"is_heard": False}, "wakeups", Grade.WARNING, "JOBFORGE_LISTEN_URL"),
     ({"skew_s": 90.0}, "clock", Grade.WARNING, "chrony"),
     ({"skew_s": -90.0}, "clock", Grade.WARNING, "chrony"),
+    ({"workers": [worker("live", clock_skew_s=-3.0)]}, "clock", Grade.WARNING, "chrony"),
     (seen(fsync=False), "durability", Grade.FAILED, "fsync = on"),
     (seen(full_page_writes=False), "durability", Grade.FAILED, "full_page_writes = on"),
     (seen(synchronous_commit="off"), "durability", Grade.FAILED, "synchronous_commit = on"),

@@ -41,6 +41,7 @@ from jobforge.job import (
     JobFilter,
     JobHistory,
     JobListing,
+    JobOrder,
     JobRequest,
     StoredStep,
 )
@@ -145,11 +146,12 @@ async def list_jobs(
     fingerprint: Exactly = None,
     created_after: Annotated[Moment | None, Query()] = None,
     created_before: Annotated[Moment | None, Query()] = None,
+    order: Annotated[JobOrder, Query(description="Which come first.")] = "newest",
     limit: Limit = DEFAULT_LIMIT,
     cursor: Cursor = None,
 ) -> Answer:
-    """Newest first. All filters that are given must hold; `state` may be given several times, and
-    `failed` is a job whose last attempt failed."""
+    """By when they were made. All filters that are given must hold; `state` may be given several
+    times, and `failed` is a job whose last attempt failed."""
     which = JobFilter(
         state=state or None,
         definition=definition,
@@ -162,7 +164,8 @@ async def list_jobs(
         created_after=created_after,
         created_before=created_before,
     )
-    jobs = await caller.run(calls.list_jobs(which, limit=limit, before=read_id(cursor)))
+    call = calls.list_jobs(which, limit=limit, before=read_id(cursor), order=order)
+    jobs = await caller.run(call)
     return Answer(page(views.masked_listings(jobs), limit, lambda job: job.id))
 
 

@@ -1,14 +1,16 @@
 """Sessions of the dashboard: a key becomes a cookie that scripts cannot read."""
 
 import time
+from dataclasses import asdict
 
 from starlette.requests import Request
 
+from jobforge import calls
 from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
 from jobforge.api.principal import Principal
-from jobforge.api.schemas.keys import Credentials, Whoami
+from jobforge.api.schemas.keys import Credentials, OwnTenant, Whoami
 from jobforge.api.server import Server
 
 router = area("session")
@@ -54,6 +56,14 @@ async def end_session(request: Request) -> Answer:
         secure=authentication.is_secure(request),
     )
     return answer
+
+
+@router.get("/session/tenant", response_model=OwnTenant, summary="Look at one's own tenant")
+async def show_tenant(caller: Caller) -> Answer:
+    """Its limits and zone. One that nobody has set up is as all are at first."""
+    found = await caller.run(calls.list_tenants())
+    own = asdict(found[0]) if found else {"id": caller.tenant_id, "timezone": "UTC", "weight": 1}
+    return Answer({name: own.get(name) for name in OwnTenant.model_fields})
 
 
 def _shown(principal: Principal) -> dict[str, object]:

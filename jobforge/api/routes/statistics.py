@@ -31,7 +31,9 @@ async def get_statistics(
     ] = 60,
     definition: Annotated[DefinitionKey | None, Query()] = None,
     queue: Annotated[QueueName | None, Query()] = None,
-    by: Annotated[Literal["definition"] | None, Query(description="Apart for each.")] = None,
+    by: Annotated[
+        Literal["definition", "queue"] | None, Query(description="Apart for each.")
+    ] = None,
 ) -> Answer:
     """Of the last hour, unless `since` says otherwise, step by step; steps in which nothing ended
     are left out. Of the tenant, or, for a super admin who names none, of all together.

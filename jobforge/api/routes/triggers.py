@@ -1,6 +1,6 @@
 """Triggers: what makes jobs by itself, by time or by event, and what came of it."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from jobforge.api.schemas.triggers import (
     Backfilled,
     FireAt,
     NewTrigger,
+    NextRuns,
     Preview,
     PreviewRequest,
     TriggerChanges,
@@ -30,6 +31,8 @@ from jobforge.schedule import OWN_CLOCKS
 from jobforge.trigger import Firing, Trigger, TriggerFilter, TriggerType
 
 router = area("triggers")
+
+_INSTANT = timedelta(microseconds=1)
 
 Exactly = Annotated[Text | None, Query(max_length=255)]
 
@@ -66,27 +69,31 @@ async def preview_trigger(body: PreviewRequest, caller: Caller) -> Answer:
     if body.cron is None and body.payload is None:
         raise Invalid("there is neither a cron nor a payload to preview", field="cron")
     zone = await _clocks(body.timezone, caller)
-    read = None if body.cron is None else cron.parse(body.cron, zone)
-    runs = [] if read is None else read.preview(body.after or datetime.now(UTC), body.count)
-    return Answer(
-        {
-            "words": None if read is None else read.words(),
-            "timezone": zone,
-            "runs": [
-                {"at": run.at, "local": run.local.isoformat(), "change": run.change} for run in runs
-            ],
-            "payload": await _rendered(body, caller),
-        }
-    )
+    runs = _runs(body.cron, zone, after=body.after or datetime.now(UTC), count=body.count)
+    return Answer({**runs, "payload": await _rendered(body, caller)})
+
+
+def _runs(
+    text: str | None, zone: str, *, after: datetime, count: int, end: datetime | None = None
+) -> dict[str, Json]:
+    read = None if text is None else cron.parse(text, zone)
+    runs = [] if read is None else read.preview(after, count)
+    return {
+        "words": None if read is None else read.words(),
+        "timezone": zone,
+        "runs": [
+            {"at": run.at, "local": run.local.isoformat(), "change": run.change}
+            for run in runs
+            if end is None or run.at < end
+        ],
+    }
 
 
 async def _clocks(zone: str, caller: Caller) -> str:
     """The zone `tenant` by its own name."""
     if zone != OWN_CLOCKS:
         return zone
-    tenants = await caller.run_installation(calls.list_tenants())
-    own = (tenant.timezone for tenant in tenants if tenant.id == caller.tenant_id)
-    return next(own, "UTC")
+    return next((own.timezone for own in await caller.run(calls.list_tenants())), "UTC")
 
 
 async def _rendered(body: PreviewRequest, caller: Caller) -> Json:
@@ -163,6 +170,21 @@ async def list_firings(
     """Latest first: the job that each made, or why there is none."""
     call = calls.list_firings(trigger_id, limit=limit, before=_moment(cursor))
     return Answer(page(await caller.run(call), limit, lambda firing: firing.fire_at.isoformat()))
+
+
+@router.get(
+    "/triggers/{trigger_id}/next", response_model=NextRuns, summary="Look when a schedule fires"
+)
+async def next_runs(
+    trigger_id: UUID, caller: Caller, count: Annotated[int, Query(ge=1, le=100)] = 5
+) -> Answer:
+    """Its next times, with what changes of the clocks do to them; of one that is disabled, those
+    that it would have."""
+    trigger = await caller.run(calls.get_trigger(trigger_id))
+    after = datetime.now(UTC)
+    if trigger.starts_at is not None:
+        after = max(after, trigger.starts_at - _INSTANT)
+    return Answer(_runs(trigger.cron, trigger.zone, after=after, count=count, end=trigger.ends_at))
 
 
 def _moment(cursor: str | None) -> datetime | None:

@@ -150,7 +150,13 @@ async def heartbeat_jobs(body: HeartbeatBody, caller: Caller) -> Answer:
         # It has been silent for so long that it is forgotten, and all its leases are over.
         lost = [{**_key(token), "status": BeatStatus.LOST} for token in tokens]
         return Answer({"command": WorkerCommand.UNKNOWN, "items": lost})
-    call = calls.heartbeat_jobs(body.worker_id, tokens, lease_s=body.lease_s)
+    call = calls.heartbeat_jobs(
+        body.worker_id,
+        tokens,
+        lease_s=body.lease_s,
+        memory_bytes=body.memory_bytes,
+        clock=body.clock,
+    )
     answer = await _run(caller, call)
     return Answer({"command": answer.command, "items": answer.jobs})
 

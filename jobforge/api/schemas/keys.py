@@ -1,5 +1,6 @@
 """Bodies of the routes on keys and on sessions."""
 
+from datetime import datetime
 from typing import Annotated
 from uuid import UUID
 
@@ -52,3 +53,17 @@ class Whoami(BaseModel):
     tenant_id: UUID | None
     scopes: list[str]
     key_id: UUID | None
+
+
+class OwnTenant(BaseModel):
+    """The tenant that one acts for, as operators have set it up."""
+
+    id: UUID
+    slug: str | None
+    name: str | None
+    timezone: str
+    weight: int = Field(description="Its share of the turns.")
+    max_running: int | None = Field(description="How many of its jobs may run at once.")
+    max_pending: int | None = Field(description="How many of its jobs may wait.")
+    rate_limit: int | None = Field(description="How many of its jobs may start in a period.")
+    paused_at: datetime | None

@@ -148,10 +148,15 @@ class PreviewedRun(BaseModel):
     change: Change | None = Field(description="What a change of the clocks does to it.")
 
 
-class Preview(BaseModel):
+class NextRuns(BaseModel):
+    """When a schedule fires, in words and by the clocks of its zone; of an event nothing."""
+
     words: str | None
     timezone: str
     runs: list[PreviewedRun]
+
+
+class Preview(NextRuns):
     payload: dict[str, Json] | None
 
 

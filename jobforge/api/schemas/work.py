@@ -100,6 +100,10 @@ class Held(OfWorker):
 
 class HeartbeatBody(Held):
     lease_s: LeaseSeconds = 30
+    memory_bytes: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(
+        None, description="What the worker's process occupies."
+    )
+    clock: Moment | None = Field(None, description="The time by the worker's own clock.")
 
 
 StepName = Annotated[Text, Field(min_length=1, max_length=200, examples=["send"])]

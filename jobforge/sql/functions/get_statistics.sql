@@ -1,8 +1,9 @@
 -- What a tenant's attempts added up to, from p_since (an hour ago) up to p_until (now), in steps of
--- p_step_s, whole minutes, or with 0 as one; with p_by 'definition' apart for each. Operators
--- without a tenant see all of them together. The filter's fields, both optional: definition, queue.
--- Steps in which nothing ended are left out, and what ended within the last seconds may be yet to
--- come. The percentiles are read from histograms (duration_bounds). Raises JF001, JF002, JF006.
+-- p_step_s, whole minutes, or with 0 as one; with p_by, definition or queue, apart for each.
+-- Operators without a tenant see all of them together. The filter's fields, both optional:
+-- definition, queue. Steps in which nothing ended are left out, and what ended within the last
+-- seconds may be yet to come. The percentiles are read from histograms (duration_bounds). Raises
+-- JF001, JF002, JF006.
 create or replace function jobforge.get_statistics(
     p_since timestamptz default null,
     p_until timestamptz default null,
@@ -11,8 +12,8 @@ create or replace function jobforge.get_statistics(
     p_by text default null,
     p_tenant_id uuid default null
 ) returns table (
-    at timestamptz, definition text, attempts bigint, succeeded bigint, failed bigint, died bigint,
-    canceled bigint, handed_back bigint, wait_ms bigint, run_ms bigint, cpu_ms bigint,
+    at timestamptz, definition text, queue text, attempts bigint, succeeded bigint, failed bigint,
+    died bigint, canceled bigint, handed_back bigint, wait_ms bigint, run_ms bigint, cpu_ms bigint,
     peak_memory_bytes bigint, wait_p50_ms double precision, wait_p95_ms double precision,
     run_p50_ms double precision, run_p95_ms double precision
 )
@@ -34,16 +35,17 @@ begin
        or p_step_s > 0 and date_part('epoch', v_until - v_since) > 2000.0 * p_step_s then
         perform jobforge.refuse('JF002', 'step_s must be whole minutes, a day at most, of which '
             || 'the time asked for has 2000 at most', '{"field": "step_s"}');
-    elsif p_by <> 'definition' then
-        perform jobforge.refuse('JF002', 'by can be definition', '{"field": "by"}');
+    elsif p_by not in ('definition', 'queue') then
+        perform jobforge.refuse('JF002', 'by can be definition or queue', '{"field": "by"}');
     end if;
     v_first := date_bin(v_step, v_since, '2000-01-01 00:00+00');
     return query
     with picked as (
         select case when p_step_s = 0 then v_first
                     else date_bin(v_step, s.minute, '2000-01-01 00:00+00') end as at,
-               case when p_by is not null then s.definition end as definition, s.succeeded,
-               s.failed, s.died, s.canceled, s.handed_back, s.wait_ms, s.run_ms, s.cpu_ms,
+               case when p_by = 'definition' then s.definition end as definition,
+               case when p_by = 'queue' then s.queue end as queue, s.succeeded, s.failed,
+               s.died, s.canceled, s.handed_back, s.wait_ms, s.run_ms, s.cpu_ms,
                s.peak_memory_bytes, s.wait_histogram, s.run_histogram
           from jobforge.minute_statistics as s
          where s.minute >= v_first and s.minute < v_until
@@ -51,29 +53,31 @@ begin
            and (not p_filter ? 'definition' or s.definition = p_filter ->> 'definition')
            and (not p_filter ? 'queue' or s.queue = p_filter ->> 'queue')
     ), summed as (
-        select p.at, p.definition, sum(p.succeeded)::bigint as succeeded,
+        select p.at, p.definition, p.queue, sum(p.succeeded)::bigint as succeeded,
                sum(p.failed)::bigint as failed, sum(p.died)::bigint as died,
                sum(p.canceled)::bigint as canceled, sum(p.handed_back)::bigint as handed_back,
                sum(p.wait_ms)::bigint as wait_ms, sum(p.run_ms)::bigint as run_ms,
                sum(p.cpu_ms)::bigint as cpu_ms, max(p.peak_memory_bytes) as peak_memory_bytes
           from picked as p
-         group by p.at, p.definition
+         group by p.at, p.definition, p.queue
     ), spread as (
-        select b.at, b.definition, array_agg(b.waits order by b.n) as waits,
+        select b.at, b.definition, b.queue, array_agg(b.waits order by b.n) as waits,
                array_agg(b.runs order by b.n) as runs
-          from (select p.at, p.definition, h.n, sum(h.waits) as waits, sum(h.runs) as runs
+          from (select p.at, p.definition, p.queue, h.n, sum(h.waits) as waits,
+                       sum(h.runs) as runs
                   from picked as p
                  cross join unnest(p.wait_histogram, p.run_histogram)
                        with ordinality as h(waits, runs, n)
-                 group by p.at, p.definition, h.n) as b
-         group by b.at, b.definition
+                 group by p.at, p.definition, p.queue, h.n) as b
+         group by b.at, b.definition, b.queue
     )
-    select s.at, s.definition, s.succeeded + s.failed + s.died + s.canceled + s.handed_back,
-           s.succeeded, s.failed, s.died, s.canceled, s.handed_back, s.wait_ms, s.run_ms,
-           s.cpu_ms, s.peak_memory_bytes,
+    select s.at, s.definition, s.queue,
+           s.succeeded + s.failed + s.died + s.canceled + s.handed_back, s.succeeded, s.failed,
+           s.died, s.canceled, s.handed_back, s.wait_ms, s.run_ms, s.cpu_ms, s.peak_memory_bytes,
            jobforge.percentile_ms(h.waits, 0.5), jobforge.percentile_ms(h.waits, 0.95),
            jobforge.percentile_ms(h.runs, 0.5), jobforge.percentile_ms(h.runs, 0.95)
       from summed as s
       join spread as h on h.at = s.at and h.definition is not distinct from s.definition
-     order by s.at, s.definition;
+       and h.queue is not distinct from s.queue
+     order by s.at, s.definition, s.queue;
 end $$;

@@ -2,11 +2,14 @@
 -- each). Extends the leases and says of each job: `ok`, `cancel` (somebody asked for it), `lost`.
 -- The row without a job_id speaks of the worker itself: `ok`, `drain`, `stop`, or `unknown` when
 -- it is not registered. Never waits: a job that is being settled at this moment answers `ok`.
--- Raises JF002.
+-- p_memory_bytes is what the worker's process occupies and p_clock the time by its own clock: how
+-- far that is off is kept, the time that the call was under way included. Raises JF002.
 create or replace function jobforge.heartbeat_jobs(
     p_worker_id uuid,
     p_jobs jsonb default '[]',
-    p_lease_s double precision default 30
+    p_lease_s double precision default 30,
+    p_memory_bytes bigint default null,
+    p_clock timestamptz default null
 ) returns table (job_id uuid, lease bigint, status text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -51,7 +54,10 @@ begin
        and (v_tenant is null or j.tenant_id = v_tenant);
 
     update jobforge.workers as w
-       set heartbeat_at = v_now, running = jsonb_array_length(p_jobs)
+       set heartbeat_at = v_now, running = jsonb_array_length(p_jobs),
+           memory_bytes = p_memory_bytes,
+           clock_skew_s = case when isfinite(p_clock)
+                               then date_part('epoch', p_clock - v_now) end
      where w.id = p_worker_id and (v_tenant is null or w.tenant_id = v_tenant)
     returning null::uuid, null::bigint, coalesce(w.command, 'ok') into job_id, lease, status;
     if not found then

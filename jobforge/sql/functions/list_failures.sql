@@ -3,9 +3,12 @@
 -- last group of the page before. The filter's fields, all optional, all must hold: definition,
 -- queue, since (a time: died then or later). Raises JF001, JF002, JF006.
 --
+-- `build` is that of the worker where the sample died; it is known for a day after the worker's
+-- end. The failure `is_back` when that is the build it is resolved in, or one that came later.
+--
 -- Costs one index probe for each fingerprint of the tenant, of 10,000 at most, and for each group
--- on the page reads its newest 10,000 jobs at most: `jobs`, and what was first and last seen, go
--- no further. Jobs that died without an error are in no group.
+-- on the page reads its newest 10,000 jobs at most: what count_dead tells goes no further. Jobs
+-- that died without an error are in no group.
 create or replace function jobforge.list_failures(
     p_filter jsonb default '{}',
     p_limit integer default 50,
@@ -13,7 +16,8 @@ create or replace function jobforge.list_failures(
     p_tenant_id uuid default null
 ) returns table (
     fingerprint text, definition text, jobs bigint, first_seen timestamptz, last_seen timestamptz,
-    sample_job_id uuid, error jsonb, note text, snoozed_until timestamptz, resolved_in text
+    sample_job_id uuid, error jsonb, note text, snoozed_until timestamptz, resolved_in text,
+    versions integer[], hourly integer[], build text, is_back boolean
 )
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -37,11 +41,11 @@ begin
     v_since := (p_filter ->> 'since')::timestamptz;
     return query
     with paged as materialized (
-        select g.fingerprint, s.id, s.definition, s.error
+        select g.fingerprint, s.id, s.lease, s.finished_at, s.definition, s.error
           from jobforge.dead_groups(v_tenant) as g
          cross join lateral (
-            select n.id, n.definition, n.error
-              from (select j.id, j.definition, j.error, j.queue, j.finished_at
+            select n.id, n.lease, n.finished_at, n.definition, n.error
+              from (select j.id, j.lease, j.finished_at, j.definition, j.error, j.queue
                       from jobforge.jobs as j
                      where j.tenant_id = v_tenant and j.state = 'dead'
                        and j.fingerprint = g.fingerprint
@@ -56,18 +60,19 @@ begin
          limit p_limit
     )
     select p.fingerprint, p.definition, c.jobs, c.first_seen, c.last_seen, p.id, p.error,
-           k.note, k.snoozed_until, k.resolved_in
+           k.note, k.snoozed_until, k.resolved_in, c.versions, c.hourly, r.build,
+           coalesce((select min(w.started_at) from jobforge.workers as w where w.build = r.build)
+                    >= (select min(w.started_at) from jobforge.workers as w
+                         where w.build = k.resolved_in), false)
       from paged as p
-     cross join lateral (
-        select count(*) as jobs, min(n.finished_at) as first_seen, max(n.finished_at) as last_seen
-          from (select j.queue, j.finished_at
-                  from jobforge.jobs as j
-                 where j.tenant_id = v_tenant and j.state = 'dead'
-                   and j.fingerprint = p.fingerprint
-                 order by j.id desc
-                 limit 10000) as n
-         where (v_queue is null or n.queue = v_queue)
-           and (v_since is null or n.finished_at >= v_since)) as c
+     cross join lateral jobforge.count_dead(v_tenant, p.fingerprint, v_queue, v_since) as c
+      left join lateral (
+        select w.build
+          from jobforge.attempts as a
+          join jobforge.workers as w on w.id = a.worker_id
+         where a.tenant_id = v_tenant and a.job_id = p.id and a.lease = p.lease
+           and a.ended_at >= p.finished_at and a.ended_at < p.finished_at + interval '1 day'
+         limit 1) as r on true
       left join jobforge.failure_notes as k
         on k.tenant_id = v_tenant and k.fingerprint = p.fingerprint
      order by p.id desc;

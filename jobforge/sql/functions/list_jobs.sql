@@ -1,10 +1,12 @@
--- A page of a tenant's jobs, newest first, without payloads and results. The filter is that of
--- matching_jobs; p_before is the last id of the page before. Raises JF001, JF002, JF006.
+-- A page of a tenant's jobs, without payloads and results. p_order says which come first: newest
+-- or oldest. The filter is that of matching_jobs; p_before is the last id of the page before.
+-- Raises JF001, JF002, JF006.
 create or replace function jobforge.list_jobs(
     p_filter jsonb default '{}',
     p_limit integer default 50,
     p_before uuid default null,
-    p_tenant_id uuid default null
+    p_tenant_id uuid default null,
+    p_order text default 'newest'
 ) returns table (
     id uuid, state text, definition text, version integer, queue text, priority smallint,
     attempt integer, max_attempts integer, created_at timestamptz, run_at timestamptz,
@@ -23,8 +25,16 @@ as $$
 #variable_conflict use_column
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_ids uuid[];
 begin
     perform jobforge.check_limit(p_limit, 200);
+    if p_order = 'newest' then
+        v_ids := array(select jobforge.matching_jobs(v_tenant, p_filter, p_limit, p_before));
+    elsif p_order = 'oldest' then
+        v_ids := array(select jobforge.oldest_jobs(v_tenant, p_filter, p_limit, p_before));
+    else
+        perform jobforge.refuse('JF002', 'order is newest or oldest', '{"field": "order"}');
+    end if;
     return query
     select a.id, case when a.cancel_requested_at is not null and a.state = 'running'
                       then 'canceling' else a.state end,
@@ -32,8 +42,8 @@ begin
            a.run_at, a.queued_at, a.started_at, a.finished_at, a.worker_id, a.source, a.source_ref,
            a.correlation_id, a.idempotency_key, a.tags, a.fingerprint, a.error, a.retry_of,
            a.created_by
-      from jobforge.matching_jobs(v_tenant, p_filter, p_limit, p_before) as m(id)
+      from unnest(v_ids) with ordinality as m(id, place)
      cross join lateral (select * from jobforge.all_jobs as x
                           where x.tenant_id = v_tenant and x.id = m.id limit 1) as a
-     order by a.id desc;
+     order by m.place;
 end $$;

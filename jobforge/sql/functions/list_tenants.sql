@@ -1,5 +1,5 @@
 -- Operators look at the tenants that have settings, by slug; those that only have jobs have no
--- row. Raises nothing.
+-- row. With app.tenant_id set it finds that tenant only. Raises nothing.
 create or replace function jobforge.list_tenants()
 returns table (
     id uuid, slug text, name text, timezone text, weight integer, max_running integer,
@@ -14,5 +14,6 @@ begin
     select t.id, t.slug, t.name, t.timezone, t.weight, t.max_running, t.max_pending, t.rate_limit,
            t.paused_at, t.created_at
       from jobforge.tenants as t
+     where jobforge.tenant() is null or t.id = jobforge.tenant()
      order by t.slug, t.id;
 end $$;

@@ -300,11 +300,14 @@ create table jobforge.queues (
         check (max_running > 0 and rate_limit > 0 and rate_period_s > 0 and rate_burst > 0)
 );
 
+-- `memory_bytes` and `clock_skew_s` (its clock less ours) are of the last heartbeat.
 create table jobforge.workers (
     id uuid not null,
     started_at timestamptz not null,
     heartbeat_at timestamptz not null,
     stopped_at timestamptz,
+    memory_bytes bigint,
+    clock_skew_s double precision,
     pid integer,
     slots integer not null,
     running integer not null default 0,

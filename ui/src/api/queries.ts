@@ -141,6 +141,12 @@ export const audit = (filter: { actor?: string; action?: string; target?: string
       call("get", "/api/v1/audit", { query: { ...filter, limit: 100 }, signal }),
   });
 
+export const ownTenant = () =>
+  queryOptions({
+    queryKey: ["own tenant"],
+    queryFn: ({ signal }) => call("get", "/api/v1/session/tenant", { signal }),
+  });
+
 export const tenants = () =>
   queryOptions({
     queryKey: ["tenants"],
@@ -156,7 +162,7 @@ export const workers = () =>
 
 interface StatisticsQuery {
   definition?: string | undefined;
-  by?: "definition";
+  by?: "definition" | "queue";
   /** As one step. */
   isWhole?: boolean;
 }
@@ -328,6 +334,14 @@ export const nextRuns = (cron: string, timezone: string) =>
       call("post", "/api/v1/triggers/preview", { body: { cron, timezone, count: 5 }, signal }),
     staleTime: 30_000,
     retry: false,
+  });
+
+export const nextRunsOf = (trigger_id: string) =>
+  queryOptions({
+    queryKey: ["trigger", trigger_id, "next"],
+    queryFn: ({ signal }) =>
+      call("get", "/api/v1/triggers/{trigger_id}/next", { path: { trigger_id }, signal }),
+    staleTime: 30_000,
   });
 
 export const events = (name?: string) =>

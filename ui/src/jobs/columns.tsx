@@ -1,9 +1,9 @@
 /** What the job list can show of a job, and what of that is chosen. */
 
 import type { JobListing } from "@/api/schema";
-import { Id } from "@/parts/copy";
+import { IdEnd } from "@/parts/copy";
 import { State } from "@/parts/state";
-import { Ago, Span } from "@/parts/time";
+import { Age, Span } from "@/parts/time";
 import { createStore } from "@/store";
 
 export interface JobColumn {
@@ -15,22 +15,18 @@ export interface JobColumn {
   cell: (job: JobListing) => React.ReactNode;
 }
 
+const NONE = <span className="text-faint">–</span>;
+
 export const COLUMNS: JobColumn[] = [
-  { name: "state", title: "State", width: "104px", cell: (job) => <State name={job.state} /> },
-  { name: "job", title: "Job", width: "minmax(160px, 1fr)", cell: (job) => <Title job={job} /> },
-  { name: "id", title: "Id", width: "104px", cell: (job) => <Id id={job.id} /> },
-  { name: "queue", title: "Queue", width: "84px", cell: (job) => <Cut text={job.queue} /> },
-  {
-    name: "source",
-    title: "Source",
-    width: "72px",
-    isRoomy: true,
-    cell: (job) => <Cut text={job.source} />,
-  },
+  { name: "state", title: "State", width: "92px", cell: (job) => <State name={job.state} /> },
+  { name: "job", title: "Job", width: "minmax(150px, 1fr)", cell: (job) => <Title job={job} /> },
+  { name: "id", title: "Id", width: "60px", cell: (job) => <IdEnd id={job.id} /> },
+  { name: "queue", title: "Queue", width: "64px", cell: (job) => <Cut text={job.queue} /> },
+  { name: "source", title: "Source", width: "60px", cell: (job) => <Cut text={job.source} /> },
   {
     name: "attempt",
     title: "Try",
-    width: "44px",
+    width: "34px",
     cell: (job) => (
       <span className="num" title={`attempt ${job.attempt} of ${job.max_attempts}`}>
         {job.attempt}/{job.max_attempts}
@@ -40,59 +36,57 @@ export const COLUMNS: JobColumn[] = [
   {
     name: "priority",
     title: "Priority",
-    width: "60px",
+    width: "52px",
     isRoomy: true,
     cell: (job) => <span className="num">{job.priority}</span>,
   },
   {
     name: "queued",
     title: "Queued",
-    width: "80px",
-    cell: (job) => <Ago at={job.queued_at ?? job.run_at} />,
+    width: "56px",
+    cell: (job) => <Age at={job.queued_at ?? job.run_at} />,
   },
   {
     name: "started",
     title: "Started",
-    width: "80px",
-    isRoomy: true,
-    cell: (job) => <Ago at={job.started_at} />,
+    width: "52px",
+    cell: (job) => <Age at={job.started_at} />,
   },
   {
     name: "waited",
     title: "Waited",
-    width: "84px",
+    width: "76px",
     isRoomy: true,
     cell: (job) =>
       job.started_at || job.state === "queued" ? (
         <Span from={job.queued_at} to={job.started_at} />
       ) : (
-        <span className="text-faint">–</span>
+        NONE
       ),
   },
   {
     name: "ran",
     title: "Ran",
-    width: "84px",
+    width: "76px",
+    isRoomy: true,
     cell: (job) =>
       job.finished_at || job.state === "running" || job.state === "canceling" ? (
         <Span from={job.started_at} to={job.finished_at} />
       ) : (
-        <span className="text-faint">–</span>
+        NONE
       ),
   },
   {
     name: "finished",
     title: "Finished",
-    width: "84px",
-    cell: (job) => <Ago at={job.finished_at} />,
+    width: "56px",
+    cell: (job) => <Age at={job.finished_at} />,
   },
   {
     name: "worker",
     title: "Worker",
-    width: "104px",
-    isRoomy: true,
-    cell: (job) =>
-      job.worker_id ? <Id id={job.worker_id} /> : <span className="text-faint">–</span>,
+    width: "60px",
+    cell: (job) => (job.worker_id ? <IdEnd id={job.worker_id} /> : NONE),
   },
 ];
 

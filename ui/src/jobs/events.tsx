@@ -2,7 +2,7 @@
 
 import { printShort } from "@/api/json";
 import type { JobEvent } from "@/api/schema";
-import { shortId } from "@/parts/copy";
+import { idEnd, shortId } from "@/parts/copy";
 import { Panel } from "@/parts/page";
 import { Ago } from "@/parts/time";
 
@@ -38,7 +38,8 @@ function told({ kind, data }: JobEvent): string {
   if (data === null || typeof data !== "object" || Array.isArray(data))
     return data == null ? "" : printShort(data);
   const given = data as Record<string, unknown>;
-  if (kind === "attempt_started") return `try ${given.attempt} on ${said(given.worker_id)}`;
+  if (kind === "attempt_started")
+    return `try ${given.attempt} on ${idEnd(String(given.worker_id))}`;
   if (kind === "attempt_ended") return `try ${given.attempt}, ${given.outcome}`;
   if (kind === "step") return `${said(given.name)}${given.timed_out ? ", timed out" : ""}`;
   return Object.entries(given)

@@ -1,7 +1,8 @@
 /** The rows of the job list: pages as one scrolls down, kept up to date where one looks.
  *
  * Rows that are looked at are asked for again when something happened. While the pointer is over the
- * list, or one has scrolled down, nothing moves: rows change in place, new ones are counted. */
+ * list, or one has scrolled down, nothing moves: rows change in place, new ones are counted. Ids are in
+ * the order in which jobs were made. */
 
 import { type InfiniteData, useInfiniteQuery, useQueryClient } from "@tanstack/react-query";
 import { useMemo, useRef, useState } from "react";
@@ -13,14 +14,16 @@ import { useLive } from "@/live/live";
 const PAGE = 100;
 const PACE_MS = 1_000;
 
+export type JobOrder = "newest" | "oldest";
+
 type Pages = InfiniteData<PageJobListing, string | undefined>;
 
-export function useJobList(filter: JobFilter) {
+export function useJobList(filter: JobFilter, order: JobOrder) {
   const client = useQueryClient();
-  const queryKey = ["job-list", filter];
+  const queryKey = ["job-list", filter, order];
   const query = useInfiniteQuery({
     queryKey,
-    queryFn: ({ pageParam, signal }) => fetchPage(filter, pageParam, signal),
+    queryFn: ({ pageParam, signal }) => fetchPage(filter, order, pageParam, signal),
     initialPageParam: undefined as string | undefined,
     getNextPageParam: (page) => page.next ?? undefined,
     staleTime: Number.POSITIVE_INFINITY,
@@ -58,7 +61,7 @@ export function useJobList(filter: JobFilter) {
     const pages = client.getQueryData<Pages>(queryKey);
     if (!pages) return;
     for (const index of pagesSeen(pages, seen.current.first, seen.current.last)) {
-      const fresh = await fetchPage(filter, pages.pageParams[index]);
+      const fresh = await fetchPage(filter, order, pages.pageParams[index]);
       const current = client.getQueryData<Pages>(queryKey);
       const old = current?.pages[index];
       if (!current || !old) return;
@@ -69,10 +72,10 @@ export function useJobList(filter: JobFilter) {
         return;
       }
       const known = new Set(old.items.map((each) => each.id));
-      if (index === 0)
+      if (index === 0 && order === "newest")
         setNewer(isHeld ? fresh.items.filter((each) => !known.has(each.id)).length : 0);
-      const merged = isHeld ? patched(old, fresh) : replaced(old, fresh);
-      setGone(isHeld ? missing(old, fresh) : new Set());
+      const merged = isHeld ? patched(old, fresh) : replaced(old, fresh, order);
+      setGone(isHeld ? missing(old, fresh, order) : new Set());
       client.setQueryData<Pages>(queryKey, {
         ...current,
         pages: current.pages.map((page, at) => (at === index ? merged : page)),
@@ -107,9 +110,14 @@ export function useJobList(filter: JobFilter) {
   };
 }
 
-function fetchPage(filter: JobFilter, cursor: string | undefined, signal?: AbortSignal) {
+function fetchPage(
+  filter: JobFilter,
+  order: JobOrder,
+  cursor: string | undefined,
+  signal?: AbortSignal,
+) {
   return call("get", "/api/v1/jobs", {
-    query: { ...asQuery(filter), limit: PAGE, cursor },
+    query: { ...asQuery(filter), order, limit: PAGE, cursor },
     signal,
   });
 }
@@ -133,11 +141,15 @@ function isApart(old: PageJobListing, fresh: PageJobListing): boolean {
   );
 }
 
-function replaced(old: PageJobListing, fresh: PageJobListing): PageJobListing {
+function replaced(old: PageJobListing, fresh: PageJobListing, order: JobOrder): PageJobListing {
   const last = fresh.items.at(-1)?.id;
   if (fresh.next === null || last === undefined) return fresh;
-  const older = old.items.filter((each) => each.id < last);
-  return older.length === 0 ? fresh : { items: [...fresh.items, ...older], next: old.next };
+  const rest = old.items.filter((each) => isBehind(each.id, last, order));
+  return rest.length === 0 ? fresh : { items: [...fresh.items, ...rest], next: old.next };
+}
+
+function isBehind(id: string, last: string, order: JobOrder): boolean {
+  return order === "newest" ? id < last : id > last;
 }
 
 function patched(old: PageJobListing, fresh: PageJobListing): PageJobListing {
@@ -145,8 +157,9 @@ function patched(old: PageJobListing, fresh: PageJobListing): PageJobListing {
   return { items: old.items.map((each): JobListing => byId.get(each.id) ?? each), next: old.next };
 }
 
-function missing(old: PageJobListing, fresh: PageJobListing): Set<string> {
-  const last = fresh.next === null ? "" : (fresh.items.at(-1)?.id ?? "");
+function missing(old: PageJobListing, fresh: PageJobListing, order: JobOrder): Set<string> {
+  const last = fresh.next === null ? undefined : fresh.items.at(-1)?.id;
   const known = new Set(fresh.items.map((each) => each.id));
-  return new Set(old.items.map((each) => each.id).filter((id) => id >= last && !known.has(id)));
+  const isCovered = (id: string) => last === undefined || !isBehind(id, last, order);
+  return new Set(old.items.map((each) => each.id).filter((id) => isCovered(id) && !known.has(id)));
 }

@@ -135,7 +135,7 @@ function useNext(): Next[] {
 }
 
 export function Coming() {
-  const rows = useNext().slice(0, 6);
+  const rows = useNext().slice(0, 10);
   return (
     <Panel
       title={
@@ -164,7 +164,7 @@ export function Coming() {
 }
 
 export function Latest() {
-  const { data } = useQuery({ ...jobs({}, 6), queryKey: ["coming", "latest"] });
+  const { data } = useQuery({ ...jobs({}, 10), queryKey: ["coming", "latest"] });
   const rows = data?.items ?? [];
   return (
     <Panel title={<Heading to="/jobs">Newest jobs</Heading>}>

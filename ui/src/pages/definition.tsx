@@ -5,7 +5,7 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { ChevronLeft, Pause, Play, SlidersHorizontal } from "lucide-react";
 import { useState } from "react";
 import { call } from "@/api/client";
-import { client, definition as definitionQuery } from "@/api/queries";
+import { client, definition as definitionQuery, workers } from "@/api/queries";
 import type { DefinitionInfo } from "@/api/schema";
 import { History } from "@/charts/history";
 import { LimitDialog } from "@/jobs/limit-dialog";
@@ -120,6 +120,7 @@ function View({ info }: { info: DefinitionInfo }) {
                   </Link>
                 ))}
               </dd>
+              {may("workers", "read") && <Adoption info={info} />}
               <dt className="text-faint">Registered</dt>
               <dd>
                 <Ago at={info.updated_at} />
@@ -156,6 +157,43 @@ function View({ info }: { info: DefinitionInfo }) {
     </div>
   );
 }
+
+/** Which versions the live workers serve: how far a deployment has come. */
+function Adoption({ info }: { info: DefinitionInfo }) {
+  const { data } = useQuery(workers());
+  const live = data?.items.filter((each) => each.state === "live") ?? [];
+  const served = info.versions
+    .map((version) => ({
+      version,
+      workers: live.filter((each) => each.definitions?.includes(`${info.key}@${version}`)).length,
+    }))
+    .filter((each) => each.workers > 0);
+  if (served.length === 0) return null;
+  const told = served.map((each) => `@${each.version} on ${each.workers}`).join(", ");
+  return (
+    <>
+      <dt className="text-faint">Workers</dt>
+      <dd className="flex items-center gap-3">
+        <span
+          role="img"
+          aria-label={`Served by live workers: ${told}`}
+          className="flex h-1.5 w-24 shrink-0 gap-px overflow-hidden rounded-full bg-raised"
+        >
+          {served.map((each, index) => (
+            <span
+              key={each.version}
+              className={TONES[index % TONES.length]}
+              style={{ flexGrow: each.workers }}
+            />
+          ))}
+        </span>
+        <span className="num">{told}</span>
+      </dd>
+    </>
+  );
+}
+
+const TONES = ["bg-accent", "bg-run", "bg-plan", "bg-strong"];
 
 function factsOf(info: DefinitionInfo): [string, string][] {
   return [

@@ -2,7 +2,15 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { BellOff, ChevronDown, ChevronRight, Pencil, RotateCcw, Trash2 } from "lucide-react";
+import {
+  BellOff,
+  ChevronDown,
+  ChevronRight,
+  CircleCheck,
+  Pencil,
+  RotateCcw,
+  Trash2,
+} from "lucide-react";
 import { useState } from "react";
 import { call } from "@/api/client";
 import { client, failures } from "@/api/queries";
@@ -17,6 +25,7 @@ import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Area, Field, Input } from "@/parts/form";
 import { Menu } from "@/parts/menu";
 import { Page as Frame, Panel } from "@/parts/page";
+import { Sparkline } from "@/parts/sparkline";
 import { Ago } from "@/parts/time";
 import { toast, toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
@@ -26,10 +35,13 @@ export function Page() {
   const query = useQuery(failures());
   const now = Date.now();
   const groups = query.data?.items ?? [];
-  const isSilent = (group: FailureGroup) =>
-    group.snoozed_until !== null && new Date(group.snoozed_until).getTime() > now;
-  const loud = groups.filter((group) => !isSilent(group));
-  const silent = groups.filter(isSilent);
+  const placeOf = (group: FailureGroup) => {
+    if (group.is_back) return "loud";
+    if (group.snoozed_until && new Date(group.snoozed_until).getTime() > now) return "snoozed";
+    return group.resolved_in === null ? "loud" : "mended";
+  };
+  const placed = (place: string) => groups.filter((group) => placeOf(group) === place);
+  const [loud, snoozed, mended] = [placed("loud"), placed("snoozed"), placed("mended")];
   return (
     <Frame
       title="Failures"
@@ -47,12 +59,21 @@ export function Page() {
       ) : (
         <>
           {loud.length > 0 && <Groups groups={loud} />}
-          {silent.length > 0 && (
+          {snoozed.length > 0 && (
             <>
               <h2 className="flex items-center gap-2 font-semibold text-muted">
                 <BellOff size={14} aria-hidden /> Snoozed
               </h2>
-              <Groups groups={silent} />
+              <Groups groups={snoozed} />
+            </>
+          )}
+          {mended.length > 0 && (
+            <>
+              <h2 className="flex items-center gap-2 font-semibold text-muted">
+                <CircleCheck size={14} aria-hidden /> Mended, until one dies on that build or a
+                later one
+              </h2>
+              <Groups groups={mended} />
             </>
           )}
         </>
@@ -118,16 +139,29 @@ function Head({
         {group.jobs >= 10_000 ? "10k+" : short(group.jobs)}
       </span>
       <span className="flex min-w-0 flex-1 flex-col">
-        <span className="truncate">
-          <span className="font-semibold">{error.type ?? "Unknown error"}</span>
-          <span className="text-muted"> in {group.definition}</span>
+        <span className="flex min-w-0 items-center gap-2">
+          <span className="truncate">
+            <span className="font-semibold">{error.type ?? "Unknown error"}</span>
+            <span className="text-muted"> in {group.definition}</span>
+            <span className="text-faint" title="the versions that died of it">
+              @{group.versions.join(", @")}
+            </span>
+          </span>
+          <Mark group={group} />
         </span>
         <span className="truncate text-muted" title={error.message}>
           {error.message ?? errorLine(group.error)}
         </span>
         {group.note && <span className="truncate text-plan">{group.note}</span>}
       </span>
-      <span className="hidden shrink-0 flex-col text-right text-faint text-xs sm:flex">
+      <span className="hidden shrink-0 self-center md:block">
+        <Sparkline
+          values={group.hourly}
+          label={`${lately(group)} died in the last 24 hours`}
+          colour="text-bad"
+        />
+      </span>
+      <span className="hidden w-24 shrink-0 flex-col text-right text-faint text-xs sm:flex">
         <span>
           last <Ago at={group.last_seen} />
         </span>
@@ -136,6 +170,35 @@ function Head({
         </span>
       </span>
     </button>
+  );
+}
+
+function lately(group: FailureGroup): number {
+  return group.hourly.reduce((sum, each) => sum + each, 0);
+}
+
+const DAY_MS = 86_400_000;
+
+/** What one would want to know before anything else. */
+function Mark({ group }: { group: FailureGroup }) {
+  if (group.is_back) {
+    return (
+      <span
+        className="shrink-0 rounded bg-bad-soft px-1.5 font-medium text-bad text-xs"
+        title={`It was mended in build ${group.resolved_in}, and died again on ${group.build}.`}
+      >
+        Back
+      </span>
+    );
+  }
+  if (new Date(group.first_seen).getTime() < Date.now() - DAY_MS) return null;
+  return (
+    <span
+      className="shrink-0 rounded bg-accent-soft px-1.5 font-medium text-accent text-xs"
+      title="The first of those that are dead died within the last day."
+    >
+      New
+    </span>
   );
 }
 
@@ -223,7 +286,12 @@ function Body({ group }: { group: FailureGroup }) {
       {group.note && (
         <p className="whitespace-pre-wrap rounded-md bg-surface px-3 py-2">{group.note}</p>
       )}
-      {group.resolved_in && <p className="text-muted">Mended in build {group.resolved_in}.</p>}
+      {group.resolved_in && (
+        <p className={group.is_back ? "text-bad" : "text-muted"}>
+          Mended in build {group.resolved_in}
+          {group.is_back ? `, but died again on build ${group.build}.` : "."}
+        </p>
+      )}
       {group.snoozed_until && (
         <p className="text-muted">
           Snoozed; comes back <Ago at={group.snoozed_until} />.
@@ -350,7 +418,10 @@ function Note({ group, onClose }: { group: FailureGroup; onClose: () => void }) 
           <Area id={id} rows={4} value={note} onChange={(event) => setNote(event.target.value)} />
         )}
       </Field>
-      <Field label="Mended in build" hint="As workers name their build.">
+      <Field
+        label="Mended in build"
+        hint="As workers name it. The group stands aside until one dies on it or a later one."
+      >
         {(id) => <Input id={id} value={build} onChange={(event) => setBuild(event.target.value)} />}
       </Field>
     </Confirm>

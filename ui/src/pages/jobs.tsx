@@ -2,22 +2,22 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
-import { Columns3, Download, Link2 } from "lucide-react";
+import { ArrowDownNarrowWide, ArrowUpNarrowWide, Columns3, Download, Link2 } from "lucide-react";
 import { useEffect, useRef, useState } from "react";
-import { print } from "@/api/json";
 import { summary } from "@/api/queries";
 import { BulkBar } from "@/jobs/bulk";
 import { COLUMNS, chooseColumns, chosenColumns } from "@/jobs/columns";
 import { short } from "@/jobs/counts";
 import { asText, type JobFilter, readFilter } from "@/jobs/filter";
 import { FilterBox } from "@/jobs/filter-box";
-import { useJobList } from "@/jobs/list";
+import { type JobOrder, useJobList } from "@/jobs/list";
 import { LOOKS, STATES } from "@/jobs/states";
 import { JobTable } from "@/jobs/table";
 import { Views } from "@/jobs/views";
 import { Button } from "@/parts/button";
 import { copy } from "@/parts/copy";
 import { Dialog } from "@/parts/dialog";
+import { saveCsv, saveJson } from "@/parts/export";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Check } from "@/parts/form";
 import { Menu } from "@/parts/menu";
@@ -28,22 +28,25 @@ import { useSession } from "@/session";
 const DAY_S = 86_400;
 
 export function Page() {
-  const filter = readFilter(useSearch({ strict: false }));
-  return <Jobs key={asText(filter)} filter={filter} />;
+  const search: Record<string, unknown> = useSearch({ strict: false });
+  const filter = readFilter(search);
+  const order = search.order === "oldest" ? "oldest" : "newest";
+  return <Jobs key={`${asText(filter)} ${order}`} filter={filter} order={order} />;
 }
 
-function Jobs({ filter }: { filter: JobFilter }) {
+function Jobs({ filter, order }: { filter: JobFilter; order: JobOrder }) {
   const navigate = useNavigate();
   const { may } = useSession();
-  const list = useJobList(filter);
+  const list = useJobList(filter, order);
   const [selected, setSelected] = useState<Set<string>>(new Set());
   const [isAll, setAll] = useState(false);
   const [isChoosing, setChoosing] = useState(false);
   const canAct = may("jobs", "write");
 
-  function setFilter(next: JobFilter) {
-    void navigate({ to: "/jobs", search: { ...next } });
+  function show(next: JobFilter, by: JobOrder) {
+    void navigate({ to: "/jobs", search: { ...next, order: by === "oldest" ? by : undefined } });
   }
+  const setFilter = (next: JobFilter) => show(next, order);
   function clear() {
     setSelected(new Set());
     setAll(false);
@@ -70,19 +73,28 @@ function Jobs({ filter }: { filter: JobFilter }) {
               <Button look="quiet" icon={Download} label="Export what is loaded" {...props} />
             )}
             items={[
-              { label: "As CSV", act: () => save("jobs.csv", csvOf(list.rows)) },
-              { label: "As JSON", act: () => save("jobs.json", print(list.rows)) },
+              { label: "As CSV", act: () => saveCsv("jobs", list.rows) },
+              { label: "As JSON", act: () => saveJson("jobs", list.rows) },
             ]}
           />
         </>
       }
     >
-      <div className="flex">
+      <div className="flex gap-2">
         <FilterBox
           filter={filter}
           onFilter={setFilter}
           onJob={(id) => void navigate({ to: "/jobs/$id", params: { id } })}
         />
+        <Button
+          className="h-9 rounded-lg"
+          icon={order === "newest" ? ArrowDownNarrowWide : ArrowUpNarrowWide}
+          onClick={() => show(filter, order === "newest" ? "oldest" : "newest")}
+        >
+          <span className="max-sm:sr-only">
+            {order === "newest" ? "Newest first" : "Oldest first"}
+          </span>
+        </Button>
       </div>
       <StateTabs filter={filter} onFilter={setFilter} />
       {list.isPending ? (
@@ -242,31 +254,4 @@ function ColumnDialog({ onClose }: { onClose: () => void }) {
 
 function without({ state: _, ...rest }: JobFilter): JobFilter {
   return rest;
-}
-
-function csvOf(rows: { [name: string]: unknown }[]): string {
-  const names = Object.keys(rows[0] ?? {});
-  const cell = (value: unknown) => {
-    const text =
-      value === null || value === undefined
-        ? ""
-        : typeof value === "object"
-          ? print(value)
-          : String(value);
-    // A formula in a cell would be run by a spreadsheet.
-    const safe = /^[=+\-@]/.test(text) ? `'${text}` : text;
-    return /[",\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
-  };
-  return [
-    names.join(","),
-    ...rows.map((row) => names.map((name) => cell(row[name])).join(",")),
-  ].join("\n");
-}
-
-function save(name: string, text: string): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text]));
-  link.download = name;
-  link.click();
-  URL.revokeObjectURL(link.href);
 }

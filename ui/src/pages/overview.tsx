@@ -2,9 +2,10 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { lazy, Suspense } from "react";
-import { summary } from "@/api/queries";
+import { statistics, summary } from "@/api/queries";
 import type { SummaryLine } from "@/api/schema";
 import { ByDefinition } from "@/charts/by-definition";
+import { failuresOf, rangeOf } from "@/charts/ranges";
 import { short } from "@/jobs/counts";
 import { FirstSteps } from "@/overview/first-steps";
 import { Coming, FailureList, Latest, QueueList } from "@/overview/lists";
@@ -62,6 +63,12 @@ function oldestOf(lines: SummaryLine[]): { at: string; queue: string } | null {
 
 function Standing({ lines }: { lines: SummaryLine[] }) {
   const now = useNow();
+  const { may } = useSession();
+  const whole = useQuery({
+    ...statistics(rangeOf("1h"), { isWhole: true }),
+    enabled: may("statistics", "read"),
+  });
+  const failed = failuresOf(whole.data?.items[0] ?? null);
   const oldest = oldestOf(lines);
   const waited = oldest && now - new Date(oldest.at).getTime();
   const dead = count(lines, "dead");
@@ -91,6 +98,13 @@ function Standing({ lines }: { lines: SummaryLine[] }) {
         value={short(count(lines, "succeeded"))}
         to="/jobs"
         search={{ state: "succeeded", after: "1h" }}
+      />
+      <Figure
+        title="Failed in 1 h"
+        value={whole.data ? short(failed) : "–"}
+        to="/jobs"
+        search={{ state: "failed", after: "1h" }}
+        isBad={failed > 0}
       />
       <Figure
         title="Scheduled"

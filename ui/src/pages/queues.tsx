@@ -6,8 +6,9 @@ import { Pause, Play, SlidersHorizontal } from "lucide-react";
 import { useState } from "react";
 import { Holders } from "@/admin/holders";
 import { call } from "@/api/client";
-import { client, queues } from "@/api/queries";
+import { client, queues, statistics } from "@/api/queries";
 import type { QueueInfo } from "@/api/schema";
+import { type Range, steps } from "@/charts/ranges";
 import { tenant } from "@/config";
 import { short } from "@/jobs/counts";
 import { LimitDialog } from "@/jobs/limit-dialog";
@@ -15,10 +16,13 @@ import { Limits } from "@/jobs/limits";
 import { Button } from "@/parts/button";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
+import { Sparkline } from "@/parts/sparkline";
 import { type Column, Count, Table } from "@/parts/table";
 import { Span } from "@/parts/time";
 import { toastError } from "@/parts/toasts";
 import { useSession } from "@/session";
+
+const HOUR: Range = { name: "1h by 2 min", label: "1 h", lasts_s: 3_600, step_s: 120 };
 
 export function Page() {
   const { may, isSuper } = useSession();
@@ -28,6 +32,7 @@ export function Page() {
   const isWhole = isSuper && tenant === null;
   const { queue: shown } = useSearch({ strict: false }) as { queue?: string };
   const held = isWhole ? query.data?.items.find((row) => row.name === shown) : undefined;
+  const ended = useEnded();
   const columns: Column<QueueInfo>[] = [
     {
       title: "Queue",
@@ -40,6 +45,13 @@ export function Page() {
       align: "right",
       by: (row) => row.running,
       cell: (row) => <Gauge row={row} isWhole={isWhole} />,
+    },
+    {
+      title: "Ended in 1 h",
+      isWide: true,
+      align: "right",
+      by: (row) => sum(ended.get(row.name) ?? []),
+      cell: (row) => <Ended values={ended.get(row.name)} />,
     },
     {
       title: "Queued",
@@ -126,6 +138,41 @@ export function Page() {
         />
       )}
     </Frame>
+  );
+}
+
+/** How many attempts ended in each step of the last hour, by queue. */
+function useEnded(): Map<string | null, number[]> {
+  const { may } = useSession();
+  const { data } = useQuery({
+    ...statistics(HOUR, { by: "queue" }),
+    enabled: may("statistics", "read"),
+  });
+  if (!data) return new Map();
+  const names = new Set(data.items.map((each) => each.queue));
+  return new Map(
+    [...names].map((name) => {
+      const own = data.items.filter((each) => each.queue === name);
+      return [name, steps(HOUR, data.since, own).rows.map((row) => row?.attempts ?? 0)];
+    }),
+  );
+}
+
+function sum(values: number[]): number {
+  return values.reduce((all, each) => all + each, 0);
+}
+
+function Ended({ values }: { values: number[] | undefined }) {
+  const all = sum(values ?? []);
+  return (
+    <span className="flex items-center justify-end gap-3">
+      {values && (
+        <Sparkline values={values} label={`${all} ended in the last hour`} colour="text-ok" />
+      )}
+      <span className="min-w-8">
+        <Count of={all} text={short(all)} />
+      </span>
+    </span>
   );
 }
 

@@ -9,6 +9,7 @@ import { client, keys } from "@/api/queries";
 import type { ApiKey, Role } from "@/api/schema";
 import { AuditList } from "@/pages/admin/audit";
 import { Connectors } from "@/pages/connectors";
+import { Limits } from "@/pages/limits";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { Dialog } from "@/parts/dialog";
@@ -27,6 +28,7 @@ export function Page() {
   if (may("keys", "read")) tabs.unshift(["keys", "API keys", <Keys key="keys" />]);
   if (may("connectors", "read"))
     tabs.splice(-1, 0, ["connectors", "Connectors", <Connectors key="connectors" />]);
+  tabs.splice(-1, 0, ["limits", "Limits", <Limits key="limits" />]);
   if (may("audit", "read")) tabs.push(["audit", "Audit log", <AuditList key="audit" />]);
   const [active] = tabs.filter(([name]) => name === tab).concat(tabs);
   return (

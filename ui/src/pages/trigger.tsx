@@ -130,9 +130,9 @@ function View({ trigger }: { trigger: Trigger }) {
           )}
         </div>
         <div className="flex min-w-0 flex-col gap-4">
-          {isSchedule && canAct && trigger.cron && (
-            <Panel title="Next runs">
-              <NextRuns cron={trigger.cron} zone={trigger.zone} />
+          {isSchedule && (
+            <Panel title={trigger.enabled ? "Next runs" : "Next runs, were it on"}>
+              <NextRuns id={trigger.id} />
             </Panel>
           )}
           {!isSchedule && may("events", "write") && <Trial trigger={trigger} />}

@@ -46,6 +46,19 @@ export function Id({ id }: { id: string }) {
   );
 }
 
+/** Where there is little room: of ids made in order only the end differs, of others any part. */
+export function idEnd(id: string): string {
+  return UUID.test(id) ? id.slice(-8) : id;
+}
+
+export function IdEnd({ id }: { id: string }) {
+  return (
+    <span className="font-mono text-xs" title={id}>
+      {idEnd(id)}
+    </span>
+  );
+}
+
 const UUID = /^[\da-f]{8}-[\da-f-]{27}$/;
 
 /** Names that somebody gave stay as they are. */

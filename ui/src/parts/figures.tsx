@@ -5,7 +5,7 @@ import type { ReactNode } from "react";
 
 export function Figures({ children }: { children: ReactNode }) {
   return (
-    <dl className="grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line sm:grid-cols-3 xl:grid-cols-[1.6fr_repeat(5,1fr)]">
+    <dl className="grid grid-cols-2 gap-px overflow-hidden rounded-lg border border-line bg-line sm:grid-cols-3 xl:grid-cols-[1.5fr_repeat(6,1fr)]">
       {children}
     </dl>
   );
@@ -23,13 +23,26 @@ export function Figure(props: Props) {
   return <One {...props} size="text-2xl leading-8" />;
 }
 
+/** It has a row of its own where there is little room, so that six others fill theirs. */
 export function Headline(props: Props) {
-  return <One {...props} size="text-3xl leading-8" />;
+  return (
+    <One {...props} size="text-3xl leading-8" place="col-span-2 sm:col-span-3 xl:col-span-1" />
+  );
 }
 
-function One({ title, value, to, search, isBad = false, size }: Props & { size: string }) {
+function One({
+  title,
+  value,
+  to,
+  search,
+  isBad = false,
+  size,
+  place = "",
+}: Props & { size: string; place?: string }) {
   return (
-    <div className="relative flex flex-col-reverse justify-end bg-surface px-4 py-3 hover:bg-hover">
+    <div
+      className={`relative flex flex-col-reverse justify-end bg-surface px-4 py-3 hover:bg-hover ${place}`}
+    >
       <dt className="truncate text-muted">
         <Link to={to} search={search ?? {}} className="after:absolute after:inset-0">
           {title}

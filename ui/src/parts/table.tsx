@@ -2,7 +2,8 @@
 
 import { Link, useSearch } from "@tanstack/react-router";
 import { ArrowDown, ArrowUp } from "lucide-react";
-import type { ReactNode } from "react";
+import { type ReactNode, useEffect } from "react";
+import { shownList } from "@/parts/export";
 import { usePlace } from "@/shell/keyboard";
 
 export interface Column<T> {
@@ -34,6 +35,10 @@ export function Table<T>({ label, columns, rows, idOf, onOpen, isDim }: Props<T>
     const row = shown[place];
     if (row !== undefined) onOpen?.(row);
   });
+  useEffect(() => {
+    shownList.set({ name: label, rows: rows as object[] });
+    return () => shownList.set(null);
+  }, [label, rows]);
   const last = columns.findLast((column) => !column.isWide);
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls can be reached by keyboard

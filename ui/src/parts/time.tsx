@@ -17,6 +17,17 @@ export function Ago({ at }: { at: string | null | undefined }) {
   );
 }
 
+/** In a column that says of what it is: a past time needs no word for that. */
+export function Age({ at }: { at: string | null | undefined }) {
+  const current = clock.use();
+  if (!at) return <span className="text-faint">–</span>;
+  return (
+    <time dateTime={at} title={exact(at)} className="num whitespace-nowrap">
+      {relative(new Date(at).getTime() - current).replace(/ ago$/, "")}
+    </time>
+  );
+}
+
 /** From one time to another, or to now. */
 export function Span({
   from,

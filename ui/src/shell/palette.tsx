@@ -3,7 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Command } from "cmdk";
-import { Boxes, Building2, Hash, type LucideIcon, Pause, SunMoon } from "lucide-react";
+import { Boxes, Building2, Download, Hash, type LucideIcon, Pause, SunMoon } from "lucide-react";
 import { useState } from "react";
 import { definitions, tenants } from "@/api/queries";
 import { tenant, tenantHref } from "@/config";
@@ -11,6 +11,7 @@ import { LOOKS, STATES } from "@/jobs/states";
 import { togglePaused } from "@/live/live";
 import { adminPages, tenantPages } from "@/pages";
 import { Modal } from "@/parts/dialog";
+import { saveCsv, saveJson, shownList } from "@/parts/export";
 import { useSession } from "@/session";
 import { isDark, setTheme } from "@/theme";
 
@@ -21,6 +22,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
   const isTenant = tenant !== null || !isSuper;
   const navigate = useNavigate();
   const [text, setText] = useState("");
+  const list = shownList.use();
   const known = useQuery({ ...definitions(), enabled: isTenant && may("definitions", "read") });
   const others = useQuery({ ...tenants(), enabled: isSuper });
 
@@ -95,6 +97,20 @@ export function Palette({ onClose }: { onClose: () => void }) {
             </Group>
           )}
           <Group title="Do">
+            {list && list.rows.length > 0 && (
+              <>
+                <Row
+                  icon={Download}
+                  text={`Save ${list.name} as CSV`}
+                  act={() => run(() => saveCsv(list.name, list.rows))}
+                />
+                <Row
+                  icon={Download}
+                  text={`Save ${list.name} as JSON`}
+                  act={() => run(() => saveJson(list.name, list.rows))}
+                />
+              </>
+            )}
             <Row
               icon={Pause}
               text="Pause or go on with live updates"

@@ -12,7 +12,7 @@ import { Field, Input, Select } from "@/parts/form";
 import { Panel } from "@/parts/page";
 import { bodyOf, type Draft } from "@/triggers/draft";
 import { EventFields } from "@/triggers/event-fields";
-import { NextRuns } from "@/triggers/next-runs";
+import { PlannedRuns } from "@/triggers/next-runs";
 import { firstPayload, PayloadPanel } from "@/triggers/payload";
 import { ScheduleFields } from "@/triggers/schedule-fields";
 import { TemplatePreview } from "@/triggers/template-preview";
@@ -157,7 +157,7 @@ function Beside({
   const named = draft.timezone === "tenant" ? (zone ?? another ?? "UTC") : draft.timezone.trim();
   return (
     <Panel title="Next runs">
-      <NextRuns cron={cron} zone={named} />
+      <PlannedRuns cron={cron} zone={named} />
     </Panel>
   );
 }

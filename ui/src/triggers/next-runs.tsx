@@ -2,9 +2,9 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { TriangleAlert } from "lucide-react";
-import { nextRuns } from "@/api/queries";
-import type { PreviewedRun } from "@/api/schema";
-import { FormError } from "@/parts/feedback";
+import { nextRuns, nextRunsOf } from "@/api/queries";
+import type { NextRuns as Next, PreviewedRun } from "@/api/schema";
+import { Failure, FormError } from "@/parts/feedback";
 import { relative, useNow } from "@/parts/time";
 
 const CHANGES: Record<string, string> = {
@@ -12,8 +12,8 @@ const CHANGES: Record<string, string> = {
   repeated: "The clocks show this time twice.",
 };
 
-export function NextRuns({ cron, zone }: { cron: string; zone: string }) {
-  const now = useNow();
+/** Of a schedule that is being written. */
+export function PlannedRuns({ cron, zone }: { cron: string; zone: string }) {
   const query = useQuery({ ...nextRuns(cron, zone), enabled: cron !== "" && zone !== "" });
   if (query.isError) {
     return (
@@ -24,15 +24,27 @@ export function NextRuns({ cron, zone }: { cron: string; zone: string }) {
   }
   if (!query.data)
     return <p className="px-4 py-3 text-faint">Write a time to see when it fires.</p>;
+  return <Runs next={query.data} />;
+}
+
+/** Of a schedule that there is. */
+export function NextRuns({ id }: { id: string }) {
+  const { data, error, refetch } = useQuery(nextRunsOf(id));
+  if (error) return <Failure error={error} onRetry={() => void refetch()} />;
+  return data ? <Runs next={data} /> : <div className="h-48" />;
+}
+
+function Runs({ next }: { next: Next }) {
+  const now = useNow();
   return (
     <div className="flex flex-col gap-2 py-3">
-      <p className="px-4 font-medium">{query.data.words}</p>
+      <p className="px-4 font-medium">{next.words}</p>
       <table className="w-full text-left">
         <caption className="sr-only">Next runs</caption>
         <thead>
           <tr className="text-faint text-xs">
             <th scope="col" className="py-1 pl-4 font-medium">
-              {zone}
+              {next.timezone}
             </th>
             <th scope="col" className="px-2 py-1 font-medium">
               UTC
@@ -43,7 +55,7 @@ export function NextRuns({ cron, zone }: { cron: string; zone: string }) {
           </tr>
         </thead>
         <tbody>
-          {query.data.runs.map((run) => (
+          {next.runs.map((run) => (
             <tr key={run.at} className="border-line border-t">
               <td className="num whitespace-nowrap py-1.5 pl-4">
                 {localOf(run)}

@@ -2,6 +2,7 @@
 
 import dagre from "@dagrejs/dagre";
 import {
+  ControlButton,
   Controls,
   type Edge,
   Handle,
@@ -12,7 +13,8 @@ import {
   useStore,
 } from "@xyflow/react";
 import "@xyflow/react/dist/base.css";
-import { useEffect, useMemo } from "react";
+import { LocateFixed } from "lucide-react";
+import { useEffect, useMemo, useState } from "react";
 import type { WorkflowDetail } from "@/api/schema";
 import { LOOKS } from "@/jobs/states";
 import { useNarrow } from "@/parts/narrow";
@@ -90,7 +92,11 @@ export function Graph({ detail, chosen, onChoose }: Props) {
         orientation="horizontal"
         showInteractive={false}
         className="overflow-hidden rounded-md border border-line bg-surface [&_button:hover]:bg-hover [&_button]:flex [&_button]:size-7 [&_button]:items-center [&_button]:justify-center [&_svg]:size-3 [&_svg]:fill-muted"
-      />
+      >
+        <Follow
+          running={shape.boxes.map((box) => box.id).filter((id) => states.get(id) === "running")}
+        />
+      </Controls>
     </ReactFlow>
   );
 }
@@ -103,6 +109,29 @@ function Fitting() {
     if (width > 0) void fitView(FIT);
   }, [width, fitView]);
   return null;
+}
+
+/** Keeps what runs in sight, for as long as one wants. */
+function Follow({ running }: { running: string[] }) {
+  const { fitView } = useReactFlow();
+  const [follows, setFollows] = useState(false);
+  const ids = running.join("\n");
+  useEffect(() => {
+    if (follows && ids !== "")
+      void fitView({ ...FIT, padding: 0.4, nodes: ids.split("\n").map((id) => ({ id })) });
+  }, [follows, ids, fitView]);
+  if (ids === "" && !follows) return null;
+  return (
+    <ControlButton
+      aria-label="Follow what runs"
+      title="Follow what runs"
+      aria-pressed={follows}
+      className={follows ? "bg-accent-soft" : ""}
+      onClick={() => setFollows(!follows)}
+    >
+      <LocateFixed aria-hidden className="fill-none! text-muted" />
+    </ControlButton>
+  );
 }
 
 function BoxView({ data: { box, isChosen, isVertical, onChoose } }: { data: BoxData }) {

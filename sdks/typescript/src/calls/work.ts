@@ -102,6 +102,7 @@ export function claimJobs(
   };
 }
 
+/** Tells also how much memory this process occupies, and the time by its own clock. */
 export function heartbeatJobs(
   workerId: string,
   tokens: readonly Token[],
@@ -110,8 +111,11 @@ export function heartbeatJobs(
   return {
     name: "heartbeat_jobs",
     text: `select job_id, lease, status
-  from jobforge.heartbeat_jobs($1::uuid, $2::jsonb, $3::float8)`,
-    values: [workerId, JSON.stringify(tokens.map(tokenOf)), leaseS],
+  from jobforge.heartbeat_jobs($1::uuid, $2::jsonb, $3::float8, $4::bigint, $5::timestamptz)`,
+    values: [
+      ...[workerId, JSON.stringify(tokens.map(tokenOf)), leaseS],
+      ...[process.memoryUsage.rss(), new Date().toISOString()],
+    ],
     decode: heartbeat,
   };
 }

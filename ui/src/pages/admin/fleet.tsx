@@ -2,10 +2,11 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Fairness } from "@/admin/fairness";
-import { queues, workers } from "@/api/queries";
+import { queues, statistics, workers } from "@/api/queries";
 import type { QueueInfo } from "@/api/schema";
 import { ByDefinition } from "@/charts/by-definition";
 import { History } from "@/charts/history";
+import { failuresOf, rangeOf } from "@/charts/ranges";
 import { short } from "@/jobs/counts";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { Figure, Figures, Headline } from "@/parts/figures";
@@ -13,6 +14,7 @@ import { Page as Frame } from "@/parts/page";
 import { duration, useNow } from "@/parts/time";
 
 const LONG_MS = 60_000;
+const BAD_SHARE = 5;
 
 export function Page() {
   const queueQuery = useQuery({ ...queues(), refetchInterval: 3_000 });
@@ -43,6 +45,7 @@ export function Page() {
           to="/admin/workers"
           isBad={slots === 0}
         />
+        <ErrorRate />
         <Figure
           title="Live workers"
           value={String(live.length)}
@@ -55,6 +58,21 @@ export function Page() {
       <Fairness />
       <ByDefinition isWhole />
     </Frame>
+  );
+}
+
+function ErrorRate() {
+  const { data } = useQuery(statistics(rangeOf("1h"), { isWhole: true }));
+  const hour = data?.items[0];
+  const share = hour ? (100 * failuresOf(hour)) / hour.attempts : 0;
+  return (
+    <Figure
+      title="Failed in 1 h"
+      value={data ? `${share > 0 && share < 10 ? share.toFixed(1) : Math.round(share)} %` : "–"}
+      to="."
+      search={{ range: "1h" }}
+      isBad={share >= BAD_SHARE}
+    />
   );
 }
 

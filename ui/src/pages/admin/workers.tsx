@@ -12,8 +12,11 @@ import { Id } from "@/parts/copy";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
 import { type Column, Table } from "@/parts/table";
-import { Ago } from "@/parts/time";
+import { Ago, duration } from "@/parts/time";
 import { toast } from "@/parts/toasts";
+
+const MOST_SKEW_S = 1;
+const NONE = <span className="text-faint">–</span>;
 
 const LOOKS: Record<string, { label: string; colour: string; icon: typeof CircleCheck }> = {
   live: { label: "Live", colour: "text-ok", icon: CircleCheck },
@@ -43,7 +46,7 @@ export function Page() {
               <span className="hidden text-faint md:inline"> · pid {row.pid}</span>
             )}
           </span>
-          <span className="hidden text-faint md:inline">
+          <span className="hidden truncate text-faint md:inline">
             <Id id={row.id} />
           </span>
         </span>
@@ -58,7 +61,7 @@ export function Page() {
       title: "Queues",
       isWide: true,
       cell: (row) => (
-        <span className="block max-w-44 truncate" title={row.queues.join(", ")}>
+        <span className="block max-w-32 truncate" title={row.queues.join(", ")}>
           {row.queues.join(", ")}
         </span>
       ),
@@ -70,15 +73,31 @@ export function Page() {
       cell: (row) => <span className="font-mono text-xs">{row.build ?? "–"}</span>,
     },
     {
-      title: "Heard of",
-      by: (row) => row.heartbeat_at,
-      cell: (row) => <Ago at={row.heartbeat_at} />,
+      title: "Memory",
+      isWide: true,
+      align: "right",
+      by: (row) => row.memory_bytes,
+      cell: (row) =>
+        row.memory_bytes === null ? NONE : `${Math.round(row.memory_bytes / 1_048_576)} MB`,
     },
     {
-      title: "Started",
+      title: "Clock",
       isWide: true,
-      by: (row) => row.started_at,
-      cell: (row) => <Ago at={row.started_at} />,
+      align: "right",
+      by: (row) => row.clock_skew_s && Math.abs(row.clock_skew_s),
+      cell: (row) => <Clock skewS={row.clock_skew_s} />,
+    },
+    {
+      title: "Heard of",
+      by: (row) => row.heartbeat_at,
+      cell: (row) => (
+        <span className="flex flex-col">
+          <Ago at={row.heartbeat_at} />
+          <span className="hidden text-faint text-xs md:inline">
+            began <Ago at={row.started_at} />
+          </span>
+        </span>
+      ),
     },
     {
       title: "Actions",
@@ -183,6 +202,27 @@ function Standing({ state }: { state: string }) {
     <span className={`flex items-center gap-1.5 font-medium ${look.colour}`}>
       <Icon size={14} aria-hidden className="shrink-0" />
       <span className="max-sm:sr-only">{look.label}</span>
+    </span>
+  );
+}
+
+/** About: the time that a heartbeat takes is in it. */
+function Clock({ skewS }: { skewS: number | null }) {
+  if (skewS === null) return NONE;
+  const way = skewS > 0 ? "ahead of" : "behind";
+  const told = `about ${Math.abs(skewS).toFixed(1)} s ${way} the database's clock, which decides`;
+  if (Math.abs(skewS) <= MOST_SKEW_S) {
+    return (
+      <span className="text-muted" title={told}>
+        right
+      </span>
+    );
+  }
+  return (
+    <span className="inline-flex items-center gap-1 font-medium text-warn" title={told}>
+      <TriangleAlert size={12} aria-hidden />
+      {skewS > 0 ? "+" : "−"}
+      {duration(Math.abs(skewS) * 1000)}
     </span>
   );
 }

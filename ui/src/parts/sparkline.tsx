@@ -1,0 +1,30 @@
+/** Numbers over time, small enough to stand in a row: a bar for each. */
+export function Sparkline({
+  values,
+  label,
+  colour,
+}: {
+  values: number[];
+  label: string;
+  colour: string;
+}) {
+  const most = Math.max(1, ...values);
+  const bars = values
+    .map((value, index) =>
+      value === 0 ? "" : `M${index * 4 + 1.5} 20V${20 - Math.max(3, (19 * value) / most)}`,
+    )
+    .join("");
+  return (
+    <svg
+      role="img"
+      aria-label={label}
+      viewBox={`0 0 ${values.length * 4 - 1} 20`}
+      className={`h-5 w-24 shrink-0 ${colour}`}
+      preserveAspectRatio="none"
+    >
+      <title>{label}</title>
+      <path d={`M0 19.5H${values.length * 4 - 1}`} className="stroke-line" strokeWidth={1} />
+      <path d={bars} stroke="currentColor" strokeWidth={3} />
+    </svg>
+  );
+}

@@ -24,6 +24,8 @@ from jobforge.calls.packed import Packed
 T = TypeVar("T")
 
 _numbers = count(1)
+# An enum looks its members up each time.
+_TEXT, _BINARY = Format.TEXT, Format.BINARY
 
 
 class Statement(NamedTuple):
@@ -83,8 +85,8 @@ def statement_of(call: Call[Any]) -> Statement:
 def send(conn: Session | AsyncSession, statement: Statement, call: Call[Any]) -> None:
     """One that was prepared; what comes back is for `read`."""
     given = [None if value is None else _given(conn, value) for value in call.parameters]
-    formats = [Format(isinstance(value, Packed)) for value in call.parameters]
-    conn.pgconn.send_query_prepared(statement.name, given, formats, Format.BINARY)
+    formats = [_BINARY if isinstance(value, Packed) else _TEXT for value in call.parameters]
+    conn.pgconn.send_query_prepared(statement.name, given, formats, _BINARY)
 
 
 def answer(conn: Session | AsyncSession, call: Call[T], result: PGresult) -> Answer[T]:

@@ -58,7 +58,8 @@ class Producer:
     def keep_enqueuing(self, batch: Callable[[], Sequence[JobRequest]]) -> None:
         """Until it is stopped; for a thread of its own."""
         while not self._over.wait(_PACE_S):
-            self.enqueue(batch())
+            if jobs := batch():
+                self.enqueue(jobs)
 
     def _until_acknowledged(self, jobs: Sequence[JobRequest], tenant: UUID) -> list[Enqueued]:
         deadline = time.monotonic() + _GIVE_UP_S

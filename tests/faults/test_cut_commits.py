@@ -2,12 +2,16 @@
 
 import random
 import threading
+from functools import partial
 
 import pytest
 from faults.proxy import Cut, Loss, Proxy
 from faults.trial import SEED, Trial, times, wait_within
 
+from jobforge.job import JobRequest
+
 CUTS = times(20, 1000)
+BACKLOG = 200
 # Of both the reply is lost; of enqueues sometimes the request, and the client cannot tell.
 FAULTS = (
     Cut("enqueue_jobs", Loss.REPLY, 0.3),
@@ -30,7 +34,7 @@ def test_a_commit_whose_reply_is_lost_counts_once(trial: Trial, figures: dict[st
         trial.wait_until_ready(crew.start())
         proxy.cuts = FAULTS
         thread = threading.Thread(
-            target=producer.keep_enqueuing, args=[lambda: [trial.some_job(chance)] * 2]
+            target=producer.keep_enqueuing, args=[partial(_some_jobs, trial, chance)]
         )
         thread.start()
         wait_within(
@@ -56,3 +60,8 @@ def test_a_commit_whose_reply_is_lost_counts_once(trial: Trial, figures: dict[st
     # off several times in a row may come after its lease: no other lease runs out.
     cuts = proxy.count("claim_jobs") + proxy.count("complete_jobs")
     assert trial.outcomes().get("lease_lost", 0) <= cuts * crew.slots
+
+
+def _some_jobs(trial: Trial, chance: random.Random) -> list[JobRequest]:
+    """None while many are waiting: whoever is cut off does not keep up with one who is not."""
+    return [trial.some_job(chance)] * 2 if (trial.unfinished() or 0) < BACKLOG else []

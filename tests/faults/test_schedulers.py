@@ -88,7 +88,11 @@ def test_killed_and_frozen_schedulers_make_each_firing_once(
     try:
         for _ in range(CREW):
             schedulers.start()
-        wait_until(lambda: _planned(conn) == EACH_MINUTE, why=schedulers.last_words)
+        wait_until(
+            lambda: _planned(conn) == EACH_MINUTE,
+            within_s=times(30, 120),
+            why=schedulers.last_words,
+        )
         for minute in range(MINUTES):
             before = _fired(conn)
             conn.execute("update public.test_clock set at = at + interval '1 minute'")

@@ -32,6 +32,23 @@ class Horizon:
 
 
 @dataclass(frozen=True, slots=True)
+class LockWait:
+    """A session that waits for a lock, and one that holds it or waits before it.
+
+    `holder` is 0 for a prepared transaction.
+    """
+
+    pid: int
+    login: str | None
+    program: str | None
+    seconds: float
+    holder: int
+    holder_login: str | None
+    holder_program: str | None
+    holder_state: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Table:
     """A table that turns over, as the statistics have it."""
 
@@ -113,6 +130,31 @@ def horizon() -> Call[list[Horizon]]:
         """,
         (),
         _many(Horizon),
+    )
+
+
+def lock_waits() -> Call[list[LockWait]]:
+    """The longest first. What sessions of other logins do is seen as in horizon()."""
+    return Call(
+        """
+        select w.pid, w.usename::text, w.application_name,
+               extract(epoch from clock_timestamp() - l.since)::float8 as seconds,
+               b.pid, h.usename::text, h.application_name, h.state
+          from (select k.pid, min(k.waitstart) as since
+                  from pg_catalog.pg_locks as k
+                 where not k.granted
+                 group by k.pid) as l
+          join pg_catalog.pg_stat_activity as w on w.pid = l.pid
+         cross join lateral
+               (select distinct unnest(pg_catalog.pg_blocking_pids(l.pid)) as pid) as b
+          left join pg_catalog.pg_stat_activity as h on h.pid = b.pid
+         -- A lock that was asked for this moment has no time yet.
+         where w.datname = pg_catalog.current_database() and l.since is not null
+         order by seconds desc, w.pid, b.pid
+         limit 20
+        """,
+        (),
+        _many(LockWait),
     )
 
 

@@ -1,5 +1,6 @@
 """What a server shows to Prometheus, and to whom; and how the database is."""
 
+import threading
 from collections.abc import Iterator
 
 import httpx2
@@ -87,6 +88,26 @@ def test_the_page_of_the_database_has_the_findings_and_who_holds_the_horizon(api
     assert shown["connections"]["used"] > 0
     assert shown["scheduler"]["schedule_lag_s"] >= 0
     assert shown["login"] == "server_login"
+
+
+def test_the_page_of_the_database_says_who_waits_for_whose_lock(api: House) -> None:
+    with connect_to(api.database.url) as holder, connect_to(api.database.url) as waiter:
+        holder.execute("select pg_advisory_lock(1)")
+        pids = waiter.info.backend_pid, holder.info.backend_pid
+        waiting = threading.Thread(target=waiter.execute, args=["select pg_advisory_lock(1)"])
+        waiting.start()
+        try:
+            wait_until(lambda: pids in lock_waits(api))
+        finally:
+            holder.execute("select pg_advisory_unlock(1)")
+            waiting.join()
+    assert pids not in lock_waits(api)
+
+
+def lock_waits(api: House) -> list[tuple[int, int]]:
+    shown = api.client("super_admin").get("/database").json()["lock_waits"]
+    assert all(each["seconds"] >= 0 for each in shown)
+    return [(each["pid"], each["holder"]) for each in shown]
 
 
 def test_the_page_of_the_database_says_who_waits_and_what_does_not_go_on(api: House) -> None:

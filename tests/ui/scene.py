@@ -79,6 +79,7 @@ def scene(database: Database, folder: Path) -> Iterator[Scene]:
             worker.wait_for("worker.started")
             made = Scene(opened, folder, receiver, refusing)
             _name_tenants(opened)
+            _name_keys(opened)
             _make_history(made)
             _make_stale_worker(opened)
             _make_past(opened)
@@ -91,6 +92,14 @@ def _name_tenants(opened: House) -> None:
         settings = {"slug": name.lower(), "name": name, "weight": weight}
         opened.conn.execute(
             "select jobforge.put_tenant(%s, %s)", [party.tenant_id, Jsonb(settings)]
+        )
+
+
+def _name_keys(opened: House) -> None:
+    for role, name in (("worker", "Mailers"), ("tenant_admin", "Ada"), ("viewer", "Wall screen")):
+        opened.conn.execute(
+            "update jobforge.api_keys set name = %s where role = %s and tenant_id is not null",
+            [name, role],
         )
 
 
@@ -165,8 +174,11 @@ select w.tenant, date_bin('1 minute', now(), 'epoch') - make_interval(mins => m)
 # Jobs that died of the same did so over the day.
 _DEATHS = """
 update jobforge.jobs as j
-   set finished_at = j.finished_at - d.n * d.n * interval '34 minutes'
-  from (select id, row_number() over (partition by fingerprint order by id desc) - 1 as n
+   set queued_at = j.queued_at - d.ago,
+       started_at = j.started_at - d.ago,
+       finished_at = j.finished_at - d.ago
+  from (select id, power(row_number() over (partition by fingerprint order by id desc) - 1, 2)
+                   * interval '34 minutes' as ago
           from jobforge.jobs where state = 'dead') as d
  where j.id = d.id
 """

@@ -7,13 +7,13 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jobforge import __version__, calls, checkup
+from jobforge import __version__, calls, checkup, examination
 from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
 from jobforge.condition import Gauge
 from jobforge.doctor import Facts, Finding, diagnose, release
-from jobforge.examination import Connections, History, Horizon, Table
+from jobforge.examination import Connections, History, Horizon, LockWait, Table
 from jobforge.trigger import FiringKind
 
 router = area("database")
@@ -100,6 +100,7 @@ class DatabaseState(BaseModel):
     tables: list[Table]
     history: list[History]
     horizon: list[Holder]
+    lock_waits: list[LockWait] = Field(description="The 20 longest.")
     scheduler: SchedulerState
     troubles: list[Standstill]
     misses: list[MissedFiring] = Field(description="The latest 50 of all tenants.")
@@ -111,6 +112,7 @@ async def show_database(caller: Caller) -> Answer:
     """What `jobforge doctor` finds, as far as the server's own login sees it."""
     database = caller.server.database
     facts = await checkup.agather(database)
+    waits = await database.run(examination.lock_waits())
     files = await database.run(calls.list_migrations())
     gauges = await database.run(calls.read_gauges(_TENANTS))
     misses = await database.run(calls.list_misses())
@@ -126,6 +128,7 @@ async def show_database(caller: Caller) -> Answer:
                 "outdated": facts.schema_faults,
             },
             **_figures(facts),
+            "lock_waits": [asdict(each) for each in waits],
             "scheduler": _scheduler(gauges),
             "troubles": [each._asdict() for each in facts.troubles or ()],
             "misses": [each._asdict() for each in misses],

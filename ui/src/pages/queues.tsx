@@ -169,7 +169,7 @@ function Ended({ values }: { values: number[] | undefined }) {
       {values && (
         <Sparkline values={values} label={`${all} ended in the last hour`} colour="text-ok" />
       )}
-      <span className="min-w-8">
+      <span className="min-w-10">
         <Count of={all} text={short(all)} />
       </span>
     </span>

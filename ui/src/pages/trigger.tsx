@@ -13,7 +13,7 @@ import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { Detail } from "@/parts/detail";
 import { type Fact, Facts } from "@/parts/facts";
-import { Failure, FormError, Skeleton } from "@/parts/feedback";
+import { Failure, FormError, Notice, Skeleton } from "@/parts/feedback";
 import { Field, Input } from "@/parts/form";
 import { JsonView } from "@/parts/json";
 import { Panel } from "@/parts/page";
@@ -116,11 +116,7 @@ function View({ trigger }: { trigger: Trigger }) {
         )
       }
     >
-      {trigger.fault && (
-        <p role="alert" className="rounded-md bg-bad-soft px-3 py-2 text-bad">
-          The scheduler has switched it off: {trigger.fault}
-        </p>
-      )}
+      {trigger.fault && <Notice isBad>The scheduler has switched it off: {trigger.fault}</Notice>}
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 xl:grid-cols-[minmax(0,1fr)_380px]">
         <div className="flex min-w-0 flex-col gap-4">
           {isSchedule ? (

@@ -21,7 +21,7 @@ import { Confirm } from "@/parts/confirm";
 import { Id } from "@/parts/copy";
 import { Detail } from "@/parts/detail";
 import { Facts } from "@/parts/facts";
-import { Empty, Failure, Skeleton, Snippet } from "@/parts/feedback";
+import { Empty, Failure, Notice, Skeleton, Snippet } from "@/parts/feedback";
 import { Field, Input } from "@/parts/form";
 import { Older } from "@/parts/older";
 import { Panel } from "@/parts/page";
@@ -116,14 +116,14 @@ function View({ webhook }: { webhook: Webhook }) {
       }
     >
       {webhook.disabled_reason && (
-        <p role="alert" className="rounded-md bg-bad-soft px-3 py-2 text-bad">
+        <Notice isBad>
           Switched off <Ago at={webhook.disabled_at} />: {webhook.disabled_reason}
-        </p>
+        </Notice>
       )}
       {webhook.enabled && webhook.failing_since && (
-        <p role="alert" className="rounded-md bg-warn-soft px-3 py-2 text-warn">
+        <Notice>
           Its messages fail: the first one did <Ago at={webhook.failing_since} />.
-        </p>
+        </Notice>
       )}
       <div className="grid grid-cols-[minmax(0,1fr)] items-start gap-4 xl:grid-cols-[minmax(0,1fr)_420px]">
         <Deliveries id={webhook.id} canAct={canAct} />

@@ -75,17 +75,19 @@ export function Page() {
 
   return (
     <Frame title="Workflows" lead="Jobs that come after each other, and batches that end together.">
-      <div className="flex flex-wrap items-end justify-between gap-x-4 gap-y-2">
-        <Tabs
-          label="Kind"
-          name="kind"
-          active={kind ?? "all"}
-          tabs={[
-            ["all", "All"],
-            ["workflow", "Workflows"],
-            ["batch", "Batches"],
-          ]}
-        />
+      <div className="flex flex-wrap items-end gap-x-4 gap-y-2">
+        <div className="min-w-0 grow">
+          <Tabs
+            label="Kind"
+            name="kind"
+            active={kind ?? "all"}
+            tabs={[
+              ["all", "All"],
+              ["workflow", "Workflows"],
+              ["batch", "Batches"],
+            ]}
+          />
+        </div>
         <div className="flex gap-2">
           <Input
             key={name}

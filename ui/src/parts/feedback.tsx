@@ -91,6 +91,19 @@ function titleOf(problem: Problem | null): string {
   return "That did not work";
 }
 
+/** Above what a page has: what somebody should see to. */
+export function Notice({ isBad = false, children }: { isBad?: boolean; children: ReactNode }) {
+  return (
+    <div
+      role="alert"
+      className={`flex items-start gap-2 rounded-lg px-4 py-2.5 ${isBad ? "bg-bad-soft text-bad" : "bg-warn-soft text-warn"}`}
+    >
+      <TriangleAlert size={15} className="mt-0.5 shrink-0" aria-hidden />
+      <p className="min-w-0 break-words">{children}</p>
+    </div>
+  );
+}
+
 /** Beside a form: one line, with the place of each fault. */
 export function FormError({ error }: { error: unknown }) {
   if (!error) return null;

@@ -43,7 +43,7 @@ export function Area({ className = "", ...rest }: ComponentProps<"textarea">) {
 }
 
 export function Select({ className = "", ...rest }: ComponentProps<"select">) {
-  return <select className={`h-8 ${BOX} ${className}`} {...rest} />;
+  return <select className={`chevron h-8 pr-7 ${BOX} ${className}`} {...rest} />;
 }
 
 export function Check({ label, ...rest }: ComponentProps<"input"> & { label: ReactNode }) {

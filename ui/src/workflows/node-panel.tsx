@@ -68,7 +68,7 @@ export function NodePanel({ nodes, parents, onChoose, onRetry }: Props) {
       {node.error && <Fault error={node.error} />}
       {!ENDED.has(node.state) && node.state !== "running" && <Why id={node.job_id} />}
       {onRetry && (
-        <div className="border-line border-t p-3">
+        <div className="border-line border-t px-4 py-3">
           <Button icon={RotateCcw} onClick={() => onRetry(node.node)}>
             Retry from here…
           </Button>

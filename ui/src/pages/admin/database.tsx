@@ -3,7 +3,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { CircleCheck, CircleX, TriangleAlert } from "lucide-react";
 import { database } from "@/api/queries";
-import type { DatabaseState, Table as DatabaseTable, Finding, Holder } from "@/api/schema";
+import type {
+  DatabaseState,
+  Table as DatabaseTable,
+  Finding,
+  Holder,
+  LockWait,
+} from "@/api/schema";
 import { short } from "@/jobs/counts";
 import { Failure, Skeleton, Snippet } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
@@ -23,6 +29,7 @@ export function Page() {
     >
       <Findings findings={state.findings} />
       <Horizon rows={state.horizon} />
+      <LockWaits rows={state.lock_waits} />
       <Tables tables={state.tables} />
       <Partitions state={state} />
     </Frame>
@@ -85,14 +92,7 @@ function Horizon({ rows }: { rows: Holder[] }) {
       title: "Who",
       isMain: true,
       cell: (row) => (
-        <span className="flex min-w-0 flex-col">
-          <span className="truncate font-medium">
-            {row.kind} {row.name}
-          </span>
-          <span className="truncate text-muted text-xs">
-            {[row.login, row.program, row.state].filter(Boolean).join(" · ")}
-          </span>
-        </span>
+        <Who name={`${row.kind} ${row.name}`} about={[row.login, row.program, row.state]} />
       ),
     },
     {
@@ -124,6 +124,52 @@ function Horizon({ rows }: { rows: Holder[] }) {
         />
       )}
     </Panel>
+  );
+}
+
+function LockWaits({ rows }: { rows: LockWait[] }) {
+  const columns: Column<LockWait>[] = [
+    {
+      title: "Who",
+      isMain: true,
+      cell: (row) => <Who name={`session ${row.pid}`} about={[row.login, row.program]} />,
+    },
+    { title: "For", align: "right", cell: (row) => duration(row.seconds * 1000) },
+    {
+      title: "Behind",
+      cell: (row) =>
+        row.holder === 0 ? (
+          "a prepared transaction"
+        ) : (
+          <Who
+            name={`session ${row.holder}`}
+            about={[row.holder_login, row.holder_program, row.holder_state]}
+          />
+        ),
+    },
+  ];
+  return (
+    <Panel title="Who waits for a lock">
+      {rows.length === 0 ? (
+        <p className="px-4 py-3 text-muted">Nobody.</p>
+      ) : (
+        <Table
+          label="Who waits for a lock"
+          columns={columns}
+          rows={rows}
+          idOf={(row) => `${row.pid} ${row.holder}`}
+        />
+      )}
+    </Panel>
+  );
+}
+
+function Who({ name, about }: { name: string; about: (string | null)[] }) {
+  return (
+    <span className="flex min-w-0 flex-col">
+      <span className="truncate font-medium">{name}</span>
+      <span className="truncate text-muted text-xs">{about.filter(Boolean).join(" · ")}</span>
+    </span>
   );
 }
 

@@ -9,7 +9,7 @@ import type { WorkerInfo } from "@/api/schema";
 import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { Id } from "@/parts/copy";
-import { Empty, Failure, Skeleton } from "@/parts/feedback";
+import { Empty, Failure, Notice, Skeleton } from "@/parts/feedback";
 import { Page as Frame, Panel } from "@/parts/page";
 import { type Column, Table } from "@/parts/table";
 import { Ago, duration } from "@/parts/time";
@@ -176,21 +176,14 @@ export function Page() {
 function StaleWarning({ rows }: { rows: WorkerInfo[] }) {
   const held = rows.reduce((sum, row) => sum + row.running, 0);
   return (
-    <div
-      role="alert"
-      className="flex items-start gap-2 rounded-lg bg-bad-soft px-4 py-2.5 text-bad"
-    >
-      <TriangleAlert size={15} className="mt-0.5 shrink-0" aria-hidden />
-      <p>
-        {rows.length === 1 ? "A worker was" : `${rows.length} workers were`} not heard of for a
-        minute
-        {held > 0
-          ? `; jobs still held: ${held}. Any other worker hands them on as soon as their leases expire.`
-          : rows.length === 1
-            ? "; it holds no jobs."
-            : "; they hold no jobs."}
-      </p>
-    </div>
+    <Notice isBad>
+      {rows.length === 1 ? "A worker was" : `${rows.length} workers were`} not heard of for a minute
+      {held > 0
+        ? `; jobs still held: ${held}. Any other worker hands them on as soon as their leases expire.`
+        : rows.length === 1
+          ? "; it holds no jobs."
+          : "; they hold no jobs."}
+    </Notice>
   );
 }
 
@@ -229,7 +222,7 @@ function Clock({ skewS }: { skewS: number | null }) {
 
 function Slots({ row }: { row: WorkerInfo }) {
   return (
-    <span className="flex items-center gap-2">
+    <span className="flex items-center justify-between gap-2">
       <span className="num">
         {row.running} / {row.slots}
       </span>

@@ -68,7 +68,7 @@ def test_killed_workers_leave_no_end_untold_and_no_message_unsent(
         tenant, delivery = sent[received.id]
         assert told["data"]["tenant_id"] == str(tenant)
         assert told["data"]["job_id"] == str(delivery.subject_id)
-        received.verified(secrets[str(tenant)])
+        assert received.is_signed_with(secrets[str(tenant)])
     figures |= {
         "kills": KILLS,
         "kills while jobs ran": under_load,

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
 from uuid import UUID
@@ -32,6 +33,12 @@ class Received:
     def verified(self, secret: str) -> Json:
         """Raises what the library of receivers raises."""
         return standardwebhooks.Webhook(secret).verify(self.body, self.headers)
+
+    def is_signed_with(self, secret: str) -> bool:
+        """However long ago it came."""
+        at = datetime.fromtimestamp(int(self.headers["webhook-timestamp"]), UTC)
+        signature = standardwebhooks.Webhook(secret).sign(self.id, at, self.body.decode())
+        return signature in self.headers["webhook-signature"].split()
 
 
 @dataclass(frozen=True, slots=True)

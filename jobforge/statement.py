@@ -7,6 +7,7 @@ has a still shorter way (wire.py).
 
 from functools import cached_property, lru_cache
 from itertools import count
+from select import POLLIN, poll
 from typing import Any, LiteralString, NamedTuple, TypeVar
 
 import psycopg
@@ -15,7 +16,7 @@ from psycopg.abc import PQGen
 from psycopg.adapt import PyFormat
 from psycopg.errors import InvalidSqlStatementName, error_from_result
 from psycopg.generators import execute
-from psycopg.pq import ExecStatus, Format
+from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGresult
 
 from jobforge.calls import Answer, Call
@@ -44,6 +45,12 @@ class Session(psycopg.Connection[Any]):
     def transformer(self) -> abc.Transformer:
         return adapt.Transformer(self)
 
+    @cached_property
+    def news(self) -> poll:
+        found = poll()
+        found.register(self.pgconn.socket, POLLIN)
+        return found
+
 
 class AsyncSession(psycopg.AsyncConnection[Any]):
     """As Session, for async code."""
@@ -60,10 +67,10 @@ def ask(conn: Session, call: Call[T]) -> T:
     if statement not in conn.prepared:
         conn.wait(_preparing(conn, statement))
     try:
-        return read(conn, call, conn.wait(_asking(conn, statement, call)))
+        return read(conn, call, _answered(conn, statement, call))
     except InvalidSqlStatementName:  # somebody has discarded what the server kept for it
         conn.wait(_preparing(conn, statement))
-    return read(conn, call, conn.wait(_asking(conn, statement, call)))
+    return read(conn, call, _answered(conn, statement, call))
 
 
 async def aask(conn: AsyncSession, call: Call[T]) -> T:
@@ -120,6 +127,29 @@ def _numbered(sql: LiteralString) -> Statement:
     return Statement(f"jobforge_{next(_numbers)}".encode(), text.encode())
 
 
+def _answered(conn: Session, statement: Statement, call: Call[Any]) -> PGresult:
+    """Waits by itself: to have the driver do it takes longer than all else. Who is interrupted
+    loses the connection."""
+    pgconn = conn.pgconn
+    try:
+        send(conn, statement, call)
+        if pgconn.flush():  # more than the socket takes at once
+            return conn.wait(_received(conn))
+        while pgconn.is_busy():
+            conn.news.poll()
+            pgconn.consume_input()
+        result = pgconn.get_result()
+        while pgconn.get_result() is not None:
+            pass
+    except BaseException:
+        if pgconn.transaction_status == TransactionStatus.ACTIVE:
+            conn.close()
+        raise
+    if result is None:
+        raise psycopg.OperationalError("the connection is lost")
+    return result
+
+
 def _preparing(conn: Session | AsyncSession, statement: Statement) -> PQGen[None]:
     conn.pgconn.send_prepare(*statement)
     check(conn, (yield from execute(conn.pgconn))[0])
@@ -128,6 +158,10 @@ def _preparing(conn: Session | AsyncSession, statement: Statement) -> PQGen[None
 
 def _asking(conn: Session | AsyncSession, statement: Statement, call: Call[Any]) -> PQGen[PGresult]:
     send(conn, statement, call)
+    return (yield from _received(conn))
+
+
+def _received(conn: Session | AsyncSession) -> PQGen[PGresult]:
     results: list[PGresult] = yield from execute(conn.pgconn)
     return results[0]
 

@@ -2,21 +2,24 @@
 
 import itertools
 import os
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import psycopg
 import pytest
-from cluster import Connection, Database
+from cluster import Connection, Database, wait_until
 from integration.seam import A_JOB, TENANT_A, WORKER, count_jobs
 from psycopg.pq import Trace
 from psycopg.rows import dict_row
 
-from jobforge import calls, db
+from jobforge import calls, db, rows
 from jobforge.calls import Call
 from jobforge.errors import ConfigError, JobForgeError
 from jobforge.job import EnqueueStatus, JobRequest
@@ -103,6 +106,42 @@ def _opened(url: str) -> Iterator[db.Pool]:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="libpq traces on Linux only")
+def test_who_is_interrupted_while_a_call_is_under_way_is_served_anew(
+    database: Database, conn: Connection
+) -> None:
+    held: Call[None] = Call("select pg_advisory_xact_lock(7)", (), rows.nothing, is_frequent=True)
+    size = 20_000_000
+    long: Call[int] = Call("select length(%s)", ("x" * size,), rows.value, is_frequent=True)
+    pool = db.Pool(database.url, size=1)
+    pool.open()
+    conn.execute("select pg_advisory_lock(7)")
+    before = signal.signal(signal.SIGUSR1, _interrupt)
+    asking = threading.get_ident()
+
+    def interrupt() -> None:
+        waits = "select from pg_stat_activity where wait_event = 'advisory'"
+        wait_until(lambda: conn.execute(waits).fetchone() is not None)
+        signal.pthread_kill(asking, signal.SIGUSR1)
+
+    try:
+        with ThreadPoolExecutor() as threads:
+            threads.submit(interrupt)
+            with pytest.raises(Interrupted):
+                pool.run(held)
+        assert pool.run(long) == size
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        pool.close()
+
+
+class Interrupted(BaseException):
+    """As KeyboardInterrupt."""
+
+
+def _interrupt(*_: object) -> None:
+    raise Interrupted
+
+
 async def test_a_scope_costs_one_round_trip_more_than_its_calls(pool: db.Database) -> None:
     async def enqueue_twice() -> None:
         async with pool.tenant(TENANT_A) as scope:

@@ -9,7 +9,7 @@ create or replace function jobforge.pick_few_jobs(
 language plpgsql
 as $$
 declare
-    v_most integer := least(p_limit, 16);
+    v_most integer := least(p_limit, 64);
     v_now timestamptz := jobforge.now();
     v_rows tid[];
     v_is_gated boolean;

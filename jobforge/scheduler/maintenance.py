@@ -20,6 +20,8 @@ from jobforge.errors import Json
 from jobforge.loop import Loop
 
 _SOON_S = 2.0
+# What was kept for weeks is kept a minute longer: who has just started has other things to do.
+_LATER_S = 60.0
 _HOUR_S = 3600.0
 _STATISTICS_S = 10.0
 _IDLE_STATISTICS_S = 30.0
@@ -52,10 +54,11 @@ class Maintenance:
         self._dead_days = dead_days
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         soon = time.monotonic() + _jittered(_SOON_S)
+        later = time.monotonic() + _jittered(_LATER_S)
         self._tasks = [
             _Task("statistics", self._add_up, _STATISTICS_S, _IDLE_STATISTICS_S, _SOON_S, soon),
             _Task("partitions", self._make_partitions, _HOUR_S, _HOUR_S, _HOUR_S, soon),
-            _Task("retention", self._clear_away, _HOUR_S, _HOUR_S, _HOUR_S, soon),
+            _Task("retention", self._clear_away, _HOUR_S, _HOUR_S, _HOUR_S, later),
         ]
 
     async def step(self, loop: Loop) -> None:

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.anyio
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "_SOON_S", 0.0)
+    monkeypatch.setattr(maintenance, "_LATER_S", 0.0)
 
 
 @asynccontextmanager

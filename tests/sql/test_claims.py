@@ -1,6 +1,7 @@
 """What a claim finds: never nothing while something can be taken, and the best of it first."""
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from uuid import UUID, uuid4
@@ -139,6 +140,22 @@ def test_expired_jobs_do_not_hide_a_live_one(conn: Connection, worker: UUID) -> 
     enqueue(conn, n=300, priority=1, expires_in_s=0)
     job = enqueue_one(conn)
     assert _ids(claim(conn, worker)) == {job}
+
+
+def test_first_jobs_that_cannot_be_had_do_not_hide_those_behind_of_many_tenants(
+    conn: Connection, connect: Connect, worker: UUID
+) -> None:
+    tenants = [uuid4() for _ in range(100)]
+    for tenant in tenants:
+        enqueue(conn, tenant, priority=2)
+        enqueue(conn, tenant, priority=1, expires_in_s=0)
+        enqueue(conn, tenant)
+    other = connect(autocommit=False)
+    other.execute("select from jobforge.jobs where priority = 2 for update")
+    jobs = claim(conn, worker, limit=100)
+    other.rollback()
+    assert Counter(job["tenant_id"] for job in jobs) == Counter(tenants)
+    assert {job["priority"] for job in jobs} == {0}
 
 
 def test_every_claim_of_one_finds_a_job_until_none_is_left(conn: Connection) -> None:

@@ -89,6 +89,16 @@ def test_equal_tenants_take_turns_job_by_job(conn: Connection) -> None:
         assert set(turns[start : start + 5]) == set(tenants)
 
 
+def test_hundreds_of_tenants_take_turns_however_much_each_has(conn: Connection) -> None:
+    definition(conn)
+    tenants = [uuid4() for _ in range(300)]
+    for number, tenant in enumerate(tenants):
+        enqueue(conn, tenant, n=500 if number % 100 == 0 else 2)
+    turns = [job["tenant_id"] for _ in range(6) for job in claim(conn, new_worker(), limit=100)]
+    assert Counter(turns[:300]) == Counter(tenants)
+    assert Counter(turns[300:]) == Counter(tenants)
+
+
 def test_a_tenant_alone_gets_everything(conn: Connection) -> None:
     definition(conn)
     call(conn, "put_tenant", tenant_id=TENANT_A, settings={"weight": 1})

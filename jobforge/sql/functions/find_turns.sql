@@ -14,14 +14,10 @@ declare
     v_first constant uuid := '00000000-0000-0000-0000-000000000000';
     v_last constant uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 begin
-    turns := array(
-        select row(r.tenant_id, r.rank, r.run_at, r.id, 0)::jobforge.turn
-          from jobforge.ready_tenants(p_queue, p_cursor, v_last, p_limit) as r);
+    turns := jobforge.ready_tenants(p_queue, p_cursor, v_last, p_limit);
     if cardinality(turns) < p_limit then
-        turns := turns || array(
-            select row(r.tenant_id, r.rank, r.run_at, r.id, 0)::jobforge.turn
-              from jobforge.ready_tenants(
-                       p_queue, v_first, p_cursor, p_limit - cardinality(turns)) as r);
+        turns := turns || jobforge.ready_tenants(
+            p_queue, v_first, p_cursor, p_limit - cardinality(turns));
     end if;
     gated := exists (
         select from jobforge.jobs as j
@@ -29,7 +25,8 @@ begin
     if gated then
         turns := array(
             select row(coalesce(t.tenant_id, g.tenant_id), coalesce(t.rank, 32768),
-                       coalesce(t.run_at, 'infinity'), coalesce(t.id, v_last), 0)::jobforge.turn
+                       coalesce(t.run_at, 'infinity'), coalesce(t.id, v_last), 0, t.row_id)
+                       ::jobforge.turn
               from unnest(turns) as t
               full join (select * from jobforge.gated_tenants(p_queue, p_cursor, v_last, p_limit)
                          union all

@@ -6,7 +6,7 @@ as $$
 declare
     v_place jobforge.turn;
 begin
-    select j.tenant_id, - j.priority::integer, j.run_at, j.id, 0 into v_place
+    select j.tenant_id, - j.priority::integer, j.run_at, j.id, 0, j.ctid into v_place
       from jobforge.jobs as j
      where j.queue = p_queue and j.tenant_id = p_tenant_id
        and j.state = 'queued' and j.gate is null

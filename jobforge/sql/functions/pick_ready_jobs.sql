@@ -47,7 +47,7 @@ begin
            -- Not "distinct": for that, all rows would be sorted.
            array_agg(c.tenant_id) filter (where c.is_expired is not true and c.is_limited),
            case when p_remember then
-               array_agg(row(c.tenant_id, c.rank, c.run_at, c.id, 0)::jobforge.turn) end,
+               array_agg(row(c.tenant_id, c.rank, c.run_at, c.id, 0, null)::jobforge.turn) end,
            bool_or(c.id = v_front)
       into v_found.picked, v_expired, v_limited, v_found.reached, v_found.has_front
       from candidates as c;

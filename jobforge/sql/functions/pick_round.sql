@@ -24,6 +24,8 @@ create or replace function jobforge.pick_round(
 language plpgsql
 as $$
 declare
+    v_is_free boolean := not p_limited.tenants and not p_limited.queue
+        and p_limited.definitions = '{}' and p_limited.definitions_by_key = '{}';
     v_start timestamptz;
     v_gate text := coalesce(cursor ->> 'gate', '');
     v_place jobforge.turn;
@@ -33,10 +35,7 @@ declare
     v_mended bigint;
     v_taken jsonb := '{}';  -- by subject: picked, but not running yet, so not counted yet
 begin
-    if (cursor -> 'few')::boolean and p_tenants is null and not p_limited.tenants
-       and not p_limited.queue and p_limited.definitions = '{}'
-       and p_limited.definitions_by_key = '{}'
-    then
+    if v_is_free and p_tenants is null and (cursor -> 'few')::boolean then
         v_start := clock_timestamp();
         picked := jobforge.pick_few_jobs(p_queue, p_limit, p_definitions);
         if picked is null or clock_timestamp() > v_start + interval '1 ms' then
@@ -77,7 +76,12 @@ begin
         cursor := cursor || jsonb_build_object('gate', v_gate);
     end if;
 
-    if cardinality(picked) < p_limit and turns <> '{}' then
+    if v_is_free and not gated and not p_is_even and not p_limited.weighted
+       and p_definitions is null and cardinality(turns) >= p_limit and turns[1].row_id is not null
+    then
+        picked := jobforge.pick_first_jobs(p_queue, turns[: p_limit]);
+    end if;
+    if turns <> '{}' and (gated and cardinality(picked) < p_limit or picked = '{}') then
         v_ready := jobforge.pick_ready_jobs(
             p_queue, p_limit - cardinality(picked), p_definitions, p_limited, cursor ? 'until',
             turns);

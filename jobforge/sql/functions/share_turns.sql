@@ -22,7 +22,8 @@ begin
         -- As it mostly is: the tenant at the cursor has had its turn.
         turns := array(
             select row(t.tenant_id, t.rank, t.run_at, t.id,
-                       p_limit / v_count + (t.turn <= p_limit % v_count)::integer)::jobforge.turn
+                       p_limit / v_count + (t.turn <= p_limit % v_count)::integer, t.row_id)
+                       ::jobforge.turn
               from (select u.*, row_number() over (order by
                                u.tenant_id <= share_turns.cursor_tenant, u.tenant_id) as turn
                       from unnest(turns) as u) as t
@@ -55,7 +56,7 @@ begin
                (p.start + p_limit - 1) % p.round - p.place as last
           from placed as p
     )
-    select array_agg(row(s.tenant_id, s.rank, s.run_at, s.id, s.share)::jobforge.turn
+    select array_agg(row(s.tenant_id, s.rank, s.run_at, s.id, s.share, s.row_id)::jobforge.turn
                      order by s.turn),
            (array_agg(s.tenant_id) filter (where s.last >= 0 and s.last < s.weight))[1],
            max(s.last + 1) filter (where s.last >= 0 and s.last < s.weight)

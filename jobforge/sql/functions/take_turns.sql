@@ -44,7 +44,7 @@ begin
         gated := true;
         cursor := cursor - 'until';
         turns := array(
-            select row(t, -32768, '-infinity', '00000000-0000-0000-0000-000000000000', 0)
+            select row(t, -32768, '-infinity', '00000000-0000-0000-0000-000000000000', 0, null)
                        ::jobforge.turn
               from (select distinct n from unnest(p_tenants) as n) as u(t));
     elsif (cursor ->> 'until')::timestamptz > v_start

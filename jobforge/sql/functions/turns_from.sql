@@ -22,7 +22,7 @@ begin
         v_passed := v_passed - 1;
     end if;
     return array(
-        select row(v_tenants[i], v_ranks[i], to_timestamp(v_run_ats[i]), v_ids[i], 0)
+        select row(v_tenants[i], v_ranks[i], to_timestamp(v_run_ats[i]), v_ids[i], 0, null)
                    ::jobforge.turn
           from (select 1 + (v_passed + n) % v_count
                   from generate_series(0, least(p_limit, v_count) - 1) as n) as s(i));

@@ -11,7 +11,7 @@ declare
 begin
     return jobforge.places_of(array(
         select row(coalesce(h.tenant_id, f.tenant_id), coalesce(h.rank, f.rank),
-                   coalesce(h.run_at, f.run_at), coalesce(h.id, f.id), 0)::jobforge.turn
+                   coalesce(h.run_at, f.run_at), coalesce(h.id, f.id), 0, null)::jobforge.turn
           from unnest(v_walked.tenants, v_walked.ranks, v_walked.run_ats, v_walked.ids)
                as w(tenant_id, rank, run_at, id)
           left join lateral (
@@ -33,7 +33,7 @@ begin
              limit 1) as f on h.id is null
          where coalesce(h.id, f.id) is not null
         union all
-        select row(n.tenant_id, n.rank, n.run_at, n.id, 0)::jobforge.turn
+        select row(n.tenant_id, n.rank, n.run_at, n.id, 0, null)::jobforge.turn
           from (select t.tenant_id, lag(t.tenant_id) over (order by t.tenant_id) as above
                   from (select unnest(v_walked.tenants) as tenant_id
                         union all

@@ -384,13 +384,15 @@ create type jobforge.group_limit as (
     changed_at timestamptz
 );
 
--- A tenant's turn in a claim: where its ready jobs begin, and how many it may have.
+-- A tenant's turn in a claim: where its ready jobs begin, how many it may have, and the row of the
+-- first one if it was seen just now.
 create type jobforge.turn as (
     tenant_id uuid,
     rank integer,
     run_at timestamptz,
     id uuid,
-    quota integer
+    quota integer,
+    row_id tid
 );
 
 -- Where the ready jobs of a queue's tenants begin, by tenant, as a session remembers it. Arrays and

@@ -39,8 +39,8 @@ test-long: $(INSTALLED) ## all orders of three sessions, long storms and state m
 faults: $(INSTALLED) system-deps ## kill, freeze, crash and cut workers and database for hours; prints seeds
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/faults $(ARGS)
 
-fuzz: $(INSTALLED) ## ask the HTTP API everything that its OpenAPI allows, and much that it does not: hours
-	@JOBFORGE_LONG=1 $(BIN)/pytest tests/api/test_contract.py $(ARGS)
+fuzz: $(INSTALLED) ## ask the HTTP API everything that its OpenAPI allows, and much that it does not: half an hour
+	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/api/test_contract.py $(ARGS)
 
 check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules; of Python, the dashboard and the SDK
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync check-types check-style check-node

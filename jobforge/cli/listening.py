@@ -19,7 +19,7 @@ from jobforge.api import create_app
 from jobforge.api.dashboard import MOUNT
 from jobforge.api.keys import KeyText
 from jobforge.api.server import Server
-from jobforge.cli.packet import Protocol
+from jobforge.cli.protocol import Protocol
 from jobforge.config import Config
 from jobforge.errors import ConfigError
 

@@ -77,7 +77,7 @@ class Claims:
                     await loop.rest(_ROUND_S)
                 return
             self._round_at = 0.0
-        pause = next(self._pauses, self._poll_s * random.uniform(1, 1.2))  # noqa: S311 - no secret
+        pause = next(self._pauses, self._poll_s * random.uniform(1, 1.5))  # noqa: S311 - no secret
         self._is_rung = await loop.rest(pause)
         if self._is_rung:
             self._pauses = iter(_PAUSES_S)

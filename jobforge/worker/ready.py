@@ -8,13 +8,14 @@ kept, so that those others' next ones find a short line.
 """
 
 from collections import Counter, deque
+from uuid import UUID
 
 from jobforge.calls import Answer
 from jobforge.job import ClaimedJob
 from jobforge.meters import Meters
 from jobforge.worker.leases import now
 
-FEW = 200
+FEW = 100
 _FLOOD_LASTS_S = 1.0
 
 
@@ -49,15 +50,21 @@ class Ready:
             return
         answer, deadline = self._answers.popleft()  # first: one that cannot be read blocks no other
         jobs = await answer.read()
-        self.jobs.extend([(job, deadline) for job in jobs])
-        if _is_flooded(jobs):
+        flooder = _flooder(jobs)
+        if flooder is not None:
             self._flood_ends = now() + _FLOOD_LASTS_S
+            jobs.sort(key=lambda job: job.tenant_id == flooder)  # the others' come first
+        self.jobs.extend([(job, deadline) for job in jobs])
         if self._meters is not None:
             self._meters.receive(jobs)
 
 
-def _is_flooded(jobs: list[ClaimedJob]) -> bool:
+def _flooder(jobs: list[ClaimedJob]) -> UUID | None:
+    """The tenant that has most of the jobs, if others have some."""
     if len(jobs) < FEW:
-        return False
+        return None
     tenants = [job.tenant_id.int for job in jobs]  # numbers are compared much faster than ids
-    return min(tenants) < max(tenants) and max(Counter(tenants).values()) > len(jobs) / 2
+    if min(tenants) == max(tenants):
+        return None
+    ((tenant, count),) = Counter(tenants).most_common(1)
+    return UUID(int=tenant) if count > len(jobs) / 2 else None

@@ -15,6 +15,7 @@ from cluster import Connection, Database, connect_to, wait_until
 from jobforge import calls, db
 from jobforge.api import create_app
 from jobforge.api.keys import make_key
+from jobforge.cli.protocol import Protocol
 from jobforge.config import Config
 from jobforge.control import Role
 
@@ -113,7 +114,12 @@ def house(database: Database, **settings: Any) -> Iterator[House]:
 def served(config: Config) -> Iterator[str]:
     """A server in a thread of this process, until the end."""
     settings = uvicorn.Config(
-        create_app(config), port=0, log_config=None, lifespan="on", timeout_graceful_shutdown=5
+        create_app(config),
+        http=Protocol,
+        port=0,
+        log_config=None,
+        lifespan="on",
+        timeout_graceful_shutdown=5,
     )
     server = uvicorn.Server(settings)
     thread = threading.Thread(target=server.run)

@@ -2,7 +2,10 @@
 
 import gzip
 import json
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import pytest
@@ -142,6 +145,16 @@ def test_what_is_wrong_is_told_with_its_place_and_without_the_value(api: House) 
     batch = {"jobs": [{"definition": "plain"}, {"definition": "mail", "payload": {}}]}
     problem = api.client("tenant_admin").post("/jobs/batch", json=batch).json()
     assert problem["errors"][0]["field"] == "jobs.1.payload"
+
+
+def test_what_is_no_http_is_refused_by_a_problem_too(api: House) -> None:
+    with closing(HTTPConnection(urlsplit(api.url).netloc)) as connection:
+        connection.request("POST", "/api/v1/jobs", headers={"transfer-encoding": "none"})
+        answer = connection.getresponse()
+        problem = json.load(answer)
+    assert (answer.status, problem["code"]) == (400, "bad_request")
+    assert answer.getheader("content-type") == "application/problem+json"
+    assert answer.getheader("x-request-id") == problem["request_id"]
 
 
 def test_a_body_of_unknown_length_is_cut_off_too(api: House) -> None:

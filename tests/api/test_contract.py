@@ -89,7 +89,7 @@ def _try(api: House, operation: Any, mode: GenerationMode) -> None:
 
 
 @pytest.mark.filterwarnings("default")  # schemathesis uses `random` in its strategies
-@pytest.mark.timeout(3600 if IS_LONG else 120)
+@pytest.mark.timeout(7200 if IS_LONG else 120)
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_every_answer_is_as_the_document_says(api: House, mode: GenerationMode) -> None:
     make_objects(api)

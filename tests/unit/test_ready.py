@@ -49,3 +49,10 @@ async def test_tenants_that_have_as_much_as_each_other_are_no_flood() -> None:
     ready = await _with(*range(LOTS))
     assert not ready.is_flooded
     assert not ready.is_crowded
+
+
+async def test_jobs_of_others_are_started_before_those_of_a_flood() -> None:
+    ready = await _with(*[1] * FEW, 2, *[1] * FEW, 3)
+    tenants = [job.tenant_id.int for job, _ in ready.jobs]
+    assert tenants[:2] == [2, 3]
+    assert set(tenants[2:]) == {1}

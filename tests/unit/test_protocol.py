@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from jobforge.cli.packet import Joining
+from jobforge.cli.protocol import Joining
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 STREAM = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"

@@ -1,13 +1,18 @@
-"""Head and body of an answer in one packet.
+"""How a connection speaks HTTP: as uvicorn does, but for two things.
 
-uvicorn writes one after the other, and what is written is sent at once: whoever asked would be
-woken up for the head alone, and have to wait again.
+Head and body of an answer go in one packet. uvicorn writes one after the other, and what is written
+is sent at once: whoever asked would be woken up for the head alone, and have to wait again.
+
+What is no sound request is refused by a problem, as everything else is, and not by a line of text.
 """
 
 import asyncio
 from typing import Any
+from uuid import uuid4
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from jobforge.api.problems import problem_of_parser
 
 _HEAD = b"HTTP/1.1 "
 _LENGTH = b"\r\ncontent-length: "
@@ -23,6 +28,14 @@ class Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         self._joining.flush()  # what answers HEAD has no body
         super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        request_id = uuid4().hex
+        answer = problem_of_parser(msg, request_id)
+        answer.headers.update({"x-request-id": request_id, "connection": "close"})
+        head = b"".join(b"%s: %s\r\n" % header for header in answer.raw_headers)
+        self.transport.write(b"HTTP/1.1 400 Bad Request\r\n%s\r\n%s" % (head, answer.body))
+        self.transport.close()
 
 
 class Joining:

@@ -1,32 +1,34 @@
 -- The tables of the engine. Rows are written by the functions of schema jobforge only.
 
--- Jobs that can still change. Fixed-width columns come first (no padding), text after them.
--- Jobs that succeeded or were canceled move to finished_jobs, so this table holds the backlog
--- and what runs, however long the history is. A job has `allowance` attempts; a dead one that is
--- revived gets as many again on top of max_attempts, so that attempt numbers go on. `flags` has
--- facts of this job that others need not look up: 1, its definition has hooks.
+-- Jobs that can still change. Fixed-width columns come first (no padding), text after them. What a
+-- claim writes stands together, from `lease` to `state`: when a new version of a row lies beside
+-- the old one, the WAL has only what is between the first difference and the last. Jobs that
+-- succeeded or were canceled move to finished_jobs, so this table holds the backlog and what runs,
+-- however long the history is. A job has `allowance` attempts; a dead one that is revived gets as
+-- many again on top of max_attempts, so that attempt numbers go on. `flags` has facts of this job
+-- that others need not look up: 1, its definition has hooks.
 create table jobforge.jobs (
     tenant_id uuid not null,
     id uuid not null,
-    lease bigint not null default 0,
     created_at timestamptz not null,
     run_at timestamptz not null,
     queued_at timestamptz,
-    started_at timestamptz,
-    heartbeat_at timestamptz,
-    lease_expires_at timestamptz,
-    cancel_requested_at timestamptz,
     expires_at timestamptz,
+    cancel_requested_at timestamptz,
     finished_at timestamptz,
-    worker_id uuid,
     retry_of uuid,
     version integer not null,
-    attempt integer not null default 0,
     max_attempts integer not null,
     allowance integer not null,
     timeout_s integer,
     priority smallint not null default 0,
     flags smallint not null default 0,
+    lease bigint not null default 0,
+    lease_expires_at timestamptz,
+    started_at timestamptz,
+    heartbeat_at timestamptz,
+    worker_id uuid,
+    attempt integer not null default 0,
     deferrals smallint not null default 0,
     state text not null,
     definition text not null,
@@ -64,9 +66,9 @@ create table jobforge.jobs (
     constraint only_running_jobs_are_asked_to_cancel
         check (cancel_requested_at is null or worker_id is not null)
 ) with (
-    -- A claim rewrites the row in a new version. Room on the page keeps it beside the old one,
-    -- and lets heartbeats and progress marks be heap-only updates.
-    fillfactor = 70,
+    -- A claim rewrites the row in a new version, a little longer. Room on the page for all of them
+    -- keeps it beside the old one, and lets heartbeats and progress marks be heap-only updates.
+    fillfactor = 45,
     -- A queue turns over completely every few seconds: vacuum by a fixed count of dead rows,
     -- not by a share of a table whose size says nothing, and without pauses.
     autovacuum_vacuum_scale_factor = 0,

@@ -7,20 +7,17 @@ imported anywhere: in a web server, in a worker, in the process that jobs are fo
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
 
-from jobforge import calls, config, tracing
-from jobforge.artifacts import Artifacts, open_artifacts
+from jobforge import calls, tracing
 from jobforge.batch import Batch, BatchHandle
 from jobforge.calls import Call
 from jobforge.client import Client
 from jobforge.command import Command
-from jobforge.config import Config
 from jobforge.current import CURRENT
 from jobforge.decorator import JobDecorator
 from jobforge.definition import Decorated, Definition, HooksDefinition
@@ -31,11 +28,11 @@ from jobforge.flow import Workflow, WorkflowHandle
 from jobforge.hooks import Hook, Hooks
 from jobforge.options import Options, Tenant
 from jobforge.pools import Address, Pools
-from jobforge.remote.address import ServerAddress, configured, server_address
 from jobforge.settings import Rate, Settings, Size, read_settings
 from jobforge.signals import Retry
 from jobforge.tenants import Ambient
 from jobforge.transaction import Transaction
+from jobforge.whereabouts import Whereabouts
 
 H = TypeVar("H", bound=Hook)
 D = TypeVar("D", bound=Definition[..., Any])
@@ -70,21 +67,22 @@ class JobForge:
         """
         if server is not None and (database_url is not None or django is not None):
             raise ConfigError("give the app a server or a database, not both", field="server")
-        self._database_url = database_url
-        self._given_server = server
-        self._key = key
-        self._has_database = database_url is not None or django is not None
-        self._tenant = tenant
-        self._behind_pooler = behind_pooler
+        self._whereabouts = where = Whereabouts(
+            database_url,
+            has_database=database_url is not None or django is not None,
+            behind_pooler=behind_pooler,
+            server=server,
+            key=key,
+            tenant=tenant,
+        )
         self._pool_size = pool_size
         self._defined: dict[str, Definition[..., Any]] = {}
         self._all: Mapping[str, Definition[..., Any]] = MappingProxyType({})
         self._hooks = Hooks(self._refresh)
-        pools = Pools(self._address, size=pool_size, find_server=self._find_server)
         self.client = Client(
-            pools,
-            tenant=self._default_tenant,
-            artifacts=self._open_artifacts,
+            Pools(where.find_address, size=pool_size, find_server=where.find_server),
+            tenant=where.default_tenant,
+            artifacts=where.artifacts,
             django=django,
         )
         self.job = JobDecorator(self._add)
@@ -287,7 +285,7 @@ class JobForge:
         return calls.declare_triggers(declared, list(self._defined))
 
     def _own_tenant(self, key: str) -> str:
-        tenant = self._default_tenant()
+        tenant = self._whereabouts.default_tenant()
         if tenant is None:
             raise ConfigError(
                 f"whose schedule is that of {key}? name it by @jf.job(tenant=…), with * for every"
@@ -341,52 +339,6 @@ class JobForge:
         finally:
             self.client.move(before, django)
             pools.close_all()
-
-    @cached_property
-    def _config(self) -> Config:
-        return config.load()
-
-    @cached_property
-    def _server(self) -> ServerAddress | None:
-        if self._has_database:
-            return None
-        if self._given_server is None:
-            return configured(self._config)
-        key = self._key or self._config.key
-        if key is None:
-            raise ConfigError("the server needs a key: JobForge(server, key=…), or JOBFORGE_KEY")
-        return server_address(self._given_server, key)
-
-    def _find_server(self) -> ServerAddress | None:
-        return self._server
-
-    def _address(self) -> Address:
-        behind_pooler = self._behind_pooler
-        if behind_pooler is None:
-            behind_pooler = self._config.behind_pooler
-        url = self._database_url or self._config.database_url
-        return Address(url or self._dev_url(), behind_pooler=behind_pooler)
-
-    def _dev_url(self) -> str:
-        from jobforge.embedded import Embedded  # noqa: PLC0415 - it loads the driver
-
-        server = Embedded(self._config.postgres_dir).running()
-        if server is None:
-            raise ConfigError(
-                "no database is named, and none of 'jobforge dev' is running here: give"
-                " JobForge(database_url), set JOBFORGE_DATABASE_URL, or start 'jobforge dev'"
-            )
-        return server.url()
-
-    def _open_artifacts(self) -> Artifacts:
-        return self._artifacts
-
-    @cached_property
-    def _artifacts(self) -> Artifacts:
-        return open_artifacts(self._config)
-
-    def _default_tenant(self) -> Tenant | None:
-        return self._config.tenant if self._tenant is None else self._tenant
 
     def _add(
         self, function: Callable[..., Any], settings: Settings

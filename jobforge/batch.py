@@ -6,11 +6,11 @@ from uuid import UUID
 
 from jobforge import calls, tracing
 from jobforge.calls import Call
-from jobforge.client import Client, Submission
+from jobforge.client import Build, Client, Submission
 from jobforge.duration import Duration
 from jobforge.enqueuer import AnyArgs, request_of
-from jobforge.errors import Conflict, Invalid, Json, WaitTimeout
-from jobforge.handle import auntil, until
+from jobforge.errors import Conflict, Invalid, Json
+from jobforge.handle import Awaited, auntil, until
 from jobforge.job import Enqueued, JobRequest
 from jobforge.options import Tenant
 from jobforge.workflow import BatchRequest, MadeBatch, WorkflowInfo, WorkflowState
@@ -39,11 +39,11 @@ class BatchHandle:
 
     def wait(self, timeout: Duration | None = None) -> WorkflowInfo:
         """The batch once it has ended; WaitTimeout before that."""
-        return until(self.progress, _is_over, timeout, self._late(timeout))
+        return until(self.progress, _is_over, timeout, self._waited_for)
 
     async def await_(self, timeout: Duration | None = None) -> WorkflowInfo:  # noqa: ASYNC109 - as wait
         """As `wait`, for async code."""
-        return await auntil(self.aprogress, _is_over, timeout, self._late(timeout))
+        return await auntil(self.aprogress, _is_over, timeout, self._waited_for)
 
     def add(self, *jobs: AnyArgs) -> list[Enqueued]:
         """More jobs, made at once. Conflict when the batch has ended."""
@@ -53,28 +53,24 @@ class BatchHandle:
         return await self._client.arun_for(self.tenant_id, self._adding(jobs))
 
     def cancel(self, reason: str | None = None) -> WorkflowState:
-        return self._client.run_for(
-            self.tenant_id,
-            lambda tenant: calls.cancel_batch(self.id, reason=reason, tenant_id=tenant),
-        )
+        return self._client.run_for(self.tenant_id, self._canceling(reason))
 
     async def acancel(self, reason: str | None = None) -> WorkflowState:
-        return await self._client.arun_for(
-            self.tenant_id,
-            lambda tenant: calls.cancel_batch(self.id, reason=reason, tenant_id=tenant),
-        )
+        return await self._client.arun_for(self.tenant_id, self._canceling(reason))
+
+    @property
+    def _waited_for(self) -> Awaited:
+        return Awaited("batch", self.id, "id")
 
     def _reading(self, tenant_id: UUID | None) -> Call[WorkflowInfo]:
         return calls.get_batch(self.id, tenant_id=tenant_id)
 
-    def _adding(self, jobs: tuple[AnyArgs, ...]) -> Any:  # noqa: ANN401 - a Build
+    def _canceling(self, reason: str | None) -> Build[WorkflowState]:
+        return lambda tenant: calls.cancel_batch(self.id, reason=reason, tenant_id=tenant)
+
+    def _adding(self, jobs: tuple[AnyArgs, ...]) -> Build[list[Enqueued]]:
         requests = tracing.carrying([job.request for job in jobs])
         return lambda tenant: calls.add_to_batch(self.id, requests, tenant_id=tenant)
-
-    def _late(self, timeout: Duration | None) -> WaitTimeout:
-        return WaitTimeout(
-            f"batch {self.id} has not ended within {timeout} s", detail={"id": str(self.id)}
-        )
 
 
 class Batch:
@@ -122,19 +118,12 @@ class Batch:
 
     def add(self, *jobs: AnyArgs) -> None:
         """Jobs as `definition.args(…)` makes them."""
-        self._jobs += tracing.carrying([job.request for job in jobs])
-        if self._request.open and len(self._jobs) >= _FLUSHED:
+        if self._is_due_with(jobs):
             self._flush()
-        elif len(self._jobs) > _MOST_AT_ONCE:
-            raise Invalid(
-                f"more than {_MOST_AT_ONCE} jobs cannot be made at once: jf.batch(open=True)",
-                field="jobs",
-            )
 
     async def aadd(self, *jobs: AnyArgs) -> None:
         """As `add`, for async code; needed for an open batch only."""
-        self._jobs += tracing.carrying([job.request for job in jobs])
-        if self._request.open and len(self._jobs) >= _FLUSHED:
+        if self._is_due_with(jobs):
             await self._aflush()
 
     def enqueue(self) -> BatchHandle:
@@ -174,6 +163,18 @@ class Batch:
     ) -> None:
         if kind is None:
             await self.aenqueue()
+
+    def _is_due_with(self, jobs: tuple[AnyArgs, ...]) -> bool:
+        """Keeps the jobs; whether those that are kept should go out now."""
+        self._jobs += tracing.carrying([job.request for job in jobs])
+        if self._request.open:
+            return len(self._jobs) >= _FLUSHED
+        if len(self._jobs) > _MOST_AT_ONCE:
+            raise Invalid(
+                f"more than {_MOST_AT_ONCE} jobs cannot be made at once: jf.batch(open=True)",
+                field="jobs",
+            )
+        return False
 
     def _flush(self) -> None:
         if self._handle is None:

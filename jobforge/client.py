@@ -1,18 +1,28 @@
 """Sends what an app enqueues and reads its jobs.
 
 There are three ways to the engine: the app's own pools, of a database or a server; a connection
-that the caller gives; and for a running job its worker, by the Door from a process of its own, by
-the Host in the loop of a worker that has no database.
+that the caller gives; and for a running job its worker (door.py).
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
 from jobforge import calls, integrations, tracing
+from jobforge.advice import about_slug, advised
 from jobforge.artifacts import Artifacts, marker_in
 from jobforge.calls import Call
 from jobforge.current import CURRENT
+from jobforge.door import (
+    Answer,
+    Host,
+    check_own,
+    enqueue_by,
+    enqueue_through,
+    find_door,
+    refuse_inside_job,
+    refuse_to_emit,
+)
 from jobforge.enqueuing import STREAMED_JOBS, Enqueuing, Large, batches, joined, streamed
 from jobforge.errors import (
     ConfigError,
@@ -23,44 +33,20 @@ from jobforge.errors import (
     NotFound,
     TenantRequired,
     Unavailable,
-    UnknownDefinition,
 )
-from jobforge.integrations import run_on
-from jobforge.job import ClaimedJob, Enqueued, Job, JobRequest
+from jobforge.job import Enqueued, Job, JobRequest
 from jobforge.jsonb import decode
 from jobforge.options import Tenant
 from jobforge.pools import Pools
 from jobforge.remote.request import TENANT_HEADER, Request
 from jobforge.tenants import Slugs, as_uuid, choose
 
-__all__ = ["Client", "Door", "run_on", "set_door"]
-
 T = TypeVar("T")
 Conn = Any  # a connection of one of the libraries in integrations/
 Build = Callable[[UUID | None], Call[T]]  # a call that names its tenant by argument, or not
-Answer = tuple[UUID, Iterable[Enqueued]]  # the tenant, and what became of each request
 
 _THAT_OF_THE_KEY = ""  # no slug; a server knows
 _NO_OWN_WAY = (NotFound, ConfigError, Denied, Unavailable)
-
-
-class Door(Protocol):
-    """The way to the worker from inside a job's process; what goes out is of that job's tenant."""
-
-    @property
-    def tenant_id(self) -> UUID: ...
-
-    def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]: ...
-
-    def ask(self, kind: str, data: Json) -> Json: ...
-
-
-class Host(Protocol):
-    """A worker without a database, in whose loop jobs run."""
-
-    async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]: ...
-
-    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json: ...
 
 
 class Submission(NamedTuple, Generic[T]):
@@ -70,14 +56,6 @@ class Submission(NamedTuple, Generic[T]):
     kind: str
     data: Json
     read: Callable[[Json], T]
-
-
-_door: Door | None = None
-
-
-def set_door(door: Door | None) -> None:
-    global _door  # noqa: PLW0603 - it is the process that is inside a job
-    _door = door
 
 
 class Client:
@@ -111,11 +89,11 @@ class Client:
             return await self._aenqueue(traced, tenant, conn)
 
     def _enqueue(self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn) -> Answer:
-        if conn is None and _door is not None:
-            return _through(_door, jobs, tenant)
+        door = find_door()
+        if conn is None and door is not None:
+            return enqueue_through(door, jobs, tenant)
         self._refuse_connection(conn)
-        if conn is None and self._host is not None and CURRENT.get() is not None:
-            raise Conflict("in the loop of a worker without a database, await aenqueue(…)")
+        self._refuse_to_block(conn)
         conn = self._django if conn is None else conn
         tenant_id = self.tenant_id(tenant, conn)
         try:
@@ -128,17 +106,18 @@ class Client:
                 return tenant_id, self.run_for(tenant_id, self._fitting(tenant_id, jobs))
             return tenant_id, self._stream(tenant_id, jobs)
         except JobForgeError as error:
-            raise _advised(error, conn) from error
+            raise advised(error, conn) from error
 
     async def _aenqueue(
         self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn
     ) -> Answer:
-        if conn is None and _door is not None:
-            return _through(_door, jobs, tenant)
+        door = find_door()
+        if conn is None and door is not None:
+            return enqueue_through(door, jobs, tenant)
         self._refuse_connection(conn)
         job = CURRENT.get() if conn is None else None
         if self._host is not None and job is not None:
-            return await _by(self._host, job, jobs, tenant)
+            return await enqueue_by(self._host, job, jobs, tenant)
         if conn is None and self._django is not None:
             return await _in_thread_of_django(self._enqueue, jobs, tenant, None)
         tenant_id = await self.atenant_id(tenant, conn)
@@ -158,11 +137,11 @@ class Client:
                 )
             return tenant_id, await self._astream(tenant_id, jobs)
         except JobForgeError as error:
-            raise _advised(error, conn) from error
+            raise advised(error, conn) from error
 
     def emit(self, emitting: Build[UUID], tenant: Tenant | None, conn: Conn) -> UUID:
         """An event, in the transaction of the connection or in one of its own."""
-        _refuse_to_emit(conn)
+        refuse_to_emit(conn)
         self._refuse_connection(conn)
         conn = self._django if conn is None else conn
         try:
@@ -171,11 +150,11 @@ class Client:
                 return integrations.run(conn, emitting(tenant_id))
             return self.run_for(tenant_id, emitting)
         except JobForgeError as error:
-            raise _advised(error, conn) from error
+            raise advised(error, conn) from error
 
     async def aemit(self, emitting: Build[UUID], tenant: Tenant | None, conn: Conn) -> UUID:
         """As `emit`, for async code."""
-        _refuse_to_emit(conn)
+        refuse_to_emit(conn)
         self._refuse_connection(conn)
         if conn is None and self._django is not None:
             return await _in_thread_of_django(self.emit, emitting, tenant, None)
@@ -185,7 +164,7 @@ class Client:
                 return await integrations.arun(conn, emitting(tenant_id))
             return await self.arun_for(tenant_id, emitting)
         except JobForgeError as error:
-            raise _advised(error, conn) from error
+            raise advised(error, conn) from error
 
     def _fitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Enqueuing:
         """The call for these jobs; what is too large for a row is in the store by then.
@@ -205,10 +184,7 @@ class Client:
         enqueuing = Enqueuing(jobs)
         if not enqueuing.may_be_large:
             return enqueuing
-        import asyncio  # noqa: PLC0415 - a process without coroutines does without
-
-        put = self._artifacts().put_payloads
-        return Enqueuing(await asyncio.to_thread(put, tenant_id, jobs))
+        return Enqueuing(await _in_thread(self._artifacts().put_payloads, tenant_id, jobs))
 
     def _stream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Iterable[Enqueued]:
         database = self.pools.database()
@@ -223,18 +199,17 @@ class Client:
         try:
             return joined(await database.run_all(tenant_id, streamed(jobs)))
         except Large:  # as above
-            import asyncio  # noqa: PLC0415 - a process without coroutines does without
-
-            put = self._artifacts().put_payloads
-            smaller = await asyncio.to_thread(put, tenant_id, jobs)
+            smaller = await _in_thread(self._artifacts().put_payloads, tenant_id, jobs)
             return joined(await database.run_all(tenant_id, streamed(smaller)))
 
     def submit(self, made: Submission[T], tenant: Tenant | None, conn: Conn) -> tuple[UUID, T]:
         """All or nothing, as `enqueue`, for what is made by one call."""
-        if conn is None and _door is not None:
-            _check_own(tenant, _door.tenant_id)
-            return _door.tenant_id, made.read(_door.ask(made.kind, made.data))
+        door = find_door()
+        if conn is None and door is not None:
+            check_own(tenant, door.tenant_id)
+            return door.tenant_id, made.read(door.ask(made.kind, made.data))
         self._refuse_connection(conn)
+        self._refuse_to_block(conn)
         conn = self._django if conn is None else conn
         tenant_id = self.tenant_id(tenant, conn)
         try:
@@ -242,18 +217,18 @@ class Client:
                 return tenant_id, integrations.run(conn, made.build(tenant_id))
             return tenant_id, self.run_for(tenant_id, made.build)
         except JobForgeError as error:
-            raise _advised(error, conn) from error
+            raise advised(error, conn) from error
 
     async def asubmit(
         self, made: Submission[T], tenant: Tenant | None, conn: Conn
     ) -> tuple[UUID, T]:
         """As `submit`, for async code."""
-        if conn is None and _door is not None:
+        if conn is None and find_door() is not None:
             return self.submit(made, tenant, conn)
         self._refuse_connection(conn)
         job = CURRENT.get() if conn is None else None
         if self._host is not None and job is not None:
-            _check_own(tenant, job.tenant_id)
+            check_own(tenant, job.tenant_id)
             return job.tenant_id, made.read(await self._host.ask(job, made.kind, made.data))
         tenant_id = await self.atenant_id(tenant, conn)
         try:
@@ -261,7 +236,7 @@ class Client:
                 return tenant_id, await integrations.arun(conn, made.build(tenant_id))
             return tenant_id, await self.arun_for(tenant_id, made.build)
         except JobForgeError as error:
-            raise _advised(error, conn) from error
+            raise advised(error, conn) from error
 
     def set_host(self, host: Host) -> None:
         """From now on what jobs in this process's loop enqueue goes through their worker."""
@@ -288,7 +263,7 @@ class Client:
         marker = marker_in(job.result)
         if marker is None:
             return job.result
-        _refuse_inside_job()
+        refuse_inside_job()
         if self.pools.is_remote:
             return self.pools.transport().run(_download(job))
         return decode(self._artifacts().read(marker, job.tenant_id))
@@ -297,12 +272,10 @@ class Client:
         marker = marker_in(job.result)
         if marker is None:
             return job.result
-        _refuse_inside_job()
+        refuse_inside_job()
         if self.pools.is_remote:
             return await (await self.pools.transport_of_this_loop()).run(_download(job))
-        import asyncio  # noqa: PLC0415 - a process without coroutines does without
-
-        return decode(await asyncio.to_thread(self._artifacts().read, marker, job.tenant_id))
+        return decode(await _in_thread(self._artifacts().read, marker, job.tenant_id))
 
     async def aget_job(self, tenant_id: UUID, job_id: UUID) -> Job:
         history = await self.arun_for(
@@ -312,27 +285,27 @@ class Client:
 
     def run(self, call: Call[T]) -> T:
         """A call in a transaction of its own, on a connection of the app's own."""
-        _refuse_inside_job()
+        refuse_inside_job()
         if self._django is not None:
             return integrations.run(self._django, call)
         return self.pools.sync().pool.run(call)
 
     async def arun(self, call: Call[T]) -> T:
-        _refuse_inside_job()
+        refuse_inside_job()
         if self._django is not None:
             return await _in_thread_of_django(integrations.run, self._django, call)
         return await (await self.pools.of_this_loop()).pool.run(call)
 
     def run_for(self, tenant_id: UUID, build: Build[T]) -> T:
         """A call for a tenant: one round trip, whatever the login may do."""
-        _refuse_inside_job()
+        refuse_inside_job()
         if self._django is not None:
             return integrations.run(self._django, build(tenant_id))
         source = self.pools.sync()
         return source.pool.run(_for_tenant(tenant_id, build, is_service=source.is_service))
 
     async def arun_for(self, tenant_id: UUID, build: Build[T]) -> T:
-        _refuse_inside_job()
+        refuse_inside_job()
         if self._django is not None:
             return await _in_thread_of_django(integrations.run, self._django, build(tenant_id))
         source = await self.pools.of_this_loop()
@@ -352,11 +325,11 @@ class Client:
                 return self.slugs.keep(str(tenant), self.run(finding))
         except _NO_OWN_WAY as error:
             if conn is None:
-                raise _about_slug(error, tenant) from error
+                raise about_slug(error, tenant) from error
         try:
             return integrations.run(conn, finding)
         except (NotFound, Denied) as error:
-            raise _about_slug(error, tenant) from error
+            raise about_slug(error, tenant) from error
 
     async def atenant_id(self, named: Tenant | None, conn: Conn = None) -> UUID:
         """As `tenant_id`, for async code."""
@@ -369,11 +342,11 @@ class Client:
             return self.slugs.keep(str(tenant), await self.arun(finding))
         except _NO_OWN_WAY as error:
             if conn is None:
-                raise _about_slug(error, tenant) from error
+                raise about_slug(error, tenant) from error
         try:
             return await integrations.arun(conn, finding)
         except (NotFound, Denied) as error:
-            raise _about_slug(error, tenant) from error
+            raise about_slug(error, tenant) from error
 
     def _choose(self, named: Tenant | None) -> Tenant:
         try:
@@ -390,8 +363,18 @@ class Client:
                 " out, or give the app a database"
             )
 
+    def _refuse_to_block(self, conn: Conn) -> None:
+        if conn is None and self._host is not None and CURRENT.get() is not None:
+            raise Conflict("in a worker's loop, over HTTP, await aenqueue(…), or use async with")
+
     def _known(self, tenant: Tenant) -> UUID | None:
         return as_uuid(tenant) or self.slugs.get(str(tenant))
+
+
+async def _in_thread(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - its own
+    import asyncio  # noqa: PLC0415 - not in a zygote: isolation/coroutines.py says why
+
+    return await asyncio.to_thread(function, *args)
 
 
 async def _in_thread_of_django(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - its own
@@ -414,65 +397,3 @@ def _download(job: Job) -> Request[Json]:
 
 def _for_tenant(tenant_id: UUID, build: Build[T], *, is_service: bool) -> Call[T]:
     return build(tenant_id) if is_service else build(None).for_tenant(tenant_id)
-
-
-def _through(door: Door, jobs: Sequence[JobRequest], tenant: Tenant | None) -> Answer:
-    _check_own(tenant, door.tenant_id)
-    return door.tenant_id, joined(door.enqueue(batch) for batch in batches(jobs))
-
-
-async def _by(
-    host: Host, job: ClaimedJob, jobs: Sequence[JobRequest], tenant: Tenant | None
-) -> Answer:
-    _check_own(tenant, job.tenant_id)
-    return job.tenant_id, joined([await host.enqueue(job, batch) for batch in batches(jobs)])
-
-
-def _check_own(tenant: Tenant | None, own: UUID) -> None:
-    if tenant is not None and as_uuid(tenant) != own:
-        raise Denied("a job enqueues for its own tenant only: leave tenant out", field="tenant")
-
-
-def _refuse_inside_job() -> None:
-    if _door is not None:
-        raise Conflict(
-            "a job's process has no database, so it cannot wait for other jobs or read them"
-        )
-
-
-def _refuse_to_emit(conn: Conn) -> None:
-    if conn is None and _door is not None:
-        raise Conflict(
-            "a job's process has no database: emit on a connection of its own, by conn=…, or from"
-            ' an isolation="inline" job'
-        )
-
-
-def _about_slug(error: JobForgeError, tenant: Tenant) -> JobForgeError:
-    if isinstance(error, NotFound):
-        return NotFound(f"there is no tenant {tenant}", field="tenant")
-    if isinstance(error, Denied) and "request_id" not in error.detail:
-        return Denied(
-            f"this login may not look up the tenant {tenant}: name it by its UUID, or grant"
-            " jobforge_service to the login",
-            field="tenant",
-        )
-    return error
-
-
-def _advised(error: JobForgeError, conn: Conn) -> JobForgeError:
-    """The error, with what to do about it where we know."""
-    advice = None
-    if isinstance(error, UnknownDefinition):
-        advice = "start a worker of this app, or call jf.register() with a login that may"
-    elif isinstance(error, TenantRequired) and conn is not None:
-        advice = (
-            "the login of the connection may not name a tenant: grant jobforge_service to it, or"
-            " set app.tenant_id in its transaction"
-        )
-    elif type(error) is Denied and not error.detail:
-        advice = "grant jobforge_client to the login of the connection"
-    if advice is None:
-        return error
-    message = f"{error.message}; {advice}"
-    return type(error)(message, field=error.field, detail=error.detail, hint=advice)

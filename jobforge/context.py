@@ -13,9 +13,9 @@ from uuid import UUID
 import orjson
 
 from jobforge import calls, durable
-from jobforge.client import run_on
 from jobforge.durable import DONE, Done, Durable
 from jobforge.errors import Invalid, Json
+from jobforge.integrations import run_on
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, Outcome, OutcomeReport
 from jobforge.lineage import Origin, OwnWorkflow, Parents
 from jobforge.redact import redact_text

@@ -155,7 +155,7 @@ class Durable:
             if is_async(function):
                 result = await function(*args, **kwargs)
             else:
-                import asyncio  # noqa: PLC0415 - a process without coroutines does without
+                import asyncio  # noqa: PLC0415 - not in a zygote: isolation/coroutines.py says why
 
                 result = await asyncio.to_thread(function, *args, **kwargs)
                 if isawaitable(result):  # as a lambda may answer

@@ -12,11 +12,11 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
-from jobforge.client import Client, Submission
+from jobforge.client import Build, Client, Submission
 from jobforge.duration import Duration
 from jobforge.enqueuer import AnyArgs, request_of
-from jobforge.errors import Conflict, JobFailed, Json, WaitTimeout
-from jobforge.handle import auntil, until
+from jobforge.errors import Conflict, JobFailed, Json
+from jobforge.handle import Awaited, auntil, until
 from jobforge.nodes import BUILDING, Nodes, Place
 from jobforge.options import OnParentFailure, Parent, Tenant, read_parents
 from jobforge.workflow import (
@@ -47,11 +47,11 @@ class WorkflowHandle:
 
     def wait(self, timeout: Duration | None = None) -> WorkflowDetail:
         """The workflow once all of its jobs have ended; WaitTimeout before that."""
-        return until(self.detail, _is_over, timeout, self._late(timeout))
+        return until(self.detail, _is_over, timeout, self._waited_for)
 
     async def await_(self, timeout: Duration | None = None) -> WorkflowDetail:  # noqa: ASYNC109 - as wait
         """As `wait`, for async code."""
-        return await auntil(self.adetail, _is_over, timeout, self._late(timeout))
+        return await auntil(self.adetail, _is_over, timeout, self._waited_for)
 
     def result(self, timeout: Duration | None = None) -> dict[str, Json]:
         """What its last nodes returned, by their names; JobFailed when it did not succeed."""
@@ -63,37 +63,30 @@ class WorkflowHandle:
 
     def cancel(self, reason: str | None = None) -> WorkflowState:
         """`canceling` while some of its jobs have yet to be stopped."""
-        return self._client.run_for(
-            self.tenant_id,
-            lambda tenant: calls.cancel_workflow(self.id, reason=reason, tenant_id=tenant),
-        )
+        return self._client.run_for(self.tenant_id, self._canceling(reason))
 
     async def acancel(self, reason: str | None = None) -> WorkflowState:
-        return await self._client.arun_for(
-            self.tenant_id,
-            lambda tenant: calls.cancel_workflow(self.id, reason=reason, tenant_id=tenant),
-        )
+        return await self._client.arun_for(self.tenant_id, self._canceling(reason))
 
     def retry(self, from_node: str | None = None) -> int:
         """What did not succeed, or a node and all that come after it. Answers how many jobs."""
-        return self._client.run_for(
-            self.tenant_id,
-            lambda tenant: calls.retry_workflow(self.id, from_node=from_node, tenant_id=tenant),
-        )
+        return self._client.run_for(self.tenant_id, self._retrying(from_node))
 
     async def aretry(self, from_node: str | None = None) -> int:
-        return await self._client.arun_for(
-            self.tenant_id,
-            lambda tenant: calls.retry_workflow(self.id, from_node=from_node, tenant_id=tenant),
-        )
+        return await self._client.arun_for(self.tenant_id, self._retrying(from_node))
+
+    @property
+    def _waited_for(self) -> Awaited:
+        return Awaited("workflow", self.id, "id")
 
     def _reading(self, tenant_id: UUID | None) -> Call[WorkflowDetail]:
         return calls.get_workflow(self.id, tenant_id=tenant_id)
 
-    def _late(self, timeout: Duration | None) -> WaitTimeout:
-        return WaitTimeout(
-            f"workflow {self.id} has not ended within {timeout} s", detail={"id": str(self.id)}
-        )
+    def _canceling(self, reason: str | None) -> Build[WorkflowState]:
+        return lambda tenant: calls.cancel_workflow(self.id, reason=reason, tenant_id=tenant)
+
+    def _retrying(self, from_node: str | None) -> Build[int]:
+        return lambda tenant: calls.retry_workflow(self.id, from_node=from_node, tenant_id=tenant)
 
 
 class Workflow(Place):
@@ -115,7 +108,7 @@ class Workflow(Place):
         tenant: Tenant | None = None,
         conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
     ) -> None:
-        super().__init__(Nodes(), name)
+        super().__init__(Nodes(), name)  # a home of its own: it is no node of another yet
         self.nodes = Nodes()
         self._client = client
         self._title = name

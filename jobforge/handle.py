@@ -29,6 +29,21 @@ class Ended(NamedTuple):
     cancel_reason: str | None = None
 
 
+class Awaited(NamedTuple):
+    """What is waited for: a job, a workflow or a batch. `field` is how its id is told."""
+
+    kind: str
+    id: UUID
+    field: str
+
+    def late(self, timeout: Duration | None) -> WaitTimeout:
+        limit_s = 0 if timeout is None else seconds(timeout, "timeout")
+        return WaitTimeout(
+            f"{self.kind} {self.id} has not ended within {limit_s:g} s",
+            detail={self.field: str(self.id)},
+        )
+
+
 _FINAL = {State.SUCCEEDED, State.CANCELED, State.DEAD}
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
 
@@ -63,11 +78,11 @@ class Handle(Generic[R_co]):
 
     def wait(self, timeout: Duration | None = None) -> Job:
         """The job once it has succeeded, died or been canceled; WaitTimeout before that."""
-        return until(self.job, _is_final, timeout, self._late(timeout))
+        return until(self.job, _is_final, timeout, self._waited_for)
 
     async def await_(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - as wait
         """As `wait`, for async code."""
-        return await auntil(self.ajob, _is_final, timeout, self._late(timeout))
+        return await auntil(self.ajob, _is_final, timeout, self._waited_for)
 
     def result(self, timeout: Duration | None = None) -> R_co:
         """What the handler returned, as its annotation says; JobFailed when it did not."""
@@ -79,10 +94,9 @@ class Handle(Generic[R_co]):
         job = await self.await_(timeout)
         return self.answer(job, await self._client.aget_result(job))
 
-    def _late(self, timeout: Duration | None) -> WaitTimeout:
-        return WaitTimeout(
-            f"job {self.id} has not ended within {timeout} s", detail={"job_id": str(self.id)}
-        )
+    @property
+    def _waited_for(self) -> Awaited:
+        return Awaited("job", self.id, "job_id")
 
     def answer(self, job: Job | Ended, result: Json) -> R_co:
         """What a job that has ended returned; JobFailed when it did not."""
@@ -103,30 +117,30 @@ def until(
     look: Callable[[], T],
     is_over: Callable[[T], bool],
     timeout: Duration | None,
-    late: WaitTimeout,
+    what: Awaited,
 ) -> T:
-    """What `look` finds once it is over; raises `late` when the time is."""
+    """What `look` finds once it is over; WaitTimeout when the time is."""
     for pause in _pauses(timeout):
         if is_over(found := look()):
             return found
         time.sleep(pause)
-    raise late
+    raise what.late(timeout)
 
 
 async def auntil(
     look: Callable[[], Awaitable[T]],
     is_over: Callable[[T], bool],
     timeout: Duration | None,  # noqa: ASYNC109 - as until
-    late: WaitTimeout,
+    what: Awaited,
 ) -> T:
     """As `until`, for async code."""
-    import asyncio  # noqa: PLC0415 - a process without coroutines does without
+    import asyncio  # noqa: PLC0415 - not in a zygote: isolation/coroutines.py says why
 
     for pause in _pauses(timeout):
         if is_over(found := await look()):
             return found
         await asyncio.sleep(pause)
-    raise late
+    raise what.late(timeout)
 
 
 def _pauses(timeout: Duration | None) -> Iterator[float]:

@@ -1,12 +1,12 @@
 """The engine's words as data: what its functions take and what they answer.
 
-Owns no behaviour beyond being written as JSON. Calls are made in calls.py. Rows that pass by the
-thousand are NamedTuples, because a frozen dataclass takes ten times as long to make; the rest are
-frozen dataclasses.
+Owns no behaviour beyond being written as JSON. Calls are made in calls/; what people are told of
+one job is in history.py. Rows that pass by the thousand are NamedTuples, because a frozen dataclass
+takes ten times as long to make; the rest are frozen dataclasses.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Literal, NamedTuple, overload
@@ -237,22 +237,6 @@ class SaveStatus(StrEnum):
     TOO_MANY = "too_many"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredStep:
-    """A step or a wait of a job, as people see it: done, waiting or timed_out."""
-
-    kind: str
-    name: str
-    index: int
-    state: str
-    result: Json
-    lease: int
-    at: datetime
-    until: datetime | None
-    match: dict[str, Json] | None
-    jobs: list[UUID] | None
-
-
 class Noted(NamedTuple):
     """Whether the notes of a lease were kept."""
 
@@ -373,86 +357,6 @@ class Job(JobListing):
     artifact_ref: str | None
     payload: dict[str, Json]
     result: Json
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One lease of a job, and where it left the job. The one in progress has neither outcome nor
-    end.
-    """
-
-    job_id: UUID
-    attempt: int
-    lease: int
-    worker_id: UUID
-    definition: str
-    version: int
-    queue: str
-    queued_at: datetime | None
-    started_at: datetime
-    ended_at: datetime | None
-    outcome: Outcome | None
-    state: State | None
-    fingerprint: str | None
-    error: dict[str, Json] | None
-    exit_code: int | None
-    pid: int | None
-    peak_memory_bytes: int | None
-    cpu_ms: int | None
-    stdout_tail: str | None
-    stderr_tail: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class JobEvent:
-    """A point of a job's timeline."""
-
-    at: datetime
-    kind: str
-    actor: str | None
-    data: Json
-
-
-@dataclass(frozen=True, slots=True)
-class Relative:
-    """A parent or a child of a job; `forgotten` is one past retention."""
-
-    job_id: UUID
-    definition: str | None
-    state: str
-    on_parent_failure: str
-
-
-@dataclass(frozen=True, slots=True)
-class Membership:
-    """The workflow or batch that a job is of, and the name of its node there."""
-
-    id: UUID
-    kind: str
-    name: str | None
-    node: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class JobHistory:
-    """All that is known of a job, oldest first. Of parents and children a hundred each."""
-
-    job: Job
-    attempts: list[Attempt]
-    events: list[JobEvent]
-    parents: list[Relative] = field(default_factory=list)
-    children: list[Relative] = field(default_factory=list)
-    workflow: Membership | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """One reason why a job does not run, and what would change that."""
-
-    code: str
-    message: str
-    remedy: str
-    detail: dict[str, Json]
 
 
 @dataclass(frozen=True, slots=True)

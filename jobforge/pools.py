@@ -122,7 +122,7 @@ class Pools:
     async def of_this_loop(self) -> AsyncSource:
         if self._pid != os.getpid():
             self._leave_to_parent()
-        import asyncio  # noqa: PLC0415 - a process without coroutines does without
+        import asyncio  # noqa: PLC0415 - not in a zygote: isolation/coroutines.py says why
 
         loop = asyncio.get_running_loop()
         opening = self._by_loop.get(loop)
@@ -145,7 +145,7 @@ class Pools:
 
     async def aclose(self) -> None:
         """Closes the pool of this loop, and that of threads."""
-        import asyncio  # noqa: PLC0415 - a process without coroutines does without
+        import asyncio  # noqa: PLC0415 - not in a zygote: isolation/coroutines.py says why
 
         opening = self._by_loop.pop(asyncio.get_running_loop(), None)
         if opening is not None:
@@ -201,7 +201,7 @@ async def _close(opening: "asyncio.Task[AsyncSource]") -> None:
 
 
 def _finish(loop: "asyncio.AbstractEventLoop", closing: Coroutine[Any, Any, None]) -> None:
-    import asyncio  # noqa: PLC0415 - a process without coroutines does without
+    import asyncio  # noqa: PLC0415 - not in a zygote: isolation/coroutines.py says why
 
     if not loop.is_running():
         loop.run_until_complete(closing)

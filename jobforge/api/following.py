@@ -15,7 +15,8 @@ from jobforge.api.events import HEARTBEAT_S, Frames, event, heartbeat
 from jobforge.api.feed import Check
 from jobforge.api.subscription import Watch
 from jobforge.errors import JobForgeError
-from jobforge.job import JobEvent, Outcome, State
+from jobforge.history import JobEvent
+from jobforge.job import Outcome, State
 from jobforge.redact import redact
 
 _ENDS = {State.SUCCEEDED, State.CANCELED, State.DEAD}

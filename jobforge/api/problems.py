@@ -100,11 +100,11 @@ def problem_of(error: JobForgeError, request_id: str) -> Answer:
 def problem_of_request(error: RequestValidationError, request_id: str) -> Answer:
     """What pydantic found; never what was given, which may be a secret."""
     faults = [
-        {"field": _place(fault["loc"]), "message": fault["msg"], "type": fault["type"]}
+        {"field": _place(fault["loc"]), "message": _message(fault), "type": fault["type"]}
         for fault in error.errors()
     ]
     first = faults[0]
-    is_unknown = first["type"] == "extra_forbidden"
+    is_unknown = first["type"] == _EXTRA
     code = errors.UnknownField.code if is_unknown else errors.Invalid.code
     told = _Told(422, code, f"{first['field']}: {first['message']}", _shown(faults))
     return told.answer(request_id)
@@ -113,7 +113,8 @@ def problem_of_request(error: RequestValidationError, request_id: str) -> Answer
 def problem_of_http(error: HTTPException, request_id: str) -> Answer:
     """What the framework itself refuses: no such route, another method."""
     status = error.status_code
-    told = _Told(status, _HTTP_CODES.get(status, "error"), HTTPStatus(status).phrase)
+    code, text = _HTTP_ERRORS.get(status, ("error", HTTPStatus(status).phrase))
+    told = _Told(status, code, text)
     answer = told.answer(request_id)
     answer.headers.update(error.headers or {})
     return answer
@@ -133,7 +134,12 @@ def request_id_of(request: Request) -> str:
     return str(request.scope.get("jobforge.request_id", ""))
 
 
-_HTTP_CODES = {404: "no_such_route", 405: "method_not_allowed", 400: "bad_request"}
+_HTTP_ERRORS = {
+    400: ("bad_request", "the request cannot be read"),
+    404: ("no_such_route", "there is no such route; /api/v1/openapi.json lists them"),
+    405: ("method_not_allowed", "the route has other methods; the header Allow lists them"),
+}
+_EXTRA = "extra_forbidden"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +187,10 @@ def _internal(request_id: str) -> Answer:
 def _place(location: tuple[int | str, ...]) -> str:
     """Where a value stands, without the word for the part of the request that it is in."""
     return ".".join(map(str, location[1:])) or str(location[0])
+
+
+def _message(fault: Mapping[str, Json]) -> str:
+    return "there is no such field" if fault["type"] == _EXTRA else str(fault["msg"])
 
 
 def _shown(faults: Sequence[Mapping[str, Json]]) -> list[dict[str, str]]:

@@ -38,7 +38,7 @@ _GAUGES: dict[str, tuple[str, str, list[str]]] = {
     "dead": ("jobforge_dead_letters", "Dead jobs that nobody has retried or discarded.", []),
     "expired_leases": (
         "jobforge_expired_leases",
-        "Running jobs whose worker has not been heard of in time.",
+        "Running jobs whose worker has not been heard from in time.",
         [],
     ),
     "workers": ("jobforge_workers", "Workers by state.", ["state"]),

@@ -4,11 +4,17 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from jobforge.control import AuditEntry, FailureGroup
+from jobforge.errors import Json
 from jobforge.event import Event
-from jobforge.job import Attempt, Job, JobEvent, JobHistory, JobListing, StoredStep
+from jobforge.history import Attempt, JobEvent, JobHistory, StoredStep
+from jobforge.job import Enqueued, Job, JobListing
 from jobforge.redact import redact, redact_text
 from jobforge.trigger import Trigger
 from jobforge.workflow import WorkflowDetail, WorkflowInfo
+
+
+def made_jobs(jobs: Iterable[Enqueued]) -> list[dict[str, Json]]:
+    return [{"id": job.job_id, "status": job.status} for job in jobs]
 
 
 def masked_history(history: JobHistory) -> JobHistory:

@@ -9,23 +9,25 @@ from jobforge import rows
 from jobforge.calls.call import Call
 from jobforge.calls.document import encode_alike, encode_jobs
 from jobforge.errors import Invalid, Json
+from jobforge.history import (
+    Attempt,
+    Explanation,
+    JobEvent,
+    JobHistory,
+    Membership,
+    Relative,
+    StoredStep,
+)
 from jobforge.job import (
     Alike,
-    Attempt,
     Enqueued,
     EnqueueStatus,
-    Explanation,
     Job,
-    JobEvent,
     JobFilter,
-    JobHistory,
     JobListing,
     JobOrder,
     JobRequest,
-    Membership,
-    Relative,
     State,
-    StoredStep,
     SummaryLine,
 )
 from jobforge.jsonb import encode

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.options import AsJson
+from jobforge.cli.options import AsJson, Limit
 from jobforge.cli.session import TenantOrAll, find_tenant_or_all
 from jobforge.cli.way import Engine, on_engine
 from jobforge.errors import Json
@@ -21,11 +21,11 @@ def audit(
     actor: Annotated[str | None, typer.Option(help="Only what this one did.")] = None,
     action: Annotated[str | None, typer.Option(help="Only this, such as queue.pause.")] = None,
     target: Annotated[str | None, typer.Option(help="Only what was done to this.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
+    limit: Limit = 50,
     tenant: TenantOrAll = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what operators and keys changed, newest first; of a tenant, or of all."""
+    """List what operators and keys changed, newest first. Of a tenant, or of all."""
     from jobforge import calls
     from jobforge.control import AuditFilter
 

@@ -17,7 +17,10 @@ completion_init()  # so that we answer what the script asks
 def completion(
     shell: Annotated[str, typer.Argument(metavar="|".join(SHELLS))],
 ) -> None:
-    """Print a script for a shell. For bash, in ~/.bashrc: eval "$(jobforge completion bash)"."""
+    """Print the script that completes commands in a shell.
+
+    For bash, in ~/.bashrc: eval "$(jobforge completion bash)".
+    """
     if shell not in SHELLS:
         raise Invalid(f"there is no completion for {shell}", hint=f"one of {', '.join(SHELLS)}")
     for program in _PROGRAMS:

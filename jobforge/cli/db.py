@@ -95,5 +95,5 @@ def sql(
 
 @app.command()
 def url(*, database_url: DatabaseUrl = None) -> None:
-    """Print the URL of the database, password included, for use by other programs."""
+    """Print the URL of the database, password included. For use by other programs."""
     typer.echo(find_url(database_url))

@@ -52,7 +52,7 @@ def show(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show one version of a definition; without one, that which an enqueue takes."""
+    """Show a definition. Without a version, that which an enqueue takes."""
     found = _find(engine, definition)
     output.print_thing(asdict(found), as_json=as_json)
 
@@ -71,7 +71,7 @@ def schema(
 @app.command()
 @on_engine
 def pause(engine: Engine, definition: Key) -> None:
-    """Start no job of the definition until it is resumed; what runs goes on."""
+    """Start no job of it until it is resumed; what runs goes on."""
     from jobforge import calls
 
     engine.run(calls.pause_definition(definition))
@@ -91,7 +91,7 @@ def resume(engine: Engine, definition: Key) -> None:
 @app.command()
 @on_engine
 def override(engine: Engine, definition: Key, settings: Payload = None) -> None:
-    """Set over what code registered: `max_running:=4 timeout_s:=60`; `:=null` takes one back."""
+    """Set over what code registered. `max_running:=4 timeout_s:=60`; `:=null` takes one back."""
     from jobforge import calls
 
     given = parse_payload(settings or [])

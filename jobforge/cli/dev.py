@@ -45,10 +45,10 @@ def dev(
         bool, typer.Option("--tcp", help="Listen on a port of 127.0.0.1 too, with a password.")
     ] = False,
 ) -> None:
-    """Start an embedded Postgres for this folder, migrate it, and run until Ctrl-C.
+    """Run all of it in this folder, until Ctrl-C.
 
-    The HTTP API runs in it. With an app: run a worker for it too, and start that anew when the
-    source changes.
+    That is an embedded Postgres with the schema, the HTTP API and the dashboard; with an app, a
+    worker too, which is started anew when the source changes.
     """
     from jobforge.embedded import Embedded
 

@@ -73,7 +73,9 @@ def redrive(
     rate: Annotated[
         float | None, typer.Option(metavar="PER_SECOND", help="How many a second; else at once.")
     ] = None,
-    attempts: Annotated[int | None, typer.Option(min=1, help="How many more each gets.")] = None,
+    attempts: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many more each gets.")
+    ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     wait: Wait = True,

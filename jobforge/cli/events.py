@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.options import AsJson, Payload, Quiet
+from jobforge.cli.options import AsJson, Limit, Payload, Quiet
 from jobforge.cli.payload import parse_payload
 from jobforge.cli.session import Id, Session, in_session
 from jobforge.cli.way import Remote
@@ -56,7 +56,7 @@ def list_(
     scope: Session,
     *,
     name: Name = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
+    limit: Limit = 50,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -71,7 +71,7 @@ def list_(
 @app.command()
 @in_session
 def show(scope: Session, event: Id, *, as_json: AsJson = False) -> None:
-    """Show an event, and what each trigger made of it, or why nothing."""
+    """Show an event, and what each trigger made of it. Or why nothing."""
     from jobforge import calls
 
     found = scope.run(calls.get_event(scope.find("event", event)))
@@ -97,7 +97,8 @@ def tail(
     *,
     name: Name = None,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="End after so many; else go on until Ctrl-C.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="End after so many; else go on until Ctrl-C."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
 ) -> None:
@@ -116,7 +117,7 @@ def tail(
 @app.command()
 @in_session
 def replay(scope: Session, event: Id, *, as_json: AsJson = False) -> None:
-    """Let the triggers act on an event once more: its jobs are made again."""
+    """Let the triggers act on an event again. Its jobs are made once more."""
     from jobforge import calls
 
     found = scope.find("event", event)
@@ -145,7 +146,7 @@ def deliveries(
     scope: Session,
     trigger: TriggerId,
     *,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
+    limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """List what a trigger made of events, newest first."""

@@ -13,7 +13,8 @@ from jobforge.errors import Json, WaitTimeout
 
 if TYPE_CHECKING:
     from jobforge.cli.session import Session
-    from jobforge.job import Job, JobEvent, JobHistory
+    from jobforge.history import JobEvent, JobHistory
+    from jobforge.job import Job
 
 Timeout = Annotated[
     str | None,

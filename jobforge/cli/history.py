@@ -10,7 +10,8 @@ from jobforge.cli import output
 from jobforge.errors import Json
 
 if TYPE_CHECKING:
-    from jobforge.job import Attempt, Job, JobEvent, JobHistory, JobListing, StoredStep
+    from jobforge.history import Attempt, JobEvent, JobHistory, StoredStep
+    from jobforge.job import Job, JobListing
 
 _ATTEMPT_FIELDS = (
     *("worker_id", "started_at", "ended_at", "error", "exit_code", "pid"),

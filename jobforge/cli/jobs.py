@@ -32,7 +32,7 @@ def list_(
     which: "JobFilter",
     *,
     key: Annotated[str | None, typer.Option(help="Only the job with this idempotency key.")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most, newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")] = 50,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -74,7 +74,7 @@ def tail(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
 ) -> None:
-    """Print what a job says (log lines, progress, events) until it ends."""
+    """Print what a job says, until it ends. Log lines, progress, events."""
     say = following.note_said_as_json if as_json else following.note_said
     ended = following.wait(scope, scope.find("job", job), say=say)
     output.note(f"{ended.id} {ended.state}")
@@ -105,7 +105,7 @@ def cancel(
     reason: Annotated[str | None, typer.Option(help="Kept with the job.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Cancel a job; a running one is asked to stop, and is canceling until it has."""
+    """Cancel a job. A running one is asked to stop, and is canceling until it has."""
     from jobforge import calls
 
     job_id = scope.find("job", job)
@@ -123,7 +123,7 @@ def retry(
     attempts: Annotated[int | None, typer.Option(help="How many more attempts it gets.")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run a job again: a dead one itself, an ended one as a new job. Prints the job's id."""
+    """Run a job again and print its id. A dead one runs itself, an ended one as a new job."""
     from jobforge import calls
 
     changed = parse_payload(payload) if payload else None
@@ -160,7 +160,9 @@ def retry_many(
     which: "JobFilter",
     *,
     everything: All = False,
-    attempts: Annotated[int | None, typer.Option(min=1, help="How many more each gets.")] = None,
+    attempts: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many more each gets.")
+    ] = None,
     yes: Yes = False,
     dry_run: DryRun = False,
     wait: Wait = True,
@@ -235,9 +237,9 @@ def artifact(
         typer.Option(metavar="payload|result", help="Its large payload, or its large result."),
     ] = None,
 ) -> None:
-    """Download what a job made, or its result or payload where these are too large for the job.
+    """Download what a job made.
 
-    Nothing in it is hidden.
+    Or its result or payload, where these are too large for the job. Nothing in it is hidden.
     """
     from jobforge import calls
 

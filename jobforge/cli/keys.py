@@ -8,7 +8,7 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.moment import parse_duration
-from jobforge.cli.options import AsJson, Quiet
+from jobforge.cli.options import AsJson, Quiet, one_of
 from jobforge.cli.session import Tenant, find_tenant
 from jobforge.cli.way import Engine, on_engine
 from jobforge.errors import Invalid, Json
@@ -118,10 +118,7 @@ def _line(key: "ApiKey") -> dict[str, Json]:
 def _role(text: str) -> "Role":
     from jobforge.control import Role
 
-    try:
-        return Role(text)
-    except ValueError:
-        raise Invalid(f"--role is one of {', '.join(Role)}, not {text!r}", field="role") from None
+    return Role(one_of("role", text, Role))
 
 
 def _named(engine: Engine, tenant: str | None) -> UUID | None:

@@ -1,15 +1,18 @@
 """Options that several commands share."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
+
+from jobforge.errors import Invalid
 
 Command = Callable[..., None]
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print ids only.")]
+Limit = Annotated[int, typer.Option(min=1, max=200, metavar="N", help="How many at most.")]
 App = Annotated[
     str | None,
     typer.Argument(metavar="[APP]", help="app.py, app.py:name, package.module; else app.py."),
@@ -41,6 +44,14 @@ def replaced(run: Command, parameter: str, options: Mapping[str, Any]) -> Comman
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # typer reads it
     return run
+
+
+def one_of(option: str, text: str, words: Iterable[str]) -> str:
+    """The text; Invalid, with the words that it may be, when it is none of them."""
+    known = list(words)
+    if text not in known:
+        raise Invalid(f"--{option} is one of {', '.join(known)}, not {text!r}", field=option)
+    return text
 
 
 def given(**settings: Any) -> dict[str, Any]:  # noqa: ANN401 - as the engine takes them

@@ -23,7 +23,7 @@ Name = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=candidates.
 @app.command("list")
 @on_engine
 def list_(engine: Engine, *, tenant: TenantOrAll = None, as_json: AsJson = False) -> None:
-    """List queues with the jobs of a tenant; for operators who name none, of all."""
+    """List queues, with how many jobs they have. For operators who name no tenant, of all."""
     from jobforge import calls
 
     queues = engine.run(calls.list_queues(tenant_id=find_tenant_or_all(engine, tenant)))
@@ -57,12 +57,15 @@ def limit(
     queue: Name,
     *,
     max_running: Annotated[
-        int | None, typer.Option(min=1, help="So many of its jobs run at once, on all machines.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="So many of its jobs run at once, on all machines."),
     ] = None,
     rate: Annotated[
         str | None, typer.Option(metavar="N/PERIOD", help="Such as 10/s, 100/m or 5/30s.")
     ] = None,
-    burst: Annotated[int | None, typer.Option(min=1, help="Starts saved up; else N.")] = None,
+    burst: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Starts saved up; else the N of --rate.")
+    ] = None,
     none: Annotated[bool, typer.Option("--none", help="Take all of its limits away.")] = False,
 ) -> None:
     """Limit how many jobs of a queue run at once, or start in a time."""

@@ -55,7 +55,7 @@ class Printer:
     """The channel of a job that runs here: what it says is printed."""
 
     def note(self, kind: str, data: dict[str, Json]) -> None:
-        from jobforge.job import JobEvent
+        from jobforge.history import JobEvent
 
         said = JobEvent(at=datetime.now(UTC), kind=kind, actor=None, data=data)
         output.note(following.words(said))

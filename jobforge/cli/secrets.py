@@ -20,7 +20,10 @@ _PAGE = 100
 
 @app.command()
 def key() -> None:
-    """Print a new key, for JOBFORGE_SECRET_KEY or the file that JOBFORGE_SECRET_KEY_FILE names."""
+    """Print a new key.
+
+    It goes into JOBFORGE_SECRET_KEY, or into the file that JOBFORGE_SECRET_KEY_FILE names.
+    """
     from jobforge.vault import make_secret_key
 
     typer.echo(make_secret_key())
@@ -28,9 +31,10 @@ def key() -> None:
 
 @app.command()
 def rotate(*, database_url: DatabaseUrl = None) -> None:
-    """Wrap the keys of all tenants by secret_key, which secret_key_previous has wrapped before.
+    """Wrap the keys of all tenants anew.
 
-    No secret is opened or changed. It can be run again, and beside workers that know both keys.
+    They were wrapped by secret_key_previous, and are by secret_key then. No secret is opened or
+    changed. It can be run again, and beside workers that know both keys.
     """
     from jobforge.vault import open_vault
 

@@ -7,7 +7,7 @@ import typer
 
 from jobforge.cli import candidates
 from jobforge.cli.operation import Manner, operate
-from jobforge.cli.options import Command, replaced
+from jobforge.cli.options import Command, one_of, replaced
 from jobforge.errors import Invalid
 
 if TYPE_CHECKING:
@@ -20,13 +20,16 @@ All = Annotated[bool, typer.Option("--all", help="All of the tenant's; instead o
 _OPTIONS: dict[str, Any] = {
     "state": Annotated[
         list[str] | None,
-        typer.Option(help="Only jobs in this state; failed: the last attempt failed. Repeatable."),
+        typer.Option(
+            metavar="STATE",
+            help="Such as queued, running or dead; failed: the last attempt failed. Repeatable.",
+        ),
     ],
     "definition": Annotated[
         str | None, typer.Option(metavar="KEY", autocompletion=candidates.definitions)
     ],
     "queue": Annotated[str | None, typer.Option(metavar="NAME", autocompletion=candidates.queues)],
-    "tag": Annotated[str | None, typer.Option()],
+    "tag": Annotated[str | None, typer.Option(metavar="TAG")],
 }
 
 
@@ -35,8 +38,10 @@ def with_filter(command: Command) -> Command:
 
     @wraps(command)
     def run(**said: Any) -> None:  # noqa: ANN401 - as the options have it
-        from jobforge.job import JobFilter
+        from jobforge.job import JobFilter, State
 
+        for state in said["state"] or ():
+            one_of("state", state, (*State, "failed"))
         options = {name: said.pop(name) or None for name in _OPTIONS}
         command(which=JobFilter(**options), **said)
 

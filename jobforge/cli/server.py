@@ -23,7 +23,7 @@ def server(
     database_url: DatabaseUrl = None,
     until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
 ) -> None:
-    """Serve the HTTP API.
+    """Serve the HTTP API and the dashboard.
 
     Any number may run on one database. The first SIGTERM or Ctrl-C answers what was asked and ends
     with 0; the second ends at once with 1.

@@ -94,7 +94,7 @@ async def serve(app: JobForge, target: str, config: Config, *, until_stdin_close
         meters = _make_meters(config)
         worker = _make_worker(app, database, target, config, meters)
         if server is not None:
-            app.client.set_host(worker)
+            app.client.set_host(worker.host)
         _configure_logs(config, worker.worker_id)
         _on_signals(stop)
         if until_stdin_closes:

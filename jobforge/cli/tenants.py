@@ -31,7 +31,7 @@ _NO_LIMITS: dict[str, Json] = dict.fromkeys(
 @app.command("list")
 @on_engine
 def list_(engine: Engine, *, quiet: Quiet = False, as_json: AsJson = False) -> None:
-    """List the tenants that have settings; others are known by their id alone."""
+    """List the tenants that have settings. Others are known by their id alone."""
     from jobforge import calls
 
     output.print_listing(engine.run(calls.list_tenants()), as_json=as_json, quiet=quiet)
@@ -79,18 +79,21 @@ def edit(
     name: Name = None,
     timezone: Zone = None,
     weight: Annotated[
-        int | None, typer.Option(min=1, help="Its share when tenants wait for each other; 1.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Its share when tenants wait for each other; 1."),
     ] = None,
     max_running: Annotated[
-        int | None, typer.Option(min=1, help="So many of its jobs run at once.")
+        int | None, typer.Option(min=1, metavar="N", help="So many of its jobs run at once.")
     ] = None,
     max_pending: Annotated[
-        int | None, typer.Option(min=1, help="So many of its jobs may wait.")
+        int | None, typer.Option(min=1, metavar="N", help="So many of its jobs may wait.")
     ] = None,
     rate: Annotated[
         str | None, typer.Option(metavar="N/PERIOD", help="Starts: 10/s, 100/m or 5/30s.")
     ] = None,
-    burst: Annotated[int | None, typer.Option(min=1, help="Starts saved up; else N.")] = None,
+    burst: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Starts saved up; else the N of --rate.")
+    ] = None,
     unlimited: Annotated[
         bool, typer.Option("--unlimited", help="Take its limits away, but those given here.")
     ] = False,
@@ -139,7 +142,7 @@ def resume(engine: Engine, tenant: Which) -> None:
 @app.command()
 @on_engine
 def delete(engine: Engine, tenant: Which, *, yes: Yes = False) -> None:
-    """Erase a tenant with its jobs, history, keys and artifacts, at once and for good."""
+    """Erase a tenant, for good. Its jobs, history, keys and artifacts go at once."""
     tenant_id = find_tenant(engine, tenant)
     if not yes:
         confirm(f"erase everything of {tenant} ({tenant_id})?")

@@ -7,7 +7,7 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.moment import parse_moment
-from jobforge.cli.options import AsJson, Quiet
+from jobforge.cli.options import AsJson, Limit, Quiet, one_of
 from jobforge.cli.session import Id, Session, in_session
 from jobforge.cli.trigger_settings import DefinitionOption, with_settings
 from jobforge.errors import Invalid, Json
@@ -62,9 +62,10 @@ def create(
     *,
     disabled: Annotated[bool, typer.Option("--disabled", help="Not yet.")] = False,
 ) -> None:
-    """Create a trigger and print its id: --cron for a schedule, --event for one by event.
+    """Create a trigger and print its id.
 
-    The payload may have tags: at={{schedule.fire_at}}, or path={{event.path}}.
+    --cron makes a schedule; with --event, events make jobs. The payload may have tags:
+    at={{schedule.fire_at}}, or path={{event.path}}.
     """
     from jobforge import calls, trigger_settings
     from jobforge.trigger import TriggerType
@@ -159,7 +160,7 @@ def backfill(
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the times.")] = False,
 ) -> None:
-    """Fire a schedule for all times between; those that have a firing already are left alone."""
+    """Fire a schedule for all its times between two. Those that have a firing are left alone."""
     from jobforge import calls, trigger_settings
 
     first, last = parse_moment(start, "START"), parse_moment(end, "END")
@@ -177,7 +178,7 @@ def firings(
     scope: Session,
     trigger: Id,
     *,
-    limit: Annotated[int, typer.Option(min=1, max=200, metavar="N")] = 50,
+    limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
     """List what came of a schedule's times, latest first."""
@@ -239,7 +240,4 @@ def _line(trigger: "Trigger") -> dict[str, Json]:
 def _type(text: str) -> "TriggerType":
     from jobforge.trigger import TriggerType
 
-    try:
-        return TriggerType(text)
-    except ValueError:
-        raise Invalid(f"--type is schedule or event, not {text!r}", field="type") from None
+    return TriggerType(one_of("type", text, TriggerType))

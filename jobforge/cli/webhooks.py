@@ -9,7 +9,7 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.moment import parse_duration
-from jobforge.cli.options import AsJson, Quiet, given
+from jobforge.cli.options import AsJson, Limit, Quiet, given, one_of
 from jobforge.cli.session import Id, Session, in_session
 from jobforge.cli.way import Remote
 from jobforge.config import load
@@ -110,7 +110,7 @@ def edit(
 @app.command()
 @in_session
 def delete(scope: Session, webhook: Id) -> None:
-    """Delete a webhook; messages that wait for it are not sent any more."""
+    """Delete a webhook. Messages that wait for it are not sent any more."""
     from jobforge import calls
 
     found = scope.find("webhook", webhook)
@@ -155,7 +155,7 @@ def deliveries(
     state: Annotated[
         str | None, typer.Option(metavar="STATE", help="pending, delivered or failed.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="How many at most.")] = 50,
+    limit: Limit = 50,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -176,7 +176,7 @@ def redeliver(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Send a message again, under the same id, and print the job that does it."""
+    """Send a message again, under the same id. Prints the job that does it."""
     from jobforge import calls
 
     job_id = scope.run(calls.redeliver(scope.find("webhook", webhook), delivery))
@@ -232,9 +232,7 @@ def _check_url(scope: Session, url: str | None) -> None:
 def _state(text: str | None) -> "DeliveryState | None":
     from jobforge.webhook import DeliveryState
 
-    if text is None or text in set(DeliveryState):
-        return None if text is None else DeliveryState(text)
-    raise Invalid(f"--state is one of {', '.join(DeliveryState)}, not {text!r}", field="state")
+    return None if text is None else DeliveryState(one_of("state", text, DeliveryState))
 
 
 def _line(webhook: "Webhook") -> dict[str, Json]:

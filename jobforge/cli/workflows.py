@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli import graph, output
-from jobforge.cli.options import AsJson, Quiet
+from jobforge.cli.options import AsJson, Quiet, one_of
 from jobforge.cli.session import Id, Session, in_session
 from jobforge.errors import Json
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Look at workflows, cancel and retry them.", no_args_is_help=True)
 
 _MOST_IN_A_PAGE = 200
+_STATES = ("running", "succeeded", "failed", "canceled")
 
 
 @app.command("list")
@@ -26,9 +27,9 @@ def list_(
     *,
     name: Annotated[str | None, typer.Option(help="Only workflows of this name.")] = None,
     state: Annotated[
-        str | None, typer.Option(help="running, succeeded, failed or canceled.")
+        str | None, typer.Option(metavar="STATE", help="running, succeeded, failed or canceled.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many at most, newest first.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")] = 50,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -36,6 +37,8 @@ def list_(
     from jobforge import calls
     from jobforge.workflow import WorkflowFilter
 
+    if state is not None:
+        one_of("state", state, _STATES)
     which = WorkflowFilter(name, state)
     found: list[WorkflowInfo] = []
     while len(found) < limit:
@@ -79,7 +82,7 @@ def cancel(
     *,
     reason: Annotated[str | None, typer.Option(help="Kept with its jobs.")] = None,
 ) -> None:
-    """Cancel what is left of a workflow; jobs that run are asked to stop."""
+    """Cancel what is left of a workflow. Jobs that run are asked to stop."""
     from jobforge import calls
 
     found = scope.find("workflow", workflow)

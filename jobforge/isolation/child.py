@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jobforge import tracing, verdict
 from jobforge.artifacts.size import RESULT_LIMIT, fits
-from jobforge.client import set_door
 from jobforge.command import Command
 from jobforge.context import Context
 from jobforge.definition import Definition
+from jobforge.door import set_door
 from jobforge.errors import Invalid, NotCommitted
 from jobforge.isolation import environment, limits
 from jobforge.isolation.channel import EX_SOFTWARE, SocketChannel

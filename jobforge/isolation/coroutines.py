@@ -1,7 +1,9 @@
 """Async handlers and hooks in a job's process.
 
-Apart from child.py, because it needs asyncio, which adds a tenth to what every fork costs. A zygote
-imports it where a definition has use for it; others do without.
+Apart from child.py, because it needs asyncio, which adds a tenth to what every fork costs
+(docs/decisions/0020). A zygote imports this module where a definition has use for it; others do
+without. So no module that an app imports has asyncio at its top: coroutines in client, durable,
+handle and pools import it when they run.
 """
 
 import asyncio

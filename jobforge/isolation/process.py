@@ -8,8 +8,9 @@ import asyncio
 import os
 import signal
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import orjson
@@ -217,11 +218,14 @@ class Process:
             for kind, body in self._frames.feed(data):
                 self._take(kind, body)
         except (BrokenWire, ValueError, KeyError, TypeError, AttributeError):
-            # Nothing that child.py would send: the handler wrote to a descriptor not its own.
-            self._unwatch(self._control.fileno())
-            self._said = crashed("wrote to the socket that is for its worker")
-            self._kill()
+            self._hang_up()
         return len(data)
+
+    def _hang_up(self) -> None:
+        """Nothing that child.py would send: the handler wrote to a descriptor not its own."""
+        self._unwatch(self._control.fileno())
+        self._said = crashed("wrote to the socket that is for its worker")
+        self._kill()
 
     def _read_what_is_left(self) -> None:
         # A grandchild may still hold the other ends; it is not waited for.
@@ -243,9 +247,9 @@ class Process:
             case Kind.SECRET:
                 self._answer_secret(orjson.loads(body)["name"])
             case Kind.ENQUEUE:
-                self._begin(self._answer_enqueue(body))
+                self._begin(partial(self._enqueue, body))
             case Kind.ASK:
-                self._begin(self._answer(**decode(body)))
+                self._begin(partial(self._host.ask, self.job, **decode(body)))
             case Kind.SPAN:
                 tracing.receive_span(self.job.traceparent, body)
             case _:
@@ -270,35 +274,34 @@ class Process:
 
     def _answer_secret(self, name: str) -> None:
         try:
-            self._write(answer_frame(self._host.secret(name)))
+            answer = answer_frame(self._host.secret(name))
         except Exception as error:  # noqa: BLE001 - it is the job that asked, and is told
-            self._write(refusal_frame(error))
+            answer = refusal_frame(error)
+        self._write(answer)
 
-    def _begin(self, answering: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(answering)
+    def _begin(self, find: Callable[[], Awaitable[Json]]) -> None:
+        task = self._loop.create_task(self._answer(find))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, kind: str, data: Json) -> None:
+    async def _answer(self, find: Callable[[], Awaitable[Json]]) -> None:
         try:
-            answer = await self._host.ask(self.job, kind, data)
+            answer = answer_frame(await find())
         except Exception as error:  # noqa: BLE001 - as above
-            self._write(refusal_frame(error))
-        else:
-            self._write(answer_frame(answer))
+            answer = refusal_frame(error)
+        try:
+            self._write(answer)
+        except BrokenWire:
+            self._hang_up()
 
-    async def _answer_enqueue(self, body: bytes) -> None:
-        try:
-            enqueued = await self._host.enqueue(self.job, job_requests(body))
-        except Exception as error:  # noqa: BLE001 - as above
-            self._write(refusal_frame(error))
-        else:
-            self._write(answer_frame([[each.job_id, each.status] for each in enqueued]))
+    async def _enqueue(self, body: bytes) -> Json:
+        enqueued = await self._host.enqueue(self.job, job_requests(body))
+        return [[each.job_id, each.status] for each in enqueued]
 
     def _write(self, data: bytes) -> None:
-        self._unsent += data
-        if len(self._unsent) > 2 * LONGEST_FRAME:  # it asks and asks, and never reads
+        if len(self._unsent) + len(data) > 2 * LONGEST_FRAME:  # it asks and asks, and never reads
             raise BrokenWire
+        self._unsent += data
         if len(self._unsent) == len(data):
             self._flush()
 

@@ -26,13 +26,8 @@ from jobforge.control import (
 )
 from jobforge.errors import Conflict, Json, TenantRequired
 from jobforge.event import Event, EventDelivery, EventListing
-from jobforge.job import (
-    Explanation,
-    JobEvent,
-    JobListing,
-    StoredStep,
-    SummaryLine,
-)
+from jobforge.history import Explanation, JobEvent, StoredStep
+from jobforge.job import JobListing, SummaryLine
 from jobforge.jsonb import decode
 from jobforge.remote.answers import (
     Read,

@@ -15,11 +15,11 @@ from uuid import UUID
 
 from jobforge import calls, db
 from jobforge.artifacts import open_artifacts
-from jobforge.client import set_door
 from jobforge.command import Command
 from jobforge.config import load
 from jobforge.context import Context
 from jobforge.definition import Definition
+from jobforge.door import set_door
 from jobforge.errors import Invalid, Json, NotCommitted
 from jobforge.hooks import Hook
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, Note, Step
@@ -32,6 +32,7 @@ from jobforge.testing.notes import Notes
 from jobforge.testing.program import run_program
 from jobforge.verdict import Verdict, raised, returned, unusable
 from jobforge.worker.fetches import with_parents
+from jobforge.worker.host import flowing
 from jobforge.worker.lineage import question
 from jobforge.worker.steps import check_saved, children
 
@@ -91,14 +92,8 @@ class Desk:
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         """As a worker does it: for the tenant of the job, whose correlation flows on."""
-        flowing = [
-            job._replace(
-                correlation_id=job.correlation_id or self._job.correlation_id,
-                traceparent=job.traceparent or self._job.traceparent,
-            )
-            for job in jobs
-        ]
-        return db.run(self._conn, calls.enqueue_jobs(flowing).for_tenant(self.tenant_id))
+        call = calls.enqueue_jobs(flowing(self._job, jobs))
+        return db.run(self._conn, call.for_tenant(self.tenant_id))
 
     def ask(self, kind: str, data: Json) -> Json:
         if self._worker_id is None:

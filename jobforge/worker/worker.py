@@ -14,19 +14,17 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
 from jobforge import calls, telemetry
 from jobforge.app import JobForge, registration
 from jobforge.artifacts import Artifacts
-from jobforge.artifacts.size import may_have_large_payload
 from jobforge.artifacts.sweep import Sweep
 from jobforge.definition import Definition
 from jobforge.engine import Engine
-from jobforge.errors import ConfigError, JobForgeError, Json
-from jobforge.job import ClaimedJob, Enqueued, JobRequest, WorkerCommand
+from jobforge.errors import ConfigError, JobForgeError
+from jobforge.job import ClaimedJob, WorkerCommand
 from jobforge.loop import Loop
 from jobforge.meters import Meters
 from jobforge.outage import Line, Outage
@@ -36,16 +34,15 @@ from jobforge.secrets import Secrets
 from jobforge.settings import Isolation
 from jobforge.worker.claims import Claims
 from jobforge.worker.deposits import Deposits
-from jobforge.worker.fetches import with_parents
+from jobforge.worker.host import WorkerHost
 from jobforge.worker.inline import Inline
 from jobforge.worker.leases import Leases
-from jobforge.worker.lineage import question
 from jobforge.worker.notes import Notes
 from jobforge.worker.outcomes import Outcomes
 from jobforge.worker.ready import Ready
 from jobforge.worker.slots import Slots
 from jobforge.worker.starts import Starts, serve
-from jobforge.worker.steps import Steps, children
+from jobforge.worker.steps import Steps
 from jobforge.worker.turns import Turns
 from jobforge.worker.upkeep import Upkeep
 from jobforge.worker.wakeups import Wakeups
@@ -63,7 +60,7 @@ _ONLY_INLINE: Mapping[Isolation, MakeRunner] = {"inline": Inline}
 
 
 class Worker:
-    """Runs the jobs of an app until it is told to stop; the Host of its runners.
+    """Runs the jobs of an app until it is told to stop.
 
     `queues` has the slots of each queue: how many of its jobs may run at once. `runners` make what
     runs the definitions of each isolation; others are not served. `definitions` confines the
@@ -97,10 +94,6 @@ class Worker:
         self.worker_id: UUID = uuid4()
         self._app = app
         self._database = database
-        self._secrets = secrets or Secrets()
-        self._artifacts = artifacts
-        # A server puts away by itself what is too large.
-        self._payloads = None if database.keeps_operations else artifacts
         self._drain_s = drain_s
         self._scheduler = scheduler
         self._meters = meters
@@ -109,7 +102,50 @@ class Worker:
         self._killing = asyncio.Event()
         self._moved = asyncio.Event()  # something has ended, or was settled
 
-        self._runners = {isolation: make(self) for isolation, make in runners.items()}
+        outage = Outage()
+        claim_line = Line(database.link(durable=False), outage)
+        settle_line = Line(database.link(), outage)
+        self._upkeep_line = Line(database.link(), outage)
+        step_line = Line(database.link(), outage)
+        self._lines = [claim_line, settle_line, step_line, self._upkeep_line]
+
+        self._slots = Slots(queues)
+        self._leases = Leases(lease_s)
+        notes = Notes()
+        self._deposits = Deposits(
+            artifacts,
+            self._leases,
+            lease_s=lease_s,
+            on_begin=self._beat_soon,
+            on_end=self._deposited,
+        )
+        self._outcomes = Outcomes(
+            self.worker_id,
+            settle_line,
+            leases=self._leases,
+            notes=notes,
+            deposits=self._deposits,
+            on_settled=self._moved.set,
+            meters=meters,
+        )
+        self._settling = Loop("outcomes", self._outcomes.step)
+        steps = Steps(self.worker_id, step_line, self._leases)
+        self._storing = Loop("steps", steps.step)
+        # A server puts away by itself what is too large.
+        own_store = None if database.keeps_operations else artifacts
+        self.host = WorkerHost(
+            self.worker_id,
+            database,
+            notes=notes,
+            steps=steps,
+            secrets=secrets or Secrets(),
+            artifacts=artifacts,
+            payloads=own_store,
+            on_note=self._settling.ring,
+            on_step=self._storing.ring,
+        )
+
+        self._runners = {isolation: make(self.host) for isolation, make in runners.items()}
         offered = app.definitions.values() if definitions is None else definitions
         self._connectors = make_connectors(self.worker_id) if make_connectors else []
         served = serve([*offered, *self._connectors], self._runners)
@@ -124,34 +160,6 @@ class Worker:
             build=build,
         )
 
-        outage = Outage()
-        claim_line = Line(database.link(durable=False), outage)
-        settle_line = Line(database.link(), outage)
-        self._upkeep_line = Line(database.link(), outage)
-        step_line = Line(database.link(), outage)
-        self._lines = [claim_line, settle_line, step_line, self._upkeep_line]
-
-        self._slots = Slots(queues)
-        self._leases = Leases(lease_s)
-        self._notes = Notes()
-        self._deposits = Deposits(
-            artifacts,
-            self._leases,
-            lease_s=lease_s,
-            on_begin=self._beat_soon,
-            on_end=self._deposited,
-        )
-        self._outcomes = Outcomes(
-            self.worker_id,
-            settle_line,
-            leases=self._leases,
-            notes=self._notes,
-            deposits=self._deposits,
-            on_settled=self._moved.set,
-            meters=meters,
-        )
-        self._steps = Steps(self.worker_id, step_line, self._leases)
-        self._storing = Loop("steps", self._steps.step)
         self._ready = Ready(meters)
         self._starts = Starts(
             self._ready,
@@ -187,13 +195,10 @@ class Worker:
             meters=meters,
         )
         self._claiming = Loop("claims", self._claims.step)
-        self._settling = Loop("outcomes", self._outcomes.step)
         self._turns = Turns(self._slots, self._claiming.ring, self._settling.ring)
         self._keeping = Loop("upkeep", upkeep.step)
         self._watching = Loop("watch", self._watch)
-        self._sweeping = (
-            [Loop("sweep", Sweep(database.run, self._payloads).step)] if self._payloads else []
-        )
+        self._sweeping = [Loop("sweep", Sweep(database.run, own_store).step)] if own_store else []
         self._listening = Loop(
             "wakeups",
             Wakeups(
@@ -250,47 +255,6 @@ class Worker:
     def is_draining(self) -> bool:
         return self._stopping.is_set()
 
-    # For the runners.
-
-    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:
-        self._notes.add(job, kind, data)
-        self._settling.ring()
-        if telemetry.is_enabled("debug"):
-            telemetry.emit(f"job.{kind}", level="debug", **telemetry.fields_of(job), data=data)
-
-    async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
-        requests = [
-            request._replace(
-                correlation_id=request.correlation_id or job.correlation_id,
-                traceparent=request.traceparent or job.traceparent,
-            )
-            for request in jobs
-        ]
-        call = calls.enqueue_jobs(requests)
-        if self._payloads is not None and may_have_large_payload(str(call.parameters[0])):
-            put = self._payloads.put_payloads
-            call = calls.enqueue_jobs(await asyncio.to_thread(put, job.tenant_id, requests))
-        return await self._database.run(call.within(self.worker_id, job.token))
-
-    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json:
-        match kind:
-            case "save_step":
-                stored = self._steps.add(job, **data)
-                self._storing.ring()
-                return await stored
-            case "enqueue_children":
-                made = await self._database.run(children(self.worker_id, job, **data))
-                return [[str(each.job_id), each.status] for each in made]
-            case "parents":
-                lineage = await self._database.run(question(self.worker_id, job, kind, data))
-                whole = partial(with_parents, self._artifacts, job.tenant_id)
-                return await asyncio.to_thread(whole, lineage)
-            case _:
-                return await self._database.run(question(self.worker_id, job, kind, data))
-
-    def secret(self, name: str) -> str:
-        return self._secrets.lookup(name)
-
     async def _open(self) -> None:
         own = map(registration, self._connectors)
         made_known = (*self._app.registrations(), *own, self._app.declaration())
@@ -333,31 +297,9 @@ class Worker:
         self._claiming.ring()
 
     def _ended(self, job: ClaimedJob, report: Report) -> None:
-        duration_s = self._leases.drop(job)
-        if report.verdict is None:
-            self._tell_lost(job)
-        else:
-            self._outcomes.add(job, report, duration_s)
+        duration_s = self._record(job, report)
         self._turns.end(job.queue, ran_s=duration_s)
         self._moved.set()
-
-    def _beat_soon(self) -> None:
-        self._keeping.ring()
-
-    def _deposited(self, job: ClaimedJob, report: Report) -> None:
-        """As `_ended`, for one whose slot was free already."""
-        duration_s = self._leases.drop(job)
-        if report.verdict is None:
-            self._tell_lost(job)
-        else:
-            self._outcomes.add(job, report, duration_s)
-            self._settling.ring()
-        self._moved.set()
-
-    def _tell_lost(self, job: ClaimedJob) -> None:
-        if self._meters is not None:
-            self._meters.lost_leases += 1
-        telemetry.emit("job.lost", level="warning", **telemetry.fields_of(job))
 
     def _ended_at_once(self, ended: Sequence[tuple[ClaimedJob, Report]]) -> None:
         """As `_ended`, for jobs that never held a lease of their own."""
@@ -367,6 +309,29 @@ class Worker:
             self._outcomes.add(job, report)
         self._turns.end(*(job.queue for job, _ in ended))
         self._moved.set()
+
+    def _deposited(self, job: ClaimedJob, report: Report) -> None:
+        """As `_ended`, for one whose slot was free already."""
+        self._record(job, report)
+        self._settling.ring()
+        self._moved.set()
+
+    def _record(self, job: ClaimedJob, report: Report) -> float:
+        """Answers how long it ran."""
+        duration_s = self._leases.drop(job)
+        if report.verdict is None:
+            self._tell_lost(job)
+        else:
+            self._outcomes.add(job, report, duration_s)
+        return duration_s
+
+    def _beat_soon(self) -> None:
+        self._keeping.ring()
+
+    def _tell_lost(self, job: ClaimedJob) -> None:
+        if self._meters is not None:
+            self._meters.lost_leases += 1
+        telemetry.emit("job.lost", level="warning", **telemetry.fields_of(job))
 
     async def _watch(self, loop: Loop) -> None:
         self._leases.stop_overdue()

@@ -121,6 +121,7 @@ def test_every_bad_request_has_its_status_and_its_code(api: House) -> None:
         assert (answer.status_code, problem["code"]) == (case.status, case.code), said
         assert answer.headers["content-type"] == "application/problem+json", said
         assert problem["request_id"] == answer.headers["x-request-id"], said
+        assert ("allow" in answer.headers) == (case.status == 405), said
         assert set(problem) == {
             *("type", "title", "status", "code", "detail", "errors", "facts", "request_id")
         }

@@ -17,7 +17,7 @@ from integration.workshop import eventually
 from sql.engine import call_for_value, enqueue_one, state_of
 
 from jobforge import Context, JobForge, Retry, calls, db, errors
-from jobforge.job import JobHistory
+from jobforge.history import JobHistory
 from jobforge.remote.address import server_address
 from jobforge.remote.work import WORK, Server
 from jobforge.worker import Worker

@@ -16,6 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from jobforge import Context, JobForge
+from jobforge.door import find_door
+from jobforge.isolation.channel import SocketChannel
+from jobforge.isolation.wire import Kind
 
 jf = JobForge()
 
@@ -295,6 +298,20 @@ def speak_out_of_turn() -> None:
             os.write(fd, b"\xff" * 64)
         except OSError:
             continue
+
+
+@jf.job
+def ask_and_never_listen() -> None:
+    channel = find_door()
+    assert isinstance(channel, SocketChannel)
+    for _ in range(500):
+        channel.send(Kind.ASK, b'{"kind": "parents", "data": null}')
+    signal.pause()
+
+
+@jf.job
+def count_parents(ctx: Context) -> int:
+    return len(ctx.parents)
 
 
 @jf.job

@@ -11,8 +11,8 @@ from integration.seam import A_JOB, TENANT_A, WORKER, Run, report
 from jobforge import calls
 from jobforge.control import TenantInfo, WorkerInfo
 from jobforge.errors import Json, LeaseLost, NotFound
+from jobforge.history import Attempt
 from jobforge.job import (
-    Attempt,
     BeatStatus,
     ClaimedJob,
     EnqueueStatus,

@@ -10,6 +10,7 @@ import pytest
 from cluster import Database, fresh_database
 from integration.terminal import QuickTerminal, Terminal, environment
 
+import jobforge.cli
 from jobforge.embedded import Embedded, Server
 
 NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
@@ -50,6 +51,14 @@ def test_help_loads_nothing_heavy() -> None:
         env=environment(),
     )
     assert result.stdout.splitlines()[-1] == ""
+
+
+def test_no_list_of_commands_cuts_a_summary_short(tmp_path: Path) -> None:
+    shell = QuickTerminal(tmp_path)
+    groups = [[], *([str(group.name)] for group in jobforge.cli.app.registered_groups)]
+    listed = [shell.read(*group, "--help").partition("Commands:")[2] for group in groups]
+    assert all(listed)
+    assert [line for line in "".join(listed).splitlines() if line.endswith("...")] == []
 
 
 @pytest.mark.parametrize(

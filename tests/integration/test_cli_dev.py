@@ -33,7 +33,11 @@ def _read(page: Path, language: str) -> list[str]:
 def _commands(page: Path) -> str:
     """What the page tells to type into the other terminal."""
     lines = [line[2:] for block in _read(page, "console") for line in block.splitlines()]
-    return "\n".join(line for line in lines if line.startswith(("jobforge ", "export ")))
+    return "\n".join(
+        line
+        for line in lines
+        if line.startswith(("jobforge ", "export ")) and not line.startswith("jobforge dev")
+    )
 
 
 @pytest.fixture

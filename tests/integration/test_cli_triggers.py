@@ -1,16 +1,14 @@
 """`jobforge scheduler`, and what docs/schedules.md and its example show."""
 
-import os
 import re
 import shlex
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cluster import Clock, Connection, Database, wait_until
+from integration.pages import run_page
 from integration.seam import TENANT_A
 from integration.terminal import QuickTerminal, Terminal
 from integration.timetable import Timetable
@@ -61,15 +59,7 @@ def test_the_python_of_the_page_runs(
     database: Database, conn: Connection, settings: dict[str, str]
 ) -> None:
     page = ROOT / "docs" / "schedules.md"
-    run = subprocess.run(
-        [sys.executable, "-W", "error", str(Path(__file__).parent / "examples.py"), str(page)],
-        env={**os.environ, **settings, "JOBFORGE_DATABASE_URL": database.url},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
+    run_page(page, database, **settings)
     rows = conn.execute("select declared from jobforge.triggers").fetchall()
     assert {row["declared"] for row in rows} == {"morning_report", "clean_up"}
 

@@ -20,7 +20,8 @@ from jobforge import calls, db
 from jobforge.config import Config
 from jobforge.connectors import QUEUE, Tools, make_connectors
 from jobforge.connectors.configuration import sealed_secrets
-from jobforge.job import JobHistory, State
+from jobforge.history import JobHistory
+from jobforge.job import State
 from jobforge.vault import Vault
 from jobforge.worker import Worker
 

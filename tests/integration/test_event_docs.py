@@ -1,15 +1,13 @@
 """What docs/events.md and examples/events show works as it stands."""
 
 import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from cluster import Connection, Database, wait_until
+from integration.pages import run_page
 from integration.seam import TENANT_A
 from integration.terminal import QuickTerminal, Terminal
 
@@ -51,15 +49,7 @@ def _results(conn: Connection) -> list[str]:
 def test_the_python_of_the_page_runs(database: Database, conn: Connection) -> None:
     conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
     conn.execute("create table orders (id int, paid bool)")
-    run = subprocess.run(
-        [sys.executable, "-W", "error", str(Path(__file__).parent / "examples.py"), str(PAGE)],
-        env={**os.environ, "JOBFORGE_DATABASE_URL": database.url},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
+    run_page(PAGE, database)
     emitted = conn.execute("select name from jobforge.events order by id").fetchall()
     assert [row["name"] for row in emitted] == ["order.paid", "order.sent"]
 

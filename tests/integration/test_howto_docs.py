@@ -1,12 +1,10 @@
 """The Python of the how-to pages runs, on connections of each library."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from cluster import Connection, Database
+from integration.pages import run_page
 from integration.seam import TENANT_A
 
 HOWTO = Path(__file__).parents[2] / "docs" / "howto"
@@ -21,16 +19,8 @@ def test_the_python_of_the_pages_runs_and_enqueues_with_each_library(
     conn.execute("create table users (email text)")
     together = tmp_path / "howto.md"
     together.write_text("\n".join(map(_read, PAGES)), encoding="utf-8")
-    run = subprocess.run(
-        [sys.executable, "-W", "error", str(Path(__file__).parent / "examples.py"), str(together)],
-        env={**os.environ, "JOBFORGE_DATABASE_URL": database.url},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout == "no tenant, no job\n"
+    printed = run_page(together, database)
+    assert printed == "no tenant, no job\n"
     users = {row["email"] for row in conn.execute("select email from users")}
     assert users <= _welcomed(conn)
     assert len(users) == _read(PAGES[0]).count('conn.execute("insert') + 2

@@ -12,8 +12,9 @@ from integration.isolation import APP, COMMANDS, living_of
 from integration.workshop import Workshop, eventually
 
 from jobforge import calls, db
+from jobforge.history import Attempt, JobHistory
 from jobforge.isolation.isolated import Isolated
-from jobforge.job import Attempt, JobHistory, Outcome, State
+from jobforge.job import Outcome, State
 from jobforge.loading import load
 from jobforge.runner import Host
 from jobforge.worker import Worker

@@ -3,7 +3,7 @@
 import os
 import resource
 import signal
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from integration.isolation import Rig, error, is_alive, living_of, outcome
 
 from jobforge.isolation import tree
 from jobforge.isolation.tails import TAIL_BYTES
+from jobforge.isolation.wire import LONGEST_FRAME
 from jobforge.job import Outcome
 from jobforge.runner import Report, Stop
 
@@ -133,6 +134,32 @@ def test_a_handler_that_writes_where_it_should_not_has_crashed(beside: Beside) -
     report = beside.run("speak_out_of_turn")
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == "wrote to the socket that is for its worker"
+
+
+def test_a_handler_that_asks_and_never_listens_has_crashed(
+    beside: Beside, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobforge.isolation.process.LONGEST_FRAME", MIB)
+    monkeypatch.setattr(rig.desk, "ask", _answering("x" * 10_000))
+    report = beside.run("ask_and_never_listen")
+    assert outcome(report) is Outcome.CRASHED
+    assert error(report)["message"] == "wrote to the socket that is for its worker"
+
+
+def test_a_job_is_told_that_its_answer_is_too_large_to_be_passed(
+    beside: Beside, rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rig.desk, "ask", _answering("x" * LONGEST_FRAME))
+    report = beside.run("count_parents")
+    assert outcome(report) is Outcome.FAILED
+    assert "more than can be passed" in error(report)["message"]
+
+
+def _answering(answer: str) -> Callable[..., Awaitable[str]]:
+    async def ask(*_: object, **__: object) -> str:
+        return answer
+
+    return ask
 
 
 def test_a_flood_of_output_leaves_its_end_and_no_more(beside: Beside) -> None:

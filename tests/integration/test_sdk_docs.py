@@ -1,13 +1,11 @@
 """The examples of the guide to the Python API run, and its tables name what there is."""
 
 import inspect
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from cluster import Connection, Database
+from integration.pages import run_page
 from integration.seam import TENANT_A
 
 from jobforge import Context, Handle
@@ -23,16 +21,8 @@ def test_the_examples_of_the_guide_run_from_top_to_bottom(
 ) -> None:
     conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
     conn.execute("create table users (email text)")
-    run = subprocess.run(
-        [sys.executable, "-W", "error", str(Path(__file__).parent / "examples.py"), str(PAGE)],
-        env={**os.environ, "JOBFORGE_DATABASE_URL": database.url},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert run.returncode == 0, run.stderr
-    assert "created" in run.stdout
+    printed = run_page(PAGE, database)
+    assert "created" in printed
     assert conn.execute("select email from users").fetchall() == [{"email": "ada@example.com"}]
 
 

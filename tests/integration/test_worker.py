@@ -212,7 +212,7 @@ async def test_a_job_enqueued_for_a_running_one_is_of_its_tenant_and_correlation
         claim = calls.claim_jobs(worker.worker_id, {"default": 1})
         [claimed] = db.run(shop.conn, claim)
         assert claimed.job_id == parent
-        [enqueued] = await worker.enqueue(claimed, [JobRequest("work")])
+        [enqueued] = await worker.host.enqueue(claimed, [JobRequest("work")])
     child = shop.history(enqueued.job_id).job
     assert (child.tenant_id, child.correlation_id) == (TENANT_A, "order-1")
     assert child.traceparent == "00-ab-cd-01"

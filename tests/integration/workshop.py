@@ -11,7 +11,8 @@ from integration.seam import TENANT_A
 
 from jobforge import Retry, calls, db, driver
 from jobforge.app import JobForge
-from jobforge.job import Attempt, JobHistory, JobRequest, Outcome, State
+from jobforge.history import Attempt, JobHistory
+from jobforge.job import JobRequest, Outcome, State
 from jobforge.worker import Worker
 
 # Short, so that what takes several of them is over soon; long against a busy machine's pauses.

@@ -295,7 +295,7 @@ def test_an_operator_sees_which_times_made_no_job_and_who_acts(
 def test_an_operator_sees_who_has_fallen_silent(shop: Scene, browser: Browser) -> None:
     with looking(browser, shop, shop.house.super_key) as look:
         look.go("/admin/workers")
-        expect(look.page.get_by_role("alert")).to_contain_text("not heard of for a minute")
+        expect(look.page.get_by_role("alert")).to_contain_text("not heard from for a minute")
         row = look.page.get_by_role("row", name=re.compile("batch-7"))
         expect(row).to_contain_text("Stale")
         expect(row).to_contain_text("212 MB")

@@ -32,19 +32,8 @@ from jobforge.api.schemas.jobs import (
 from jobforge.calls import Call
 from jobforge.control import EnqueuedOnce
 from jobforge.errors import Json
-from jobforge.job import (
-    Attempt,
-    Enqueued,
-    EnqueueStatus,
-    Explanation,
-    JobEvent,
-    JobFilter,
-    JobHistory,
-    JobListing,
-    JobOrder,
-    JobRequest,
-    StoredStep,
-)
+from jobforge.history import Attempt, Explanation, JobEvent, JobHistory, StoredStep
+from jobforge.job import Enqueued, EnqueueStatus, JobFilter, JobListing, JobOrder, JobRequest
 
 router = area("jobs")
 

@@ -20,7 +20,7 @@ from jobforge.api.pages import Cursor, Page, page, read_cursor
 from jobforge.api.schemas.body import Text
 from jobforge.api.subscription import Watch
 from jobforge.errors import Invalid
-from jobforge.job import JobEvent
+from jobforge.history import JobEvent
 
 router = area("stream")
 

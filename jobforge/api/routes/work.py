@@ -1,5 +1,7 @@
 """For workers without a database: all that a worker asks of the engine, under the same leases.
 
+What it asks on behalf of a running job is in running.py.
+
 A worker's key may be of one tenant. Every call is then made for that tenant, so the engine finds no
 other's jobs: their tokens answer `lost`. A worker is known by its id to whoever registered it, and
 to nobody else.
@@ -19,14 +21,10 @@ from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller, Calling
 from jobforge.api.guard import area
 from jobforge.api.pages import Items
-from jobforge.api.schemas.jobs import MadeJob
 from jobforge.api.schemas.triggers import DeclaredTriggers
 from jobforge.api.schemas.work import (
-    Addition,
-    Asking,
     BeatOfOne,
     Beats,
-    Children,
     Claim,
     Claimed,
     EndOfOne,
@@ -51,21 +49,17 @@ from jobforge.api.schemas.work import (
     Registration,
     SavedStep,
     SettledJob,
-    StepChildren,
 )
-from jobforge.api.schemas.workflows import NodeJob, requests_of
 from jobforge.calls import Call
-from jobforge.errors import Denied, Json, LeaseLost, NotFound, TenantRequired
+from jobforge.errors import Denied, Json, NotFound, TenantRequired
 from jobforge.job import (
     BeatStatus,
     ClaimedJob,
     OutcomeReport,
     Settled,
-    State,
     Token,
     WorkerCommand,
 )
-from jobforge.workflow import Lineage
 
 T = TypeVar("T")
 
@@ -210,74 +204,6 @@ async def release_jobs(body: Held, caller: Caller) -> Answer:
     return _settled(await _run(caller, calls.release_jobs(body.worker_id, tokens)))
 
 
-@router.post(
-    "/worker/jobs/enqueue",
-    status_code=201,
-    response_model=Items[MadeJob],
-    summary="Make jobs for a running job",
-)
-async def enqueue_jobs(body: Children, caller: Caller, request: Request) -> Answer:
-    """For the tenant of the job that makes them, while its lease is held."""
-    await _check(caller, body.worker_id)
-    token = body.job.token()
-    await _check_held(caller, body.worker_id, token)
-    jobs = [job.request(caller.principal.actor) for job in body.jobs]
-    await caller.server.payloads.check(jobs, path="jobs.{}.payload")
-    jobs = await caller.fitting(token.tenant_id, jobs, await request.body())
-    call = calls.enqueue_jobs(jobs).for_tenant(token.tenant_id)
-    made = await caller.run_installation(call)
-    return Answer({"items": [{"id": each.job_id, "status": each.status} for each in made]}, 201)
-
-
-@router.post(
-    "/worker/jobs/children",
-    status_code=201,
-    response_model=Items[MadeJob],
-    summary="Make jobs as a step of a running job",
-)
-async def enqueue_children(body: StepChildren, caller: Caller) -> Answer:
-    """The first time; after that, in later attempts too, the same jobs are answered."""
-    await _check(caller, body.worker_id)
-    token = body.job.token()
-    if caller.principal.tenant_id not in {None, token.tenant_id}:
-        raise LeaseLost
-    jobs = [job.request(caller.principal.actor) for job in body.jobs]
-    await caller.server.payloads.check(jobs, path="jobs.{}.payload")
-    documents = [job.to_json() for job in jobs]
-    call = calls.enqueue_children(body.worker_id, token, body.name, body.index, documents)
-    made = await caller.run_installation(call)
-    return Answer({"items": [{"id": each.job_id, "status": each.status} for each in made]}, 201)
-
-
-@router.post("/worker/jobs/parents", response_model=Lineage, summary="What a job comes from")
-async def load_parents(body: Asking, caller: Caller) -> Answer:
-    """The parents of a running job with what they returned, and its workflow or batch."""
-    await _check(caller, body.worker_id)
-    token = body.job.token()
-    if caller.principal.tenant_id not in {None, token.tenant_id}:
-        raise LeaseLost
-    return Answer(await caller.run_installation(calls.load_parents(body.worker_id, token)))
-
-
-@router.post(
-    "/worker/jobs/nodes",
-    status_code=201,
-    response_model=Items[NodeJob],
-    summary="Add nodes to the workflow of a running job",
-)
-async def add_workflow_jobs(body: Addition, caller: Caller) -> Answer:
-    """What comes after the job waits for them too. A node that is there is not added again."""
-    await _check(caller, body.worker_id)
-    token = body.job.token()
-    if caller.principal.tenant_id not in {None, token.tenant_id}:
-        raise LeaseLost
-    await caller.server.payloads.check(requests_of(body.nodes), path="nodes")
-    nodes = [node.document(None) for node in body.nodes]
-    made = await caller.run_installation(calls.add_workflow_jobs(body.worker_id, token, nodes))
-    items = [{"node": node, "job_id": job_id} for node, job_id in made.items()]
-    return Answer({"items": items}, 201)
-
-
 @router.post("/worker/jobs/reap", response_model=Items[ReapedJob], summary="End expired leases")
 async def reap_jobs(caller: Caller, body: Reap | None = None) -> Answer:
     """Every worker asks for this every few seconds; of one tenant, for its tenant's jobs."""
@@ -323,20 +249,6 @@ async def _run(caller: Calling, call: Call[T]) -> T:
 
 async def _check(caller: Calling, worker_id: UUID) -> None:
     await caller.server.fleet.check(caller.principal, worker_id)
-
-
-async def _check_held(caller: Calling, worker_id: UUID, token: Token) -> None:
-    """Raises LeaseLost, for another tenant's job too."""
-    tenant_id = caller.principal.tenant_id or token.tenant_id
-    try:
-        call = calls.get_job(token.job_id).for_tenant(tenant_id)
-        job = (await caller.run_installation(call)).job
-    except NotFound as error:
-        raise LeaseLost from error
-    if (job.tenant_id, job.worker_id, job.lease) != (token.tenant_id, worker_id, token.lease):
-        raise LeaseLost
-    if job.state not in {State.RUNNING, State.CANCELING}:
-        raise LeaseLost
 
 
 async def _put(caller: Calling, new: NewDefinition) -> dict[str, Json]:

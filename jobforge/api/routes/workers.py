@@ -14,7 +14,7 @@ router = area("workers")
 
 @router.get("/workers", response_model=Items[WorkerInfo], summary="List workers")
 async def list_workers(caller: Caller) -> Answer:
-    """All of the last day; `stale` is one that was not heard of for a minute."""
+    """All of the last day; `stale` is one that was not heard from for a minute."""
     return Answer({"items": await caller.run_installation(calls.list_workers())})
 
 

@@ -1,6 +1,5 @@
 """Workflows and batches: make, look at, cancel, retry."""
 
-from collections.abc import Iterable
 from typing import Annotated, Literal
 from uuid import UUID
 
@@ -24,8 +23,6 @@ from jobforge.api.schemas.workflows import (
     Standing,
     requests_of,
 )
-from jobforge.errors import Json
-from jobforge.job import Enqueued
 from jobforge.workflow import WorkflowDetail, WorkflowFilter, WorkflowInfo
 
 router = area("workflows")
@@ -94,7 +91,7 @@ async def create_batch(body: NewBatch, caller: Caller) -> Answer:
     jobs = list(map(caller.request, body.jobs))
     await caller.server.payloads.check(jobs, path="jobs.{}.payload")
     made = await caller.run(calls.create_batch(body.request(), jobs))
-    return Answer({"id": made.id, "jobs": _made(made.jobs)}, 201)
+    return Answer({"id": made.id, "jobs": views.made_jobs(made.jobs)}, 201)
 
 
 @router.get("/batches", response_model=Page[WorkflowInfo], summary="List batches")
@@ -128,7 +125,7 @@ async def add_to_batch(batch_id: UUID, body: NewJobs, caller: Caller) -> Answer:
     jobs = list(map(caller.request, body.jobs))
     await caller.server.payloads.check(jobs, path="jobs.{}.payload")
     made = await caller.run(calls.add_to_batch(batch_id, jobs))
-    return Answer({"items": _made(made)}, 201)
+    return Answer({"items": views.made_jobs(made)}, 201)
 
 
 @router.post("/batches/{batch_id}/close", response_model=Standing, summary="Close a batch")
@@ -147,7 +144,3 @@ async def cancel_batch(batch_id: UUID, caller: Caller, body: Cancel | None = Non
     """What is left of it; it is closed, too."""
     reason = None if body is None else body.reason
     return Answer({"state": await caller.run(calls.cancel_batch(batch_id, reason=reason))}, 202)
-
-
-def _made(jobs: Iterable[Enqueued]) -> list[dict[str, Json]]:
-    return [{"id": job.job_id, "status": job.status} for job in jobs]

@@ -192,32 +192,29 @@ class NewSteps(OfWorker):
     steps: Annotated[list[StepBody], Field(max_length=MOST)]
 
 
-class Children(OfWorker):
-    """Jobs that a running job makes, for its own tenant."""
-
-    job: TokenBody
-    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MOST)]
-
-
-class StepChildren(OfWorker):
-    """As Children, as a step of the job: made once, however often it is asked."""
-
-    job: TokenBody
-    name: StepName
-    index: StepIndex = 0
-    jobs: Annotated[list[NewJob], Field(max_length=MOST)]
-
-
 class Asking(OfWorker):
     """A running job asks what it comes from."""
 
     job: TokenBody
 
 
-class Addition(OfWorker):
+class Children(Asking):
+    """Jobs that a running job makes, for its own tenant."""
+
+    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MOST)]
+
+
+class StepChildren(Asking):
+    """As Children, as a step of the job: made once, however often it is asked."""
+
+    name: StepName
+    index: StepIndex = 0
+    jobs: Annotated[list[NewJob], Field(max_length=MOST)]
+
+
+class Addition(Asking):
     """Nodes that a running job adds to its workflow."""
 
-    job: TokenBody
     nodes: Annotated[list[NewNode], Field(max_length=MOST)]
 
 

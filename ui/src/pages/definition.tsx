@@ -2,7 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
-import { ChevronLeft, Pause, Play, SlidersHorizontal } from "lucide-react";
+import { Pause, Play, SlidersHorizontal } from "lucide-react";
 import { useState } from "react";
 import { call } from "@/api/client";
 import { client, definition as definitionQuery, workers } from "@/api/queries";
@@ -13,6 +13,7 @@ import { limitsOf } from "@/jobs/limits";
 import { RunForm } from "@/jobs/run-form";
 import { Standing } from "@/pages/definitions";
 import { Button } from "@/parts/button";
+import { Back } from "@/parts/detail";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { JsonView } from "@/parts/json";
 import { Panel, useTitle } from "@/parts/page";
@@ -55,13 +56,7 @@ function View({ info }: { info: DefinitionInfo }) {
     <div className="mx-auto flex w-full max-w-[1400px] flex-col gap-4 p-4 lg:px-6 lg:py-5">
       <header className="flex flex-wrap items-start justify-between gap-3">
         <div className="min-w-0">
-          <Link
-            to="/definitions"
-            className="mb-1 inline-flex items-center gap-0.5 text-faint text-xs hover:text-text"
-          >
-            <ChevronLeft size={12} aria-hidden />
-            Definitions
-          </Link>
+          <Back to="/definitions" label="Definitions" />
           <div className="flex flex-wrap items-center gap-3">
             <h1 className="break-all font-semibold text-lg leading-7 tracking-tight">
               {info.key}

@@ -2,7 +2,7 @@
 
 import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
-import { Ban, ChevronLeft, Clipboard, Pencil, RotateCcw } from "lucide-react";
+import { Ban, Clipboard, Pencil, RotateCcw } from "lucide-react";
 import type { ReactNode } from "react";
 import { explanation, job as jobQuery } from "@/api/queries";
 import type { Job, JobHistory } from "@/api/schema";
@@ -18,6 +18,7 @@ import { Steps } from "@/jobs/steps";
 import { Timeline } from "@/jobs/timeline";
 import { Button } from "@/parts/button";
 import { CopyButton, copy, Id } from "@/parts/copy";
+import { Back } from "@/parts/detail";
 import { Failure, Skeleton } from "@/parts/feedback";
 import { JsonView } from "@/parts/json";
 import { Menu } from "@/parts/menu";
@@ -75,13 +76,7 @@ function Head({ job }: { job: Job }) {
   return (
     <header className="flex flex-wrap items-start justify-between gap-x-4 gap-y-3">
       <div className="min-w-0">
-        <Link
-          to="/jobs"
-          className="mb-1 inline-flex items-center gap-0.5 text-faint text-xs hover:text-text"
-        >
-          <ChevronLeft size={12} aria-hidden />
-          Jobs
-        </Link>
+        <Back to="/jobs" label="Jobs" />
         <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
           <h1 className="break-all font-semibold text-lg leading-7 tracking-tight">
             {job.definition}

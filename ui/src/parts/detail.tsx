@@ -5,8 +5,13 @@ import { ChevronLeft } from "lucide-react";
 import type { ReactNode } from "react";
 import { useTitle } from "@/parts/page";
 
+interface BackProps {
+  to: string;
+  label: string;
+}
+
 interface Props {
-  back: { to: string; label: string };
+  back: BackProps;
   title: string;
   /** Beside the title: its state. */
   standing?: ReactNode;
@@ -21,13 +26,7 @@ export function Detail({ back, title, standing, lead, actions, children }: Props
     <div className="mx-auto flex w-full max-w-[1400px] flex-col gap-4 p-4 lg:px-6 lg:py-5">
       <header className="flex flex-wrap items-start justify-between gap-x-4 gap-y-3">
         <div className="min-w-0">
-          <Link
-            to={back.to}
-            className="mb-1 inline-flex items-center gap-0.5 text-faint text-xs hover:text-text"
-          >
-            <ChevronLeft size={12} aria-hidden />
-            {back.label}
-          </Link>
+          <Back {...back} />
           <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
             <h1 className="break-all font-semibold text-lg leading-7 tracking-tight">{title}</h1>
             {standing}
@@ -38,5 +37,18 @@ export function Detail({ back, title, standing, lead, actions, children }: Props
       </header>
       {children}
     </div>
+  );
+}
+
+/** To the list that it is of. */
+export function Back({ to, label }: BackProps) {
+  return (
+    <Link
+      to={to}
+      className="mb-1 inline-flex items-center gap-0.5 text-faint text-xs hover:text-text"
+    >
+      <ChevronLeft size={12} aria-hidden />
+      {label}
+    </Link>
   );
 }

@@ -88,7 +88,7 @@ export function Page() {
       cell: (row) => <Clock skewS={row.clock_skew_s} />,
     },
     {
-      title: "Heard of",
+      title: "Heard from",
       by: (row) => row.heartbeat_at,
       cell: (row) => (
         <span className="flex flex-col">
@@ -177,7 +177,8 @@ function StaleWarning({ rows }: { rows: WorkerInfo[] }) {
   const held = rows.reduce((sum, row) => sum + row.running, 0);
   return (
     <Notice isBad>
-      {rows.length === 1 ? "A worker was" : `${rows.length} workers were`} not heard of for a minute
+      {rows.length === 1 ? "A worker was" : `${rows.length} workers were`} not heard from for a
+      minute
       {held > 0
         ? `; jobs still held: ${held}. Any other worker hands them on as soon as their leases expire.`
         : rows.length === 1
@@ -207,7 +208,7 @@ function Clock({ skewS }: { skewS: number | null }) {
   if (Math.abs(skewS) <= MOST_SKEW_S) {
     return (
       <span className="text-muted" title={told}>
-        right
+        in sync
       </span>
     );
   }

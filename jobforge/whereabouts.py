@@ -1,0 +1,84 @@
+"""Where an app's database or server and its artifacts are, and whose its jobs are.
+
+Each is what the app was given, else what the configuration says; a database that neither names is
+that of `jobforge dev`. The configuration is read when something is first asked for.
+"""
+
+from functools import cached_property
+
+from jobforge import config
+from jobforge.artifacts import Artifacts, open_artifacts
+from jobforge.config import Config
+from jobforge.errors import ConfigError
+from jobforge.options import Tenant
+from jobforge.pools import Address
+from jobforge.remote.address import ServerAddress, configured, server_address
+
+
+class Whereabouts:
+    """Of one app. With `has_database`, no server is looked for."""
+
+    def __init__(  # noqa: PLR0913 - all that an app may be given
+        self,
+        database_url: str | None,
+        *,
+        has_database: bool,
+        behind_pooler: bool | None,
+        server: str | None,
+        key: str | None,
+        tenant: Tenant | None,
+    ) -> None:
+        self._database_url = database_url
+        self._has_database = has_database
+        self._behind_pooler = behind_pooler
+        self._given_server = server
+        self._key = key
+        self._tenant = tenant
+
+    def find_server(self) -> ServerAddress | None:
+        """None when the app has a database."""
+        return self._server
+
+    def find_address(self) -> Address:
+        """Of the database."""
+        behind_pooler = self._behind_pooler
+        if behind_pooler is None:
+            behind_pooler = self._config.behind_pooler
+        url = self._database_url or self._config.database_url
+        return Address(url or self._dev_url(), behind_pooler=behind_pooler)
+
+    def default_tenant(self) -> Tenant | None:
+        return self._config.tenant if self._tenant is None else self._tenant
+
+    def artifacts(self) -> Artifacts:
+        return self._artifacts
+
+    @cached_property
+    def _config(self) -> Config:
+        return config.load()
+
+    @cached_property
+    def _server(self) -> ServerAddress | None:
+        if self._has_database:
+            return None
+        if self._given_server is None:
+            return configured(self._config)
+        key = self._key or self._config.key
+        if key is None:
+            raise ConfigError("the server needs a key: JobForge(server, key=…), or JOBFORGE_KEY")
+        return server_address(self._given_server, key)
+
+    @cached_property
+    def _artifacts(self) -> Artifacts:
+        return open_artifacts(self._config)
+
+    def _dev_url(self) -> str:
+        from jobforge.embedded import Embedded  # noqa: PLC0415 - it loads the driver
+
+        server = Embedded(self._config.postgres_dir).running()
+        if server is None:
+            raise ConfigError(
+                "no database is named, and none of 'jobforge dev' is running here: give"
+                " JobForge(database_url), set JOBFORGE_DATABASE_URL, or start 'jobforge dev'"
+            )
+        return server.url()

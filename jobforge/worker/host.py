@@ -1,0 +1,95 @@
+"""What the worker does for its running jobs: keeps what they say, and asks the engine for them.
+
+Each question is put under the lease of the job that asks. What a job enqueues is of its tenant.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from uuid import UUID
+
+from jobforge import calls, telemetry
+from jobforge.artifacts import Artifacts
+from jobforge.artifacts.size import may_have_large_payload
+from jobforge.engine import Engine
+from jobforge.errors import Json
+from jobforge.job import ClaimedJob, Enqueued, JobRequest
+from jobforge.secrets import Secrets
+from jobforge.worker.fetches import with_parents
+from jobforge.worker.lineage import question
+from jobforge.worker.notes import Notes
+from jobforge.worker.steps import Steps, children
+
+
+class WorkerHost:
+    """A Host. `on_note` and `on_step` are called when there is one more to be sent.
+
+    Payloads that are too large for a row go to `payloads`; a server puts them away by itself.
+    """
+
+    def __init__(  # noqa: PLR0913 - the parts that it works on
+        self,
+        worker_id: UUID,
+        database: Engine,
+        *,
+        notes: Notes,
+        steps: Steps,
+        secrets: Secrets,
+        artifacts: Artifacts | None,
+        payloads: Artifacts | None,
+        on_note: Callable[[], None],
+        on_step: Callable[[], None],
+    ) -> None:
+        self.worker_id = worker_id
+        self._database = database
+        self._notes = notes
+        self._steps = steps
+        self._secrets = secrets
+        self._artifacts = artifacts
+        self._payloads = payloads
+        self._on_note = on_note
+        self._on_step = on_step
+
+    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:
+        self._notes.add(job, kind, data)
+        self._on_note()
+        if telemetry.is_enabled("debug"):
+            telemetry.emit(f"job.{kind}", level="debug", **telemetry.fields_of(job), data=data)
+
+    async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+        requests = flowing(job, jobs)
+        call = calls.enqueue_jobs(requests)
+        if self._payloads is not None and may_have_large_payload(str(call.parameters[0])):
+            put = self._payloads.put_payloads
+            call = calls.enqueue_jobs(await asyncio.to_thread(put, job.tenant_id, requests))
+        return await self._database.run(call.within(self.worker_id, job.token))
+
+    async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json:
+        match kind:
+            case "save_step":
+                stored = self._steps.add(job, **data)
+                self._on_step()
+                return await stored
+            case "enqueue_children":
+                made = await self._database.run(children(self.worker_id, job, **data))
+                return [[str(each.job_id), each.status] for each in made]
+            case "parents":
+                lineage = await self._database.run(question(self.worker_id, job, kind, data))
+                whole = partial(with_parents, self._artifacts, job.tenant_id)
+                return await asyncio.to_thread(whole, lineage)
+            case _:
+                return await self._database.run(question(self.worker_id, job, kind, data))
+
+    def secret(self, name: str) -> str:
+        return self._secrets.lookup(name)
+
+
+def flowing(job: ClaimedJob, jobs: Iterable[JobRequest]) -> list[JobRequest]:
+    """What a job enqueues is of its correlation and its trace, unless it says otherwise."""
+    return [
+        request._replace(
+            correlation_id=request.correlation_id or job.correlation_id,
+            traceparent=request.traceparent or job.traceparent,
+        )
+        for request in jobs
+    ]

@@ -1,0 +1,22 @@
+"""Pages of the documentation, whose Python is run as a program of its own (examples.py)."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from cluster import Database
+
+
+def run_page(page: Path, database: Database, **settings: str) -> str:
+    """What it printed. An error in it, and a warning, fails the test."""
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(Path(__file__).parent / "examples.py"), str(page)],
+        env={**os.environ, **settings, "JOBFORGE_DATABASE_URL": database.url},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    return run.stdout

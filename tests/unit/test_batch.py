@@ -1,0 +1,24 @@
+"""A batch while it is being made."""
+
+import asyncio
+
+import pytest
+
+from jobforge import JobForge
+from jobforge.errors import Invalid
+
+
+def test_more_jobs_than_can_be_made_at_once_are_refused_in_async_code_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("jobforge.batch._MOST_AT_ONCE", 1)
+    jf = JobForge(tenant="acme")
+
+    @jf.job
+    def work() -> None:
+        return None
+
+    with pytest.raises(Invalid, match="open=True"):
+        jf.batch().add(work.args(), work.args())
+    with pytest.raises(Invalid, match="open=True"):
+        asyncio.run(jf.batch().aadd(work.args(), work.args()))

@@ -1,0 +1,17 @@
+"""Waiting for the end of a job."""
+
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from jobforge.duration import Duration
+from jobforge.errors import WaitTimeout
+from jobforge.handle import Awaited, until
+
+
+@pytest.mark.parametrize("timeout", [0.001, timedelta(milliseconds=1)])
+def test_whoever_waited_in_vain_is_told_for_how_many_seconds(timeout: Duration) -> None:
+    job = Awaited("job", UUID(int=1), "job_id")
+    with pytest.raises(WaitTimeout, match=r"^job \S+ has not ended within 0\.001 s$"):
+        until(lambda: None, lambda _: False, timeout, job)

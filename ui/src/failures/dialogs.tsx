@@ -1,0 +1,133 @@
+/** What one decides about jobs that died of the same: run again, discard, or write down. */
+
+import { useState } from "react";
+import { call } from "@/api/client";
+import { client } from "@/api/queries";
+import type { FailureGroup } from "@/api/schema";
+import { short } from "@/jobs/counts";
+import { Confirm } from "@/parts/confirm";
+import { Area, Field, Input } from "@/parts/form";
+
+interface DialogProps {
+  group: FailureGroup;
+  onClose: () => void;
+  onStarted: (id: string) => void;
+}
+
+export function Redrive({ group, onClose, onStarted }: DialogProps) {
+  const [canary, setCanary] = useState("1");
+  const [rate, setRate] = useState("10");
+  return (
+    <Confirm
+      title={`Run ${short(group.jobs)} dead jobs again`}
+      verb="Start"
+      onClose={onClose}
+      act={async () => {
+        const { id } = await call("post", "/api/v1/failures/{fingerprint}/redrive", {
+          path: { fingerprint: group.fingerprint },
+          body: {
+            canary: canary === "" ? null : Number(canary),
+            rate: rate === "" ? null : Number(rate),
+          },
+        });
+        onStarted(id);
+      }}
+    >
+      <p className="text-muted">
+        The canaries run first. When they end well, all others follow; when one of them dies again,
+        none of the others is touched.
+      </p>
+      <div className="grid grid-cols-2 gap-4">
+        <Field label="Canaries" hint="Empty: none, all at once.">
+          {(id) => (
+            <Input
+              id={id}
+              type="number"
+              min={1}
+              max={1000}
+              value={canary}
+              onChange={(event) => setCanary(event.target.value)}
+            />
+          )}
+        </Field>
+        <Field label="Jobs per second" hint="Empty: as fast as it goes.">
+          {(id) => (
+            <Input
+              id={id}
+              type="number"
+              min={0.01}
+              step="any"
+              value={rate}
+              onChange={(event) => setRate(event.target.value)}
+            />
+          )}
+        </Field>
+      </div>
+    </Confirm>
+  );
+}
+
+export function Discard({ group, onClose, onStarted }: DialogProps) {
+  const [reason, setReason] = useState("");
+  return (
+    <Confirm
+      title={`Discard ${short(group.jobs)} dead jobs`}
+      verb={`Discard ${short(group.jobs)} jobs`}
+      isDangerous
+      typed={group.jobs > 100 ? String(group.jobs) : undefined}
+      onClose={onClose}
+      act={async () => {
+        const { id } = await call("post", "/api/v1/failures/{fingerprint}/discard", {
+          path: { fingerprint: group.fingerprint },
+          body: { reason: reason || null },
+        });
+        onStarted(id);
+      }}
+    >
+      <p className="text-muted">
+        They end as canceled and stay in the history. It cannot be undone.
+      </p>
+      <Field label="Reason" hint="Goes into the audit log.">
+        {(id) => (
+          <Input id={id} value={reason} onChange={(event) => setReason(event.target.value)} />
+        )}
+      </Field>
+    </Confirm>
+  );
+}
+
+export function Note({ group, onClose }: { group: FailureGroup; onClose: () => void }) {
+  const [note, setNote] = useState(group.note ?? "");
+  const [build, setBuild] = useState(group.resolved_in ?? "");
+  return (
+    <Confirm
+      title="What is known of it"
+      verb="Save"
+      onClose={onClose}
+      act={() => annotate(group, { note: note || null, resolved_in: build || null })}
+    >
+      <Field label="Note" hint="For whoever looks at this next.">
+        {(id) => (
+          <Area id={id} rows={4} value={note} onChange={(event) => setNote(event.target.value)} />
+        )}
+      </Field>
+      <Field
+        label="Mended in build"
+        hint="As workers name it. The group stands aside until one dies on it or a later one."
+      >
+        {(id) => <Input id={id} value={build} onChange={(event) => setBuild(event.target.value)} />}
+      </Field>
+    </Confirm>
+  );
+}
+
+export async function annotate(
+  group: FailureGroup,
+  body: { note?: string | null; snoozed_until?: string | null; resolved_in?: string | null },
+) {
+  await call("patch", "/api/v1/failures/{fingerprint}", {
+    path: { fingerprint: group.fingerprint },
+    body,
+  });
+  await client.invalidateQueries({ queryKey: ["failures"] });
+}

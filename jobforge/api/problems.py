@@ -120,11 +120,6 @@ def problem_of_http(error: HTTPException, request_id: str) -> Answer:
     return answer
 
 
-def problem_of_parser(text: str, request_id: str) -> Answer:
-    """What was received is no request that could be read."""
-    return _Told(400, _HTTP_CODES[400], text).answer(request_id)
-
-
 def problem_of_bug(error: Exception, request_id: str) -> Answer:
     telemetry.emit("request.failed", "error", error=telemetry.error_of(error))
     return _internal(request_id)

@@ -10,9 +10,10 @@ import asyncio
 from typing import Any
 from uuid import uuid4
 
+from starlette.exceptions import HTTPException
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from jobforge.api.problems import problem_of_parser
+from jobforge.api.problems import problem_of_http
 
 _HEAD = b"HTTP/1.1 "
 _LENGTH = b"\r\ncontent-length: "
@@ -29,9 +30,9 @@ class Protocol(HttpToolsProtocol):
         self._joining.flush()  # what answers HEAD has no body
         super().on_response_complete()
 
-    def send_400_response(self, msg: str) -> None:
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - ours says more
         request_id = uuid4().hex
-        answer = problem_of_parser(msg, request_id)
+        answer = problem_of_http(HTTPException(400), request_id)
         answer.headers.update({"x-request-id": request_id, "connection": "close"})
         head = b"".join(b"%s: %s\r\n" % header for header in answer.raw_headers)
         self.transport.write(b"HTTP/1.1 400 Bad Request\r\n%s\r\n%s" % (head, answer.body))

@@ -55,6 +55,7 @@ class Http:
 
     def __init__(self, address: tuple[str, int], key: str) -> None:
         self._socket = socket.create_connection(address, timeout=_LONGEST_S)
+        self._socket.settimeout(None)  # with one, each send and each receive is two system calls
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._headers = (
             f" HTTP/1.1\r\nHost: {address[0]}:{address[1]}\r\nAuthorization: Bearer {key}\r\n"

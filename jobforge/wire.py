@@ -39,7 +39,7 @@ class Wire:
         try:
             with Explained():
                 watch = await self._open()
-                return await (await watch.ask(call)).read()
+                return await watch.run(call)
         finally:
             if self._watch is not None and not self._watch.is_idle:
                 await self.close()
@@ -82,16 +82,13 @@ class Watch:
         # Unasked, the server speaks only to say that it is going.
         return self.is_idle and not self._news.poll(0)
 
-    async def ask(self, call: Call[T]) -> Answer[T]:
+    async def run(self, call: Call[T]) -> T:
         """Raises psycopg.Error."""
-        prepared = statement.statement_of(call)
-        if prepared not in self.connection.prepared:
-            await self._prepare(prepared)
-        try:
-            return await self._ask(prepared, call)
-        except InvalidSqlStatementName:  # as in statement.py
-            await self._prepare(prepared)
-        return await self._ask(prepared, call)
+        return statement.read(self.connection, call, await self._asked(call))
+
+    async def ask(self, call: Call[T]) -> Answer[T]:
+        """As `run`, but reading the answer is left for later."""
+        return statement.answer(self.connection, call, await self._asked(call))
 
     def watch(self) -> None:
         """Once more after the driver was used, which ends a watch."""
@@ -104,22 +101,34 @@ class Watch:
         if not self.is_idle:
             self._pgconn.finish()
 
-    async def _ask(self, prepared: statement.Statement, call: Call[T]) -> Answer[T]:
+    async def _asked(self, call: Call[object]) -> PGresult:
+        prepared = statement.statement_of(call)
+        if prepared not in self.connection.prepared:
+            await self._prepare(prepared)
+        try:
+            return await self._sent(prepared, call)
+        except InvalidSqlStatementName:  # as in statement.py
+            await self._prepare(prepared)
+        return await self._sent(prepared, call)
+
+    async def _sent(self, prepared: statement.Statement, call: Call[object]) -> PGresult:
         statement.send(self.connection, prepared, call)
-        return statement.answer(self.connection, call, await self._answered())
+        result = await self._answer_to_come()
+        statement.check(self.connection, result)
+        return result
 
     async def _prepare(self, prepared: statement.Statement) -> None:
         self._pgconn.send_prepare(*prepared)
-        statement.check(self.connection, await self._answered())
+        statement.check(self.connection, await self._answer_to_come())
         self.connection.prepared |= {prepared}
 
-    async def _answered(self) -> PGresult:
-        self._answer = self._loop.create_future()
+    def _answer_to_come(self) -> "asyncio.Future[PGresult]":
+        self._answer = answer = self._loop.create_future()
         if self._watched is None:
             self.watch()
         if self._pgconn.flush():
             self._loop.add_writer(self._pgconn.socket, self._send_rest)
-        return await self._answer
+        return answer
 
     def _send_rest(self) -> None:
         try:

@@ -1,7 +1,7 @@
 """The application: routes, what surrounds them, and what runs beside them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobforge.api import openapi
 from jobforge.api.caller import TENANT_HEADER
@@ -117,24 +118,28 @@ def make_app(config: Config) -> FastAPI:
     app.add_exception_handler(JobForgeError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_values)
     app.add_exception_handler(HTTPException, _refuse_route)
-    app.add_middleware(Lane, shortcuts=_SHORTCUTS)
-    if config.cors_origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=config.cors_origins,
-            allow_methods=["*"],
-            allow_headers=[
-                *("Authorization", "Content-Type", "Idempotency-Key", "traceparent"),
-                TENANT_HEADER,
-            ],
-            expose_headers=_OURS,
-        )
-    app.add_middleware(Envelope, logs=config.access_log, traffic=traffic)
+    app.add_exception_handler(Exception, _hand_on)
+    inner = _allowing(config.cors_origins, Lane(app.enter, shortcuts=_SHORTCUTS))
+    app.entrance = Envelope(inner, logs=config.access_log, traffic=traffic)
     return app
 
 
 class _Application(FastAPI):
-    """FastAPI with our own OpenAPI document."""
+    """FastAPI with our own OpenAPI document and entrance.
+
+    What surrounds every request stands before FastAPI, not within it as its middleware does: so
+    the lane leads past all of it.
+    """
+
+    entrance: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self
+        await self.entrance(scope, receive, send)
+
+    async def enter(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Behind the entrance: FastAPI itself."""
+        await super().__call__(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
@@ -143,6 +148,22 @@ class _Application(FastAPI):
 
     async def show_document(self) -> dict[str, Json]:
         return self.openapi()
+
+
+def _allowing(origins: Sequence[str], app: ASGIApp) -> ASGIApp:
+    """Pages of these origins may use it."""
+    if not origins:
+        return app
+    return CORSMiddleware(
+        app,
+        allow_origins=origins,
+        allow_methods=["*"],
+        allow_headers=[
+            *("Authorization", "Content-Type", "Idempotency-Key", "traceparent"),
+            TENANT_HEADER,
+        ],
+        expose_headers=_OURS,
+    )
 
 
 @asynccontextmanager
@@ -167,6 +188,10 @@ async def _refuse(request: Request, error: Exception) -> Response:
 async def _refuse_values(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - as it was registered
     return problem_of_request(error, request_id_of(request))
+
+
+async def _hand_on(_: Request, error: Exception) -> Response:
+    raise error  # the envelope tells it, and answers
 
 
 async def _refuse_route(request: Request, error: Exception) -> Response:

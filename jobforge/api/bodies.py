@@ -6,9 +6,9 @@ store. Each of these is refused here under a code of its own.
 
 import json
 import re
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
 from jobforge.errors import (
     BadBody,
@@ -30,32 +30,37 @@ _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"\\'))
 
 
-class JsonRequest(Request):
-    """A request whose body was read and parsed already."""
+class Body(NamedTuple):
+    """As it came, and parsed; without a body, nothing and None."""
 
-    def __init__(self, request: Request, raw: bytes, value: Json) -> None:
+    raw: bytes
+    value: Json
+
+
+class JsonRequest(Request):
+    """A request whose body was read already."""
+
+    def __init__(self, request: Request, body: Body) -> None:
         super().__init__(request.scope, request.receive)
-        self._raw = raw
-        self._value = value
+        self._read = body
 
     async def body(self) -> bytes:
-        return self._raw
+        return self._read.raw
 
     async def json(self) -> Any:  # noqa: ANN401 - as Starlette has it
-        return self._value
+        return self._read.value
 
 
-async def read_json(request: Request, limit: int) -> Request:
-    """The request with its body parsed; without a body, as it is."""
+async def read(request: Request, limit: int) -> Body:
     raw = await _read(request, limit)
     if not raw:
-        return JsonRequest(request, raw, None)
+        return Body(raw, None)
     headers = request.headers
-    if headers.get("content-encoding", "identity") != "identity":
+    if "content-encoding" in headers and headers["content-encoding"] != "identity":
         raise WrongMediaType("compressed bodies are not taken")
     if _MEDIA_TYPE.fullmatch(headers.get("content-type", "")) is None:
         raise WrongMediaType
-    return JsonRequest(request, raw, parse(raw))
+    return Body(raw, parse(raw))
 
 
 def parse(raw: bytes) -> Json:
@@ -84,12 +89,17 @@ async def _read(request: Request, limit: int) -> bytes:
     told = request.headers.get("content-length", "0")
     if told.isdigit() and int(told) > limit:
         raise _too_large(limit)
-    chunks, size = [], 0
-    async for chunk in request.stream():
+    chunks, size, is_more = [], 0, True
+    while is_more:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunk = message.get("body", b"")
         size += len(chunk)
         if size > limit:
             raise _too_large(limit)
         chunks.append(chunk)
+        is_more = message.get("more_body", False)
     return b"".join(chunks)
 
 

@@ -71,9 +71,7 @@ class Calling:
 
 async def for_tenant(request: Request, server: Server, principal: Principal) -> Principal:
     """The principal, for the tenant that the header names."""
-    named = request.headers.get(TENANT_HEADER)
-    if named is None:
-        return principal
+    named = request.headers[TENANT_HEADER]
     if principal.role is not Role.SUPER_ADMIN:
         if as_uuid(named) != principal.tenant_id:
             raise Forbidden("this key is of another tenant")

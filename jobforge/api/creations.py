@@ -45,14 +45,14 @@ class Creations:
     async def create(self, tenant_id: UUID, job: JobRequest) -> Enqueued:
         line = self._lines.get(tenant_id)
         if line is None:
-            self._lines[tenant_id] = deque()
+            self._lines[tenant_id] = line = deque()
         else:
             wish = _Wish(job)
             line.append(wish)
             enqueued = await self._wait(tenant_id, wish)
             if enqueued is not None:
                 return enqueued
-        return await self._call(tenant_id, job)
+        return await self._call(tenant_id, job, line)
 
     async def _wait(self, tenant_id: UUID, wish: _Wish) -> Enqueued | None:
         try:
@@ -63,8 +63,7 @@ class Creations:
                 self._hand_on(tenant_id)
             raise
 
-    async def _call(self, tenant_id: UUID, job: JobRequest) -> Enqueued:
-        line = self._lines[tenant_id]
+    async def _call(self, tenant_id: UUID, job: JobRequest, line: deque[_Wish]) -> Enqueued:
         others = [line.popleft() for _ in range(min(len(line), _MOST_AT_ONCE))]
         try:
             if not others:

@@ -4,9 +4,9 @@ Outermost of ours, so that whatever goes wrong inside is still answered as a pro
 """
 
 import re
+import secrets
 import time
 from contextlib import nullcontext
-from uuid import uuid4
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -17,7 +17,7 @@ from jobforge.api.problems import problem_of_bug
 from jobforge.api.roles import PREFIX
 from jobforge.api.traffic import Traffic
 
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,128}")
 _GONE = 499  # the client left before it was answered
 _ANYWHERE = "unknown"
 _UNLESS_GIVEN = ((b"x-content-type-options", b"nosniff"), (b"cache-control", b"no-store"))
@@ -38,9 +38,10 @@ class Envelope:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        request_id = _request_id(scope)
+        given = dict(scope["headers"])
+        request_id = _request_id(given.get(b"x-request-id", b""))
         scope["jobforge.request_id"] = request_id
-        parent = tracing.read_traceparent(_header(scope, b"traceparent"))
+        parent = tracing.read_traceparent(given.get(b"traceparent", b"").decode("latin-1"))
         status: int | None = None
 
         async def answer(message: Message) -> None:
@@ -54,7 +55,8 @@ class Envelope:
             _traced(scope, parent) as span,
             telemetry.bound(request_id=request_id),
         ):
-            scope["jobforge.traceparent"] = tracing.current() or (parent and str(parent))
+            inner = span and tracing.traceparent_of(span)
+            scope["jobforge.traceparent"] = inner or (parent and str(parent))
             try:
                 await self._app(scope, receive, answer)
             except ClientDisconnect:
@@ -81,18 +83,12 @@ def _traced(scope: Scope, parent: tracing.Traceparent | None) -> tracing.Around:
     return tracing.serving(scope["method"], parent)
 
 
-def _request_id(scope: Scope) -> str:
-    text = _header(scope, b"x-request-id")
-    return text if _REQUEST_ID.fullmatch(text) else uuid4().hex
-
-
-def _header(scope: Scope, wanted: bytes) -> str:
-    given = next((value for name, value in scope["headers"] if name == wanted), b"")
-    return given.decode("latin-1")
+def _request_id(given: bytes) -> str:
+    return given.decode() if _REQUEST_ID.fullmatch(given) else secrets.token_hex(16)
 
 
 def _headed(headers: Headers, request_id: str) -> Headers:
-    given = {name for name, _ in headers}
+    given = dict(headers)
     ours = [header for header in _UNLESS_GIVEN if header[0] not in given]
     return [*headers, (b"x-request-id", request_id.encode()), *ours]
 

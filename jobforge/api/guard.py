@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jobforge.api import bodies
-from jobforge.api.caller import Calling, for_tenant
+from jobforge.api.caller import TENANT_HEADER, Calling, for_tenant
 from jobforge.api.roles import METRICS, PREFIX, RULES, Rule
 from jobforge.api.server import Server
 from jobforge.errors import ConfigError, UnknownField
@@ -67,7 +67,8 @@ class Guarded(APIRoute):
                 if name not in known:
                     raise UnknownField(f"{name}: there is no such parameter", field=name)
             if takes_body:
-                request = await bodies.read_json(request, body_limit(server, rule.path))
+                body = await bodies.read(request, body_limit(server, rule.path))
+                request = bodies.JsonRequest(request, body)
             return await handle(request)
 
         return guarded
@@ -82,7 +83,8 @@ async def admit(request: Request, server: Server, rule: Rule) -> None:
     principal = await server.authentication.principal(request)
     request.scope["jobforge.principal"] = principal
     rule.check(principal)
-    principal = await for_tenant(request, server, principal)
+    if TENANT_HEADER in request.headers:
+        principal = await for_tenant(request, server, principal)
     await server.rates.check(principal)
     traceparent = request.scope["jobforge.traceparent"]
     request.scope["jobforge.calling"] = Calling(server, principal, traceparent)

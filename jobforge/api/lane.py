@@ -13,12 +13,13 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobforge.api import bodies, guard
+from jobforge.api.bodies import Body
 from jobforge.api.problems import problem_of, request_id_of
-from jobforge.api.roles import RULES, Rule
+from jobforge.api.roles import RULES
 from jobforge.api.server import Server
 from jobforge.errors import JobForgeError
 
-Shortcut = Callable[[Request], Coroutine[Any, Any, Response | None]]
+Shortcut = Callable[[Request, Body], Coroutine[Any, Any, Response | None]]
 
 
 class Lane:
@@ -34,23 +35,20 @@ class Lane:
             await self._app(scope, receive, send)
             return
         rule, shortcut = found
+        scope["jobforge.route"] = rule.path
+        server: Server = scope["app"].state.server
         request = Request(scope, receive)
         try:
-            request = await _admitted(request, rule)
-            answer = await shortcut(request)
+            await guard.admit(request, server, rule)
+            body = await bodies.read(request, guard.body_limit(server, rule.path))
+            answer = await shortcut(request, body)
         except JobForgeError as error:
-            answer = problem_of(error, request_id_of(request))
+            await problem_of(error, request_id_of(request))(scope, receive, send)
+            return
         if answer is None:
-            await self._app(scope, _again(await request.body(), receive), send)
+            await self._app(scope, _again(body.raw, receive), send)
         else:
             await answer(scope, receive, send)
-
-
-async def _admitted(request: Request, rule: Rule) -> Request:
-    server: Server = request.app.state.server
-    request.scope["jobforge.route"] = rule.path
-    await guard.admit(request, server, rule)
-    return await bodies.read_json(request, guard.body_limit(server, rule.path))
 
 
 def _again(body: bytes, receive: Receive) -> Receive:

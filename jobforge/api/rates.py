@@ -7,12 +7,15 @@ hands them out by itself; a lot that is not used up within two seconds is droppe
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
+from uuid import UUID
 
 from jobforge import calls
 from jobforge.api.principal import Principal
 from jobforge.config import Config
 from jobforge.db import Database
 from jobforge.errors import TooManyRequests
+
+Bucket = str | UUID  # an actor, or a tenant
 
 _BURST_S = 2  # of the rate may come at once
 _LOTS_PER_S = 10
@@ -36,18 +39,17 @@ class Rates:
         self._database = database
         self._by_key = config.request_rate
         self._by_tenant = config.tenant_request_rate
-        self._lots: OrderedDict[str, _Lot] = OrderedDict()
+        self._lots: OrderedDict[Bucket, _Lot] = OrderedDict()
 
     async def check(self, principal: Principal) -> None:
         """Raises TooManyRequests."""
         if self._by_key and not self._has_left(principal.actor):
             await self._take_lot(principal.actor, self._by_key)
-        if self._by_tenant and principal.tenant_id is not None:
-            bucket = f"tenant:{principal.tenant_id}"
-            if not self._has_left(bucket):
-                await self._take_lot(bucket, self._by_tenant)
+        tenant_id = principal.tenant_id
+        if self._by_tenant and tenant_id is not None and not self._has_left(tenant_id):
+            await self._take_lot(tenant_id, self._by_tenant)
 
-    def _has_left(self, bucket: str) -> bool:
+    def _has_left(self, bucket: Bucket) -> bool:
         """Whether the lot at hand lets one more through; that one is taken from it."""
         now = time.monotonic()
         lot = self._lots.get(bucket)
@@ -60,10 +62,11 @@ class Rates:
             raise _refusal(lot.refused_until - now)
         return False
 
-    async def _take_lot(self, bucket: str, rate: int) -> None:
+    async def _take_lot(self, bucket: Bucket, rate: int) -> None:
         size = max(1, rate // _LOTS_PER_S)
+        name = bucket if isinstance(bucket, str) else f"tenant:{bucket}"
         taken = await self._database.run(
-            calls.take_request(bucket, rate=rate / size, burst=max(1, rate * _BURST_S // size))
+            calls.take_request(name, rate=rate / size, burst=max(1, rate * _BURST_S // size))
         )
         now = time.monotonic()
         if not taken.allowed:
@@ -71,7 +74,7 @@ class Rates:
             raise _refusal(taken.retry_after_s)
         self._keep(bucket, _Lot(size - 1, now + _KEPT_S))
 
-    def _keep(self, bucket: str, lot: _Lot) -> None:
+    def _keep(self, bucket: Bucket, lot: _Lot) -> None:
         self._lots[bucket] = lot
         self._lots.move_to_end(bucket)
         while len(self._lots) > _MOST_BUCKETS:

@@ -21,7 +21,6 @@ from jobforge.history import (
 from jobforge.job import (
     Alike,
     Enqueued,
-    EnqueueStatus,
     Job,
     JobFilter,
     JobListing,
@@ -31,7 +30,7 @@ from jobforge.job import (
     SummaryLine,
 )
 from jobforge.jsonb import encode
-from jobforge.rows import Rows, reader
+from jobforge.rows import STATUSES, Rows, reader
 
 EVERY_JOB = JobFilter()
 
@@ -228,7 +227,7 @@ def _state(rows: Rows) -> State:
 
 def _enqueued_one(rows: Rows) -> Enqueued:
     job_id, status = rows[0]
-    return Enqueued(job_id, EnqueueStatus(status))
+    return Enqueued(job_id, STATUSES[status])
 
 
 def _numbered(jobs: int, rows: Rows) -> list[UUID]:

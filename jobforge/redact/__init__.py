@@ -37,6 +37,7 @@ _LONGEST_REMEMBERED = 100
 _PLAIN = (bool, UUID, datetime, date, time)
 _NUMBERS = (int, float, Decimal)
 _CONTAINERS = (dict, list, tuple, set, frozenset, Mapping)
+_MAPPINGS = (dict, Mapping)
 # Ids, numbers and times: neither a secret's name nor the form of one can be made of these.
 _FIGURES = re.compile(r"[0-9a-f.:-]*")
 _HALF = "\N{REPLACEMENT CHARACTER}"  # what a cut through a character leaves
@@ -94,7 +95,7 @@ def _redacted(value: Json, depth: int) -> Json:
 
 
 def _redacted_container(value: Json, depth: int) -> Json:
-    if isinstance(value, Mapping):
+    if isinstance(value, _MAPPINGS):
         return _redacted_mapping(value, depth)
     return [_redacted_element(element, depth + 1) for element in value]
 
@@ -142,7 +143,9 @@ def _redacted_element(value: Json, depth: int) -> Json:
 
 def _secret_is_named(value: Mapping[Json, Json]) -> bool:
     """`{"name": "Authorization", "value": …}`, as headers and variables are also written."""
-    names = (value.get("name"), value.get("key")) if "value" in value else ()
+    if "value" not in value:
+        return False
+    names = (value.get("name"), value.get("key"))
     return any(isinstance(name, str) and is_secret_name(name) for name in names)
 
 

@@ -136,6 +136,21 @@ def test_the_routes_of_the_guide_exist() -> None:
         assert any(re.fullmatch(route, PREFIX + path) for route in known), path
 
 
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_a_bug_is_told_once_and_answered_with_no_more_than_the_id_of_its_request(
+    method: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # It was never started: whatever asks for the database goes wrong.
+    client = TestClient(create_app(Config()))
+    answer = client.request(method, f"{PREFIX}/jobs")
+    assert answer.status_code == 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["code"] == "internal"
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+    assert "AttributeError" not in answer.text
+    assert caplog.text.count("request.failed") == 1
+
+
 def test_only_pages_of_named_origins_may_read_answers() -> None:
     client = TestClient(create_app(Config(cors_origins=("https://app.example",))))
     for origin, status in (("https://app.example", 200), ("https://evil.example", 400)):

@@ -1,5 +1,6 @@
 """What a server shows to Prometheus, and to whom; and how the database is."""
 
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -57,6 +58,15 @@ def test_what_happens_shows_in_the_next_page(api: House) -> None:
     assert found["jobforge_http_request_seconds_count", (("route", "/api/v1/jobs"),)] == 1
     assert found["jobforge_jobs", (("queue", "default"), ("state", "queued"))] >= 1
     assert found["jobforge_workers", (("state", "live"),)] == 0
+
+
+def test_who_leaves_in_the_middle_of_a_body_is_counted_as_gone(api: House) -> None:
+    whole = api.client("tenant_admin").build_request("POST", "/jobs/batch", json={"jobs": []})
+    head = "".join(f"{name}: {value}\r\n" for name, value in whole.headers.items())
+    with socket.create_connection((whole.url.host, whole.url.port or 80)) as leaving:
+        leaving.sendall(f"POST {whole.url.path} HTTP/1.1\r\n{head}\r\n{{".encode())
+    route = ("method", "POST"), ("route", "/api/v1/jobs/batch"), ("status", "499")
+    wait_until(lambda: samples(api).get(("jobforge_http_requests_total", route)) == 1)
 
 
 def test_an_unknown_path_adds_no_name_of_its_own(api: House) -> None:

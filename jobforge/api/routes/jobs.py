@@ -12,6 +12,7 @@ from starlette.responses import Response
 from jobforge import calls
 from jobforge.api import views
 from jobforge.api.answers import Answer
+from jobforge.api.bodies import Body
 from jobforge.api.caller import Caller, Calling, caller_of
 from jobforge.api.downloads import download
 from jobforge.api.guard import area
@@ -73,33 +74,33 @@ async def create_job(
 ) -> Answer:
     """201 when the job was made; 200 when one with the same key was there and is answered."""
     if idempotency_key is None:
-        return await _create(body, caller, request)
-    job = await _checked(body, caller, request)
+        return await _create(body, caller, await request.body())
+    job = await _checked(body, caller, await request.body())
     (once,) = await caller.run(await _once(idempotency_key, request, [job]))
     status = 201 if once.status is EnqueueStatus.CREATED else 200
     return Answer(_made(once), status, _replayed([once]))
 
 
-async def create_plain_job(request: Request) -> Answer | None:
+async def create_plain_job(request: Request, body: Body) -> Answer | None:
     """The shortcut of `create_job`."""
     if "idempotency-key" in request.headers:
         return None
     try:
-        body = NewJob.model_validate(await request.json())
+        job = NewJob.model_validate(body.value)
     except ValidationError:
         return None
-    return await _create(body, await caller_of(request), request)
+    return await _create(job, await caller_of(request), body.raw)
 
 
-async def _checked(body: NewJob, caller: Calling, request: Request) -> JobRequest:
+async def _checked(body: NewJob, caller: Calling, raw: bytes) -> JobRequest:
     job = caller.request(body)
     await caller.server.payloads.check([job], path="payload")
-    (fitting,) = await caller.fitting(caller.tenant_id, [job], await request.body())
+    (fitting,) = await caller.fitting(caller.tenant_id, [job], raw)
     return fitting
 
 
-async def _create(body: NewJob, caller: Calling, request: Request) -> Answer:
-    job = await _checked(body, caller, request)
+async def _create(body: NewJob, caller: Calling, raw: bytes) -> Answer:
+    job = await _checked(body, caller, raw)
     made = await caller.server.creations.create(caller.tenant_id, job)
     return Answer(_made(made), 201 if made.status is EnqueueStatus.CREATED else 200)
 

@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 import node
 
 NODE_RIVALS = ("graphile-worker", "pg-boss")
+_FLAGS = ("--max-semi-space-size=8", "--heap-growing-percent=50")  # those of jobforge-worker
 _OURS = Rival(OURS, table="jobforge.jobs", left="select count(*) from jobforge.jobs")
 
 
@@ -40,8 +41,7 @@ class TypeScript(Side):
         self.ask("install", url)
 
     def _program(self) -> list[str]:
-        # With the flag of jobforge-worker.
-        return [str(node.NODE), "--max-semi-space-size=8", str(HERE / "typescript.mjs")]
+        return [str(node.NODE), *_FLAGS, str(HERE / "typescript.mjs")]
 
 
 def main() -> int:

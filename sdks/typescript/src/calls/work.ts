@@ -98,7 +98,7 @@ export function claimJobs(
       textArray(definitions),
       leaseS,
     ],
-    decode: (rows) => rows.map(claimed),
+    decode: (rows) => rows.map((row) => new Claimed(row)),
   };
 }
 
@@ -227,25 +227,46 @@ export function advanceOperations(): Call<boolean> {
   };
 }
 
-function claimed(row: Row): ClaimedJob {
-  return {
-    tenant_id: row[0] ?? "",
-    job_id: row[1] ?? "",
-    lease: row[2] ?? "",
-    definition: row[3] ?? "",
-    version: Number(row[4]),
-    queue: row[5] ?? "",
-    attempt: Number(row[6]),
-    max_attempts: Number(row[7]),
-    timeout_s: row[8] == null ? null : Number(row[8]),
-    started_at: row[9] ?? "",
-    correlation_id: row[10] ?? null,
-    traceparent: row[11] ?? null,
-    idempotency_key: row[12] ?? null,
-    tags_json: row[13] ?? null,
-    payload_json: row[14] ?? "{}",
-    steps_json: row[15] ?? null,
-  };
+/**
+ * A class, because of V8: once most of the first objects of a literal have outlived a collection, it
+ * makes all later ones in the old generation, which would fill with jobs that have long ended.
+ */
+class Claimed implements ClaimedJob {
+  readonly tenant_id: string;
+  readonly job_id: string;
+  readonly lease: string;
+  readonly definition: string;
+  readonly version: number;
+  readonly queue: string;
+  readonly attempt: number;
+  readonly max_attempts: number;
+  readonly timeout_s: number | null;
+  readonly started_at: string;
+  readonly correlation_id: string | null;
+  readonly traceparent: string | null;
+  readonly idempotency_key: string | null;
+  readonly tags_json: string | null;
+  readonly payload_json: string;
+  readonly steps_json: string | null;
+
+  constructor(row: Row) {
+    this.tenant_id = row[0] ?? "";
+    this.job_id = row[1] ?? "";
+    this.lease = row[2] ?? "";
+    this.definition = row[3] ?? "";
+    this.version = Number(row[4]);
+    this.queue = row[5] ?? "";
+    this.attempt = Number(row[6]);
+    this.max_attempts = Number(row[7]);
+    this.timeout_s = row[8] == null ? null : Number(row[8]);
+    this.started_at = row[9] ?? "";
+    this.correlation_id = row[10] ?? null;
+    this.traceparent = row[11] ?? null;
+    this.idempotency_key = row[12] ?? null;
+    this.tags_json = row[13] ?? null;
+    this.payload_json = row[14] ?? "{}";
+    this.steps_json = row[15] ?? null;
+  }
 }
 
 function heartbeat(rows: readonly Row[]): Heartbeat {

@@ -24,8 +24,9 @@ import { type Answer, DEADLINES, type Order, type Refusal, type Used, type Word 
 // the pipes is not waited for.
 const DRAIN_MS = 2_000;
 const WEIGH_MS = 250;
-// Flags of Node that one process alone can have; loaders and conditions are for all.
-const OF_THE_WORKER = /^--(inspect|cpu-prof|heap-prof|test|watch|max-old-space-size)/;
+// Flags of Node that are for one process alone; loaders and conditions are for all.
+const OF_THE_WORKER =
+  /^--(inspect|cpu-prof|heap-prof|test|watch|max-old-space-size|heap-growing-percent)/;
 const NOTES: readonly string[] = ["progress", "log", "event"];
 const EXTENSION = import.meta.url.slice(import.meta.url.lastIndexOf("."));
 const CHILD = fileURLToPath(new URL(`./child${EXTENSION}`, import.meta.url));

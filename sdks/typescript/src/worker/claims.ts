@@ -40,6 +40,7 @@ export class Claims {
   #isFull = false;
   #pause = 0;
   #room = FIRST_CLAIM;
+  #asked = 0; // by the claims that are on their way
 
   constructor(
     settings: ClaimSettings,
@@ -60,7 +61,7 @@ export class Claims {
   }
 
   async step(loop: Loop): Promise<void> {
-    if (this.#outcomes.isCrowded && this.#sent.length === 0) {
+    if (this.#sent.length === 0 && !this.#outcomes.hasRoomFor(this.#room)) {
       await loop.rest(PAUSES_S[0]);
       return;
     }
@@ -84,8 +85,8 @@ export class Claims {
   }
 
   #sendAhead(): void {
-    const most = this.#isFull && !this.#outcomes.isCrowded ? MOST_AHEAD : 1;
-    while (this.#sent.length < most) {
+    const most = this.#isFull ? MOST_AHEAD : 1;
+    while (this.#sent.length < most && this.#outcomes.hasRoomFor(this.#asked + this.#room)) {
       const limits = this.#slots.limits(this.#room);
       if (limits.size === 0) return;
       const answer = this.#claim(limits);
@@ -98,11 +99,13 @@ export class Claims {
   async #claim(limits: ReadonlyMap<string, number>): Promise<boolean> {
     const { workerId, definitions, leaseS } = this.#settings;
     const sentAt = now();
-    this.#slots.reserve(limits);
+    const asked = this.#slots.reserve(limits);
+    this.#asked += asked;
     let jobs: readonly ClaimedJob[] | null = null;
     try {
       jobs = await this.#line.run(claimJobs(workerId, limits, definitions, leaseS));
     } finally {
+      this.#asked -= asked;
       if (jobs === null) this.#slots.take(limits, null);
     }
     const isFull = this.#slots.take(limits, jobs);

@@ -16,19 +16,27 @@ import { RELEASED, type Verdict } from "../verdict.ts";
 import type { Leases } from "./leases.ts";
 import type { Notes } from "./notes.ts";
 
-const LARGEST_BATCH = 2_000;
+const LARGEST_BATCH = 1_000;
 const HEAVIEST_BATCH = 16 * 1024 ** 2;
-// So many waiting outcomes hold up the next claim: a batch, while the one before is on its way.
-const ROOM = LARGEST_BATCH;
+// A batch that is being settled, and two that are claimed meanwhile. With more, V8 would not forget
+// them young, and a worker's memory would grow by a fifth.
+const ROOM = 3 * LARGEST_BATCH;
 
 const FAILURES: readonly string[] = ["failed", "timed_out", "crashed"];
 const UNREADABLE = "InvalidOutcome";
 const NOBODYS = "00000000-0000-0000-0000-000000000000";
 
-interface Ended {
+/** A class for the same reason as the jobs that calls/work.ts reads. */
+class Ended {
   readonly job: ClaimedJob;
   readonly report: Report;
   readonly durationS: number;
+
+  constructor(job: ClaimedJob, report: Report, durationS: number) {
+    this.job = job;
+    this.report = report;
+    this.durationS = durationS;
+  }
 }
 
 export class Outcomes {
@@ -60,12 +68,13 @@ export class Outcomes {
     return this.#ended.length + this.#sending.length;
   }
 
-  get isCrowded(): boolean {
-    return this.#ended.length >= ROOM;
+  /** Whether the outcomes of so many more jobs could be in hand; until then none are claimed. */
+  hasRoomFor(jobs: number): boolean {
+    return this.size + jobs <= ROOM;
   }
 
   add(job: ClaimedJob, report: Report, durationS: number): void {
-    this.#ended.push({ job, report, durationS });
+    this.#ended.push(new Ended(job, report, durationS));
   }
 
   /** Settles what has gathered; waits when there is nothing. */
@@ -251,5 +260,5 @@ function instead({ job, report, durationS }: Ended, error: unknown): Ended[] {
   if (report.verdict?.error?.type === UNREADABLE) return [];
   const words = { type: UNREADABLE, message: String(error) };
   const verdict: Verdict = { outcome: "failed", error: words, final: true };
-  return [{ job, report: { verdict }, durationS }];
+  return [new Ended(job, { verdict }, durationS)];
 }

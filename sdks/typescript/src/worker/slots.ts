@@ -27,9 +27,14 @@ export class Slots {
     return limits;
   }
 
-  /** A claim is on its way, and nobody else may have what it asks for. */
-  reserve(asked: ReadonlyMap<string, number>): void {
-    for (const [queue, limit] of asked) this.#free.set(queue, this.#freeOf(queue) - limit);
+  /** A claim is on its way, and nobody else may have what it asks for. Answers how much that is. */
+  reserve(asked: ReadonlyMap<string, number>): number {
+    let sum = 0;
+    for (const [queue, limit] of asked) {
+      this.#free.set(queue, this.#freeOf(queue) - limit);
+      sum += limit;
+    }
+    return sum;
   }
 
   /** It brought these; without them, it failed. Whether one of the queues was answered in full. */

@@ -27,6 +27,7 @@ from jobforge.tracing.spans import (
     serving,
     stepping,
     traceparent_of,
+    tracer,
     use,
 )
 from jobforge.tracing.traceparent import Traceparent, read_traceparent
@@ -64,11 +65,12 @@ _passage: ModuleType | None = None  # where jobs are traced
 
 def find_attempts() -> "Attempts | None":
     """What makes the spans of a worker's attempts; None where nobody traces."""
-    if not is_on():
+    made = tracer()
+    if made is None:
         return None
     from jobforge.tracing.attempts import Attempts  # noqa: PLC0415 - as above
 
-    return Attempts(sampling_of_attempts())
+    return Attempts(sampling_of_attempts() or made)
 
 
 def prepare_jobs() -> None:

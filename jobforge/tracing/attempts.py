@@ -5,65 +5,76 @@ request, its retries and the jobs that jobs make too; and it is linked to that s
 others tell a message from a call. A job that came without a trace begins one with each attempt.
 """
 
-import random
 from collections.abc import Mapping
 from contextvars import Token
+from functools import lru_cache
+from random import random
 from uuid import UUID
 
 from opentelemetry.context import Context, attach, detach
-from opentelemetry.trace import (
-    Span,
-    SpanKind,
-    get_current_span,
-    set_span_in_context,
-)
+from opentelemetry.trace import INVALID_SPAN, Span, Tracer, set_span_in_context
 
 from jobforge.errors import Json, LeaseLost
 from jobforge.job import ClaimedJob, Outcome
 from jobforge.redact import redact_text
-from jobforge.tracing.parent import is_recorded, remote, unrecorded
+from jobforge.tracing.parent import NOWHERE, remote, unrecorded
+from jobforge.tracing.plain import Plain, start_span
 from jobforge.tracing.sampling import Sampling
-from jobforge.tracing.spans import fail, get_tracer, traceparent_of
+from jobforge.tracing.spans import fail, traceparent_of
+from jobforge.tracing.traceparent import read_traceparent
 
+_SUCCEEDED = Outcome.SUCCEEDED
 _FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
 _LONGEST_MESSAGE = 1_000
+_read = lru_cache(1_000)(read_traceparent)  # jobs that were enqueued together have the same
+(_CURRENT,) = set_span_in_context(INVALID_SPAN, NOWHERE)  # the name of the span in a context
+
+Begun = tuple[ClaimedJob, Span | None]
 
 
 class Attempts:
-    """Jobs are started one after the other, so one at most is between `begin` and `leave`."""
+    """What is recorded, our own sampling knows, or else another's tracer is asked."""
 
-    def __init__(self, sampling: Sampling | None) -> None:
-        self._sampling = sampling
-        self._tracer = get_tracer() if sampling is None else sampling.tracer
-        self._open: dict[tuple[UUID, int], Span] = {}
+    def __init__(self, decider: Sampling | Tracer) -> None:
+        self._decider = decider
+        self._outlet = decider.outlet if isinstance(decider, Sampling) else None
+        self._running: dict[tuple[UUID, int], Span] = {}
         self._token: Token[Context] | None = None
 
-    def begin(self, job: ClaimedJob) -> ClaimedJob:
-        """The job as it runs in its trace.
+    def begin(self, job: ClaimedJob) -> Begun:
+        """The job as it runs in its trace, and its span if that is recorded.
 
-        Until `leave`, its span is current, and so it stays for all that the run begins with.
+        Until the next one, or `leave`, it is current, and so it stays for all that the run begins
+        with.
         """
-        parent = remote(job.traceparent)
-        if self._sampling is not None and _is_left_out(parent, self._sampling.share):
-            self._token = attach(parent or unrecorded(job.job_id))
-            return job
-        span = self._tracer.start_span(f"run {job.definition}", parent, SpanKind.CONSUMER)
-        if span.is_recording():
-            _describe(span, job, parent)
-            self._open[job.job_id, job.lease] = span
-            # Whatever the job passes on, and every line about it, is of this attempt.
-            job = job._replace(traceparent=traceparent_of(span))
-        self._token = attach(set_span_in_context(span, parent))
-        return job
+        decider = self._decider
+        if not isinstance(decider, Sampling):
+            return self._begin_asked(decider, job)
+        parent = None if job.traceparent is None else _read(job.traceparent)
+        if not (random() < decider.share if parent is None else parent.is_recorded):  # noqa: S311 - no secret
+            self._enter(remote(job.traceparent) or unrecorded(job.job_id))
+            return job, None
+        plain = Plain(job, parent, decider.opener)
+        self._enter(Context({_CURRENT: plain}))
+        return plain.job, plain
 
     def leave(self) -> None:
         if self._token is not None:
             detach(self._token)
             self._token = None
 
-    def end(self, job: ClaimedJob, outcome: Outcome, error: Mapping[str, Json] | None) -> None:
-        span = self._open.pop((job.job_id, job.lease), None)
-        if span is None:
+    def keep(self, job: ClaimedJob, span: Span) -> None:
+        """Until its run ends."""
+        self._running[job.job_id, job.lease] = span
+
+    def take(self, job: ClaimedJob) -> Span | None:
+        """What was kept."""
+        return self._running.pop((job.job_id, job.lease), None)
+
+    def end(self, span: Span, outcome: Outcome, error: Mapping[str, Json] | None) -> None:
+        outlet = self._outlet
+        if outcome is _SUCCEEDED and outlet and isinstance(span, Plain) and span.close():
+            outlet.put(span)
             return
         span.set_attribute("jobforge.outcome", outcome)
         if outcome in _FAILURES:
@@ -73,34 +84,21 @@ class Attempts:
             fail(span, str(told.get("code") or told.get("type") or outcome), message)
         span.end()
 
-    def lose(self, job: ClaimedJob) -> None:
+    def lose(self, span: Span) -> None:
         """It is somebody else's by now."""
-        span = self._open.pop((job.job_id, job.lease), None)
-        if span is not None:
-            span.set_attribute("jobforge.outcome", "lost")
-            fail(span, LeaseLost.__name__)
-            span.end()
+        span.set_attribute("jobforge.outcome", "lost")
+        fail(span, LeaseLost.__name__)
+        span.end()
 
+    def _begin_asked(self, tracer: Tracer, job: ClaimedJob) -> Begun:
+        span = start_span(tracer, job, job.traceparent)
+        self._enter(set_span_in_context(span, NOWHERE))
+        if not span.is_recording():
+            return job, None
+        # Whatever the job passes on, and every line about it, is of this attempt.
+        return job._replace(traceparent=traceparent_of(span)), span
 
-def _is_left_out(parent: Context, share: float) -> bool:
-    if parent:
-        return not is_recorded(parent)
-    return share < 1 and random.random() >= share  # noqa: S311 - no secret
-
-
-def _describe(span: Span, job: ClaimedJob, parent: Context) -> None:
-    span.set_attributes(
-        {
-            "messaging.system": "jobforge",
-            "messaging.operation.type": "process",
-            "jobforge.job.id": str(job.job_id),
-            "jobforge.definition": f"{job.definition}@{job.version}",
-            "jobforge.queue": job.queue,
-            "jobforge.tenant.id": str(job.tenant_id),
-            "jobforge.attempt": job.attempt,
-            "jobforge.lease": job.lease,
-        }
-    )
-    enqueued = get_current_span(parent).get_span_context()
-    if enqueued.is_valid:
-        span.add_link(enqueued)
+    def _enter(self, context: Context) -> None:
+        token = attach(context)
+        if self._token is None:  # what was before the first
+            self._token = token

@@ -15,11 +15,15 @@ from jobforge.tracing import spans
 from jobforge.tracing.sampling import Sampling, read_share
 
 if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import SpanExporter
 
+    from jobforge.tracing.outlet import Outlet
+
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 _PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_OTLP = "otlp_proto_http"
 
 _END_S = 5.0
 
@@ -68,7 +72,12 @@ def exporter_named(variables: Mapping[str, str]) -> str | None:
     if named != "otlp":
         return named
     is_grpc = _first(variables, _PROTOCOLS) == "grpc"
-    return "otlp_proto_grpc" if is_grpc else "otlp_proto_http"
+    return "otlp_proto_grpc" if is_grpc else _OTLP
+
+
+def is_limited(variables: Mapping[str, str]) -> bool:
+    """Whether the SDK has to cut spans."""
+    return any(name.startswith("OTEL_") and name.endswith("_LIMIT") for name in variables)
 
 
 def _set_up(service: str, name: str) -> "TracerProvider":
@@ -79,9 +88,9 @@ def _set_up(service: str, name: str) -> "TracerProvider":
     from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as above
     from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as above
     from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as above
-    from opentelemetry.sdk.trace.sampling import ALWAYS_ON  # noqa: PLC0415 - as above
 
     from jobforge.tracing import passage  # noqa: PLC0415 - as above
+    from jobforge.tracing.plain import Opener  # noqa: PLC0415 - as above
 
     variables = environment()
     resource = Resource.create(_identity(service, variables))
@@ -93,9 +102,10 @@ def _set_up(service: str, name: str) -> "TracerProvider":
     passage.receive_by(processor, resource)
     share = read_share(variables)
     if share is not None:
-        recording = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False)
-        recording.add_span_processor(processor)
-        _sampling = Sampling(share, recording.get_tracer(spans.SCOPE))
+        outlet = _outlet(name, resource)
+        if outlet is not None:
+            provider.add_span_processor(outlet)
+        _sampling = Sampling(share, Opener(resource, processor), outlet)
     return provider
 
 
@@ -115,6 +125,17 @@ def _exporter(name: str) -> "SpanExporter":
             f"the exporter {name} cannot be set up: {error}", hint="see the OTEL_* variables"
         ) from error
     return exporter
+
+
+def _outlet(name: str, resource: "Resource") -> "Outlet | None":
+    """None for an exporter that takes nothing but spans of the SDK."""
+    variables = environment()
+    if name != _OTLP or is_limited(variables):
+        return None
+    from jobforge.tracing.outlet import Outlet, find_post, read_limits  # noqa: PLC0415 - as above
+
+    post = find_post(_exporter(name))
+    return None if post is None else Outlet(resource, post, read_limits(variables))
 
 
 def _identity(service: str, variables: Mapping[str, str]) -> dict[str, str]:

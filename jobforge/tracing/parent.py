@@ -8,7 +8,6 @@ from opentelemetry.trace import (
     NonRecordingSpan,
     SpanContext,
     TraceFlags,
-    get_current_span,
     set_span_in_context,
 )
 
@@ -32,11 +31,6 @@ def remote(traceparent: str | None) -> Context:
 def unrecorded(job_id: UUID) -> Context:
     """A context for a job that came without a trace, and whose attempt is not recorded."""
     return set_span_in_context(_Unrecorded(job_id), NOWHERE)
-
-
-def is_recorded(context: Context) -> bool:
-    """Whether the span that is current there is."""
-    return bool(get_current_span(context).get_span_context().trace_flags & TraceFlags.SAMPLED)
 
 
 class _Unrecorded(NonRecordingSpan):

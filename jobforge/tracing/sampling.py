@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Tracer
+    from jobforge.tracing.outlet import Outlet
+    from jobforge.tracing.plain import Opener
 
 _USUAL = "parentbased_always_on"
 
@@ -16,11 +17,12 @@ _USUAL = "parentbased_always_on"
 class Sampling(NamedTuple):
     """What the enqueuer has decided holds. Of jobs that come without a trace, a share begins one.
 
-    `tracer` records whatever it is asked to, so that nothing is decided twice.
+    `opener` makes spans of the SDK for them: where there is an `outlet`, for those that need one.
     """
 
     share: float
-    tracer: "Tracer"
+    opener: "Opener"
+    outlet: "Outlet | None" = None
 
 
 def read_share(variables: Mapping[str, str]) -> float | None:

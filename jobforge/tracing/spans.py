@@ -37,13 +37,6 @@ def tracer() -> "Tracer | None":
     return _tracer or _found()
 
 
-def get_tracer() -> "Tracer":
-    """Where somebody has."""
-    made = tracer()
-    assert made is not None  # noqa: S101 - whoever calls this has seen to it
-    return made
-
-
 def is_on() -> bool:
     return tracer() is not None
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 _PATTERN = re.compile(
     r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(?:-.*)?"
 )
+_ODD = "13579bdf"
 
 
 class Traceparent(NamedTuple):
@@ -18,7 +19,12 @@ class Traceparent(NamedTuple):
 
     @property
     def is_recorded(self) -> bool:
-        return bool(int(self.flags, 16) & 1)
+        return self.flags[1] in _ODD
+
+    def child(self, span_id: str) -> str:
+        """The traceparent of a recorded span under this one."""
+        is_random = int(self.flags[1], 16) & 2
+        return f"00-{self.trace_id}-{span_id}-{'03' if is_random else '01'}"
 
     def __str__(self) -> str:
         return f"00-{self.trace_id}-{self.span_id}-{self.flags}"

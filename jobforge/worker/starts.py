@@ -19,6 +19,8 @@ from jobforge.worker.leases import Leases, now
 from jobforge.worker.ready import Ready
 
 if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
     from jobforge.tracing.attempts import Attempts
 
 # For so long jobs are started in one go; then whatever else is due gets its turn.
@@ -86,19 +88,20 @@ class Starts:
             moment = now()
             report: Report | None = RELEASED
             if moment < deadline and not self._is_over:
+                span: Span | None = None
                 if attempts is not None:
-                    job = attempts.begin(job)
+                    job, span = attempts.begin(job)
                 if is_told:
                     telemetry.emit("job.started", level="debug", **telemetry.fields_of(job))
                 report = self._start(job, deadline)
-                if attempts is not None:
-                    attempts.leave()
-                    if report is not None:
-                        _end_attempt(attempts, job, report)
+                if attempts is not None and span is not None:
+                    _follow(attempts, job, span, report)
             if report is not None:
                 ended.append((job, report))
             if moment >= turn_ends:
                 break
+        if attempts is not None:
+            attempts.leave()
         self._on_ended(ended)
         await asyncio.sleep(0)
 
@@ -125,14 +128,18 @@ class Starts:
         return None
 
 
-def _end_attempt(attempts: "Attempts", job: ClaimedJob, report: Report) -> None:
-    verdict = report.verdict
-    if verdict is None:
-        attempts.lose(job)
+def _follow(attempts: "Attempts", job: ClaimedJob, span: "Span", report: Report | None) -> None:
+    """An attempt, after its start or at its end."""
+    if report is None:
+        attempts.keep(job, span)
+    elif report.verdict is None:
+        attempts.lose(span)
     else:
-        attempts.end(job, verdict.outcome, verdict.error)
+        attempts.end(span, report.verdict.outcome, report.verdict.error)
 
 
 def _end_traced(attempts: "Attempts", on_end: OnEnd, job: ClaimedJob, report: Report) -> None:
-    _end_attempt(attempts, job, report)
+    span = attempts.take(job)
+    if span is not None:
+        _follow(attempts, job, span, report)
     on_end(job, report)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from api.house import House
+from cluster import wait_until
 from integration.recorder import are_nested, recording
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind
@@ -57,6 +58,7 @@ def test_a_request_is_a_span_between_whoever_asks_and_the_job(api: House) -> Non
     ):
         with recorder.tracer.start_as_current_span("sign up"):
             made = client.enqueue_job(JobRequest("plain"))
+        wait_until(lambda: "POST /api/v1/jobs" in recorder.names())  # it ends after its answer
         span = recorder.one("POST /api/v1/jobs")
     assert are_nested(recorder.one("sign up"), span)
     assert span.kind is SpanKind.SERVER
@@ -71,4 +73,5 @@ def test_where_the_process_traces_a_request_is_one_span_and_not_the_frameworks_t
     with recording() as recorder:
         monkeypatch.setattr(trace, "get_tracer_provider", lambda: recorder.provider)
         api.client("viewer").get("/queues").raise_for_status()
+        wait_until(lambda: bool(recorder.names()))
         assert recorder.names() == ["GET /api/v1/queues"]

@@ -42,7 +42,8 @@ def pay() -> None:
         pass
 
 @jf.job(isolation="inline")
-async def receipt() -> None: ...
+async def receipt() -> None:
+    trace.get_current_span().set_attribute("paper", "thick")
 """
 
 
@@ -293,6 +294,9 @@ def test_a_worker_sends_what_its_jobs_do_in_processes_of_their_own(
     assert {each.trace_id for each in collector.told} == {f"{enqueued.context.trace_id:032x}"}
     assert {each.service for each in collector.told} == {"jobforge-worker"}
     assert told["charge"].attributes == {"card.token": "[redacted]"}
+    assert told["run order"].attributes["jobforge.outcome"] == "succeeded"
+    assert told["run receipt"].attributes["jobforge.outcome"] == "succeeded"
+    assert told["run receipt"].attributes["paper"] == "thick"
     lines = [json.loads(line) for line in worker.said.splitlines()]
     spans = {
         line["definition"]: line["span_id"] for line in lines if line["event"] == "job.finished"

@@ -3,10 +3,15 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import orjson
 import pytest
+from cluster import wait_until
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -14,10 +19,13 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Link, StatusCode
 
 from jobforge import tracing
-from jobforge.job import ClaimedJob, JobRequest
+from jobforge.job import ClaimedJob, JobRequest, Outcome
 from jobforge.tracing.attempts import Attempts
-from jobforge.tracing.export import exporter_named
+from jobforge.tracing.export import exporter_named, is_limited
+from jobforge.tracing.message import Messages
+from jobforge.tracing.outlet import Limits, Outlet, find_post, read_limits
 from jobforge.tracing.passage import Receiver, Sender
+from jobforge.tracing.plain import Opener, Plain
 from jobforge.tracing.sampling import Sampling, read_share
 
 RECORDED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -106,18 +114,141 @@ def test_a_worker_knows_what_the_usual_samplers_say(
     ],
 )
 def test_what_the_enqueuer_has_decided_holds_and_else_a_share_is_recorded(
-    provider: TracerProvider, share: float, traceparent: str | None, *, is_recorded: bool
+    share: float, traceparent: str | None, *, is_recorded: bool
 ) -> None:
-    attempts = Attempts(Sampling(share, provider.get_tracer("test")))
-    job = JOB._replace(traceparent=traceparent)
-    begun = attempts.begin(job)
+    attempts = Attempts(Sampling(share, Opener(Resource.get_empty())))
+    begun, span = attempts.begin(JOB._replace(traceparent=traceparent))
     within = tracing.read_traceparent(tracing.current())
     attempts.leave()
     assert within is not None
     assert bool(int(within.flags, 16) & 1) is is_recorded
+    assert (span is not None) is is_recorded
     assert begun.traceparent == (str(within) if is_recorded else traceparent)
     assert is_recorded or within.trace_id in (traceparent or JOB.job_id.hex)
     assert tracing.current() is None
+
+
+@pytest.mark.parametrize("traceparent", [None, RECORDED, f"{RECORDED[:-2]}03"])
+def test_a_plain_attempt_is_sent_as_the_sdk_would_send_it(traceparent: str | None) -> None:
+    resource = Resource({"service.name": "100 % ours"})
+    jobs = [
+        JOB._replace(definition="é%b", queue="%s", lease=1_763_272_819_123_456),
+        JOB._replace(definition="mail", tenant_id=uuid4(), job_id=uuid4(), attempt=300),
+    ]
+    plain = [
+        Plain(job, tracing.read_traceparent(traceparent), Opener(resource))
+        for job in (*jobs, *jobs)
+    ]
+    messages = Messages(resource)
+    sent = messages.enclose([messages.write(each, each.began + 1) for each in plain])
+    for each in plain:
+        each.set_attribute("jobforge.outcome", "succeeded")
+        each.end(each.began + 1)
+    spans = [span for each in plain if isinstance(span := each.open(), ReadableSpan)]
+    assert ExportTraceServiceRequest.FromString(sent) == encode_spans(spans)
+
+
+def test_what_is_said_of_an_attempt_is_said_by_the_span_that_was_there_from_the_beginning() -> None:
+    exporter = InMemorySpanExporter()
+    opener = Opener(Resource.get_empty(), SimpleSpanProcessor(exporter))
+    posts: list[bytes] = []
+    outlet = Outlet(Resource.get_empty(), posts.append, Limits())
+    attempts = Attempts(Sampling(1.0, opener, outlet))
+    job, span = attempts.begin(JOB)
+    assert span is trace.get_current_span()
+    attempts.leave()
+    span.set_attribute("order", 5)
+    span.add_event("paid")
+    attempts.end(span, Outcome.SUCCEEDED, None)
+    outlet.shutdown()
+    (told,) = exporter.get_finished_spans()
+    assert tracing.traceparent_of(span) == job.traceparent
+    assert told.context == span.get_span_context()
+    assert told.attributes is not None
+    assert (told.attributes["order"], told.attributes["jobforge.outcome"]) == (5, "succeeded")
+    assert [event.name for event in told.events] == ["paid"]
+    assert posts == []
+
+
+def test_what_is_said_of_an_attempt_after_its_end_is_said_in_vain() -> None:
+    exporter = InMemorySpanExporter()
+    plain = Plain(JOB, None, Opener(Resource.get_empty(), SimpleSpanProcessor(exporter)))
+    assert plain.is_recording()
+    assert plain.close()
+    plain.set_attribute("order", 5)
+    plain.end()
+    assert not plain.is_recording()
+    assert exporter.get_finished_spans() == ()
+
+
+def test_attempts_are_sent_when_they_are_many_and_the_rest_at_the_end() -> None:
+    posts: list[bytes] = []
+    outlet = Outlet(Resource.get_empty(), posts.append, Limits(10, 3, 600_000))
+    for _ in range(3):
+        _put(outlet)
+    wait_until(lambda: bool(posts))
+    _put(outlet)
+    outlet.force_flush()
+    _put(outlet)
+    outlet.shutdown()
+    assert list(map(_count, posts)) == [3, 1, 1]
+
+
+def test_a_request_that_fails_takes_its_spans_along_and_no_others(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answers = iter([OSError("it hung up")])
+    posts: list[bytes] = []
+
+    def post(request: bytes) -> None:
+        for error in answers:
+            raise error
+        posts.append(request)
+
+    outlet = Outlet(Resource.get_empty(), post, Limits(10, 1, 600_000))
+    _put(outlet)
+    wait_until(lambda: "1 spans could not be sent" in caplog.text)
+    _put(outlet)
+    outlet.shutdown()
+    assert list(map(_count, posts)) == [1]
+
+
+def test_attempts_for_which_there_is_no_room_are_lost_and_that_is_told_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    posts: list[bytes] = []
+    outlet = Outlet(Resource.get_empty(), posts.append, Limits(2, 10, 600_000))
+    for _ in range(5):
+        _put(outlet)
+    outlet.shutdown()
+    assert list(map(_count, posts)) == [2]
+    assert caplog.text.count("2 spans wait") == 1
+
+
+@pytest.mark.parametrize(
+    ("variables", "limits"),
+    [
+        ({}, Limits()),
+        ({"OTEL_BSP_MAX_QUEUE_SIZE": "100"}, Limits(room=100, batch=100)),
+        ({"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "64"}, Limits(batch=64)),
+        ({"OTEL_BSP_SCHEDULE_DELAY": "soon"}, Limits()),
+        ({"OTEL_BSP_SCHEDULE_DELAY": "100"}, Limits(delay_ms=100)),
+    ],
+)
+def test_the_limits_of_the_sdk_hold_where_they_are_set(
+    variables: dict[str, str], limits: Limits
+) -> None:
+    assert read_limits(variables) == limits
+
+
+def test_spans_that_are_to_be_cut_are_left_to_the_sdk() -> None:
+    assert not is_limited({**ENDPOINT, "RATE_LIMIT": "1", "OTEL_BSP_SCHEDULE_DELAY": "1"})
+    assert is_limited({**ENDPOINT, "OTEL_SPAN_ATTRIBUTE_VALUE_LENGTH_LIMIT": "10"})
+
+
+def test_the_exporter_that_is_installed_sends_what_is_encoded_already() -> None:
+    assert find_post(OTLPSpanExporter()) is not None
+    assert find_post(InMemorySpanExporter()) is None
 
 
 def test_an_exporter_that_is_not_there_costs_a_line_and_no_more(
@@ -175,6 +306,15 @@ def test_a_job_tells_of_its_own_trace_only(provider: TracerProvider) -> None:
     forged = orjson.loads(sent[0]) | {"ids": ["0af7651916cd43dd8448eb211c80319c", "f" * 17]}
     with pytest.raises(ValueError, match="span"):
         receiver.take(RECORDED, orjson.dumps(forged))
+
+
+def _put(outlet: Outlet) -> None:
+    outlet.put(Plain(JOB, None, Opener(Resource.get_empty())))
+
+
+def _count(request: bytes) -> int:
+    (resource,) = ExportTraceServiceRequest.FromString(request).resource_spans
+    return len(resource.scope_spans[0].spans)
 
 
 def _told(span: ReadableSpan) -> dict[str, object]:

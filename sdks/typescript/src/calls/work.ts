@@ -1,22 +1,22 @@
 /** Calls of workers, across tenants: claim, keep, settle. */
 
-import type {
-  Beat,
+import {
+  type Beat,
   ClaimedJob,
-  Enqueued,
-  EnqueueStatus,
-  Heartbeat,
-  JobRequest,
-  Json,
-  JsonObject,
-  Note,
-  OutcomeReport,
-  SaveStatus,
-  Settled,
-  State,
-  Step,
-  Token,
-  WorkerCommand,
+  type Enqueued,
+  type EnqueueStatus,
+  type Heartbeat,
+  type JobRequest,
+  type Json,
+  type JsonObject,
+  type Note,
+  type OutcomeReport,
+  type SaveStatus,
+  type Settled,
+  type State,
+  type Step,
+  type Token,
+  type WorkerCommand,
 } from "../job.ts";
 import { encode, legible } from "../jsonb.ts";
 import { type Call, documentArray, nothing, type Row, textArray } from "./call.ts";
@@ -98,7 +98,7 @@ export function claimJobs(
       textArray(definitions),
       leaseS,
     ],
-    decode: (rows) => rows.map((row) => new Claimed(row)),
+    decode: (rows) => rows.map((row) => new ClaimedJob(row)),
   };
 }
 
@@ -225,48 +225,6 @@ export function advanceOperations(): Call<boolean> {
     values: [],
     decode: (rows) => rows.length > 0,
   };
-}
-
-/**
- * A class, because of V8: once most of the first objects of a literal have outlived a collection, it
- * makes all later ones in the old generation, which would fill with jobs that have long ended.
- */
-class Claimed implements ClaimedJob {
-  readonly tenant_id: string;
-  readonly job_id: string;
-  readonly lease: string;
-  readonly definition: string;
-  readonly version: number;
-  readonly queue: string;
-  readonly attempt: number;
-  readonly max_attempts: number;
-  readonly timeout_s: number | null;
-  readonly started_at: string;
-  readonly correlation_id: string | null;
-  readonly traceparent: string | null;
-  readonly idempotency_key: string | null;
-  readonly tags_json: string | null;
-  readonly payload_json: string;
-  readonly steps_json: string | null;
-
-  constructor(row: Row) {
-    this.tenant_id = row[0] ?? "";
-    this.job_id = row[1] ?? "";
-    this.lease = row[2] ?? "";
-    this.definition = row[3] ?? "";
-    this.version = Number(row[4]);
-    this.queue = row[5] ?? "";
-    this.attempt = Number(row[6]);
-    this.max_attempts = Number(row[7]);
-    this.timeout_s = row[8] == null ? null : Number(row[8]);
-    this.started_at = row[9] ?? "";
-    this.correlation_id = row[10] ?? null;
-    this.traceparent = row[11] ?? null;
-    this.idempotency_key = row[12] ?? null;
-    this.tags_json = row[13] ?? null;
-    this.payload_json = row[14] ?? "{}";
-    this.steps_json = row[15] ?? null;
-  }
 }
 
 function heartbeat(rows: readonly Row[]): Heartbeat {

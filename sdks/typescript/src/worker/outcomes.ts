@@ -26,7 +26,7 @@ const FAILURES: readonly string[] = ["failed", "timed_out", "crashed"];
 const UNREADABLE = "InvalidOutcome";
 const NOBODYS = "00000000-0000-0000-0000-000000000000";
 
-/** A class for the same reason as the jobs that calls/work.ts reads. */
+/** A class for the same reason as ClaimedJob. */
 class Ended {
   readonly job: ClaimedJob;
   readonly report: Report;

@@ -23,6 +23,9 @@ Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 # Bodies of many jobs may be larger than others.
 _BATCHES = {
     f"{PREFIX}/jobs/batch",
+    f"{PREFIX}/workflows",
+    f"{PREFIX}/batches",
+    f"{PREFIX}/batches/{{batch_id}}/jobs",
     f"{PREFIX}/worker/jobs/complete",
     f"{PREFIX}/worker/jobs/children",
     f"{PREFIX}/worker/jobs/enqueue",

@@ -3,6 +3,7 @@
 import gzip
 import json
 from contextlib import closing
+from functools import partial
 from http.client import HTTPConnection
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -162,6 +163,13 @@ def test_a_body_of_unknown_length_is_cut_off_too(api: House) -> None:
     chunks = (b" " * 100_000 for _ in range(20))
     answer = api.client("tenant_admin").post("/jobs", content=chunks, headers=JSON)
     assert answer.status_code == 413
+
+
+@pytest.mark.parametrize("path", ["/jobs/batch", "/batches", "/batches/{}/jobs", "/workflows"])
+def test_bodies_of_many_jobs_may_be_larger_than_others(api: House, path: str) -> None:
+    post = partial(api.client("tenant_admin").post, path.format(uuid4()), headers=JSON)
+    assert post(content="[]" + " " * 1_100_000).json()["code"] == "invalid"
+    assert post(content="[]" + " " * 17_000_000).json()["code"] == "payload_too_large"
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,8 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
-
-from pydantic import BaseModel
 
 from jobforge import calls, tracing
 from jobforge.batch import Batch, BatchHandle
@@ -20,7 +18,7 @@ from jobforge.client import Client
 from jobforge.command import Command
 from jobforge.current import CURRENT
 from jobforge.decorator import JobDecorator
-from jobforge.definition import Decorated, Definition, HooksDefinition
+from jobforge.definition import Decorated, Definition
 from jobforge.duration import Duration
 from jobforge.enqueuer import AnyArgs, Enqueuer
 from jobforge.errors import ConfigError, Conflict, Denied, Json
@@ -33,6 +31,9 @@ from jobforge.signals import Retry
 from jobforge.tenants import Ambient
 from jobforge.transaction import Transaction
 from jobforge.whereabouts import Whereabouts
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
 
 H = TypeVar("H", bound=Hook)
 D = TypeVar("D", bound=Definition[..., Any])
@@ -97,7 +98,7 @@ class JobForge:
         key: str,
         *,
         argv: Sequence[str],
-        parameters: dict[str, Json] | type[BaseModel] | None = None,
+        parameters: "dict[str, Json] | type[BaseModel] | None" = None,
         version: int = 1,
         queue: str = "default",
         retry: Retry | int | None = None,
@@ -368,6 +369,8 @@ class JobForge:
         for definition in self._defined.values():
             definition.note_hooks()
             if definition.settings.hooks:
+                from jobforge.follow_up import HooksDefinition  # noqa: PLC0415 - it needs pydantic
+
                 hooks = HooksDefinition(definition, self.client, self._hooks)
                 everything[hooks.settings.key] = hooks
         self._all = MappingProxyType(everything)

@@ -8,9 +8,9 @@ its limits, with its output kept.
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic_core import ValidationError
 
 from jobforge.argv import Template, read_template
 from jobforge.client import Client
@@ -25,9 +25,10 @@ from jobforge.verdict import Exit, Verdict
 
 if TYPE_CHECKING:
     import jsonschema_rs
+    from pydantic import BaseModel
 
 Schema = dict[str, Json]
-Given = Schema | type[BaseModel] | None
+Given: TypeAlias = "Schema | type[BaseModel] | None"
 
 T = TypeVar("T")
 
@@ -82,7 +83,7 @@ class CommandParameters(Parameters):
 
     document: Schema
     validator: "jsonschema_rs.Draft202012Validator"
-    checked_by: type[BaseModel] | None
+    checked_by: "type[BaseModel] | None"
 
     def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
         given = self.bind(args, kwargs)

@@ -12,7 +12,8 @@ from uuid import UUID
 
 import orjson
 
-from jobforge import calls, durable
+from jobforge import durable
+from jobforge.calls.work import complete_job
 from jobforge.durable import DONE, Done, Durable
 from jobforge.errors import Invalid, Json
 from jobforge.integrations import run_on
@@ -191,7 +192,7 @@ class Context(Durable):
         if self._worker_id is None:
             raise Invalid("no worker holds this job, so it cannot be completed", field="conn")
         report = OutcomeReport(*self._job.token, Outcome.SUCCEEDED, self._job.started_at, result)
-        done = run_on(conn, calls.complete_job(self._worker_id, report))
+        done = run_on(conn, complete_job(self._worker_id, report))
         self._completed = True
         return done if hasattr(done, "__await__") else DONE
 

@@ -15,8 +15,8 @@ from uuid import UUID, uuid4
 from jobforge.client import Client
 from jobforge.enqueuer import Enqueuer, Target
 from jobforge.errors import Invalid, InvalidPayload, Json
-from jobforge.hooks import Ended, Hook, Hooks, run_hooks, run_start_hooks
-from jobforge.job import ClaimedJob, State, sent
+from jobforge.hooks import Hook, Hooks, run_start_hooks
+from jobforge.job import ClaimedJob, sent
 from jobforge.jsonb import decode, encode
 from jobforge.options import Options
 from jobforge.parameters import (
@@ -27,7 +27,7 @@ from jobforge.parameters import (
     read_parameters,
     read_result,
 )
-from jobforge.settings import Limits, Settings
+from jobforge.settings import Settings
 
 if TYPE_CHECKING:
     from jobforge.context import Context
@@ -127,8 +127,10 @@ class Definition(Enqueuer[P, R], Target):
     def invoke(self, ctx: "Context", arguments: Mapping[str, Any]) -> R | Awaitable[R]:
         """Calls the function."""
         if self._takes_context:
-            return cast("R | Awaitable[R]", self.function(ctx, **arguments))
-        return cast("R | Awaitable[R]", self.function(**arguments))
+            returned: R | Awaitable[R] = self.function(ctx, **arguments)
+        else:
+            returned = self.function(**arguments)
+        return returned
 
     def dump(self, result: Any) -> Json:  # noqa: ANN401 - whatever the function returned
         """The result as JSON; Invalid when it cannot be written so."""
@@ -243,49 +245,6 @@ class Decorated(Definition[P, R], Generic[Called, Returned, P, R]):
     def __call__(self, *args: Called.args, **kwargs: Called.kwargs) -> Returned:
         """Calls the function here and now; nothing is enqueued."""
         return cast("Returned", self.function(*args, **kwargs))
-
-
-class HooksDefinition(Definition[[Ended], None]):
-    """What runs the hooks of another definition after one of its jobs has ended."""
-
-    tells_of_others = True
-
-    def __init__(self, of: Definition[..., Any], client: Client, app_hooks: Hooks) -> None:
-        self._of = of
-        settings = Settings(
-            key=f"{of.settings.key}:hooks",
-            version=of.settings.version,
-            queue=of.settings.queue,
-            isolation=of.settings.isolation,
-            limits=Limits(),
-            description=f"The hooks of {of.settings.key}.",
-        )
-        self._groups = (of.hooks, app_hooks)
-        super().__init__(self._run, settings, client, Hooks(_nothing))
-
-    @property
-    def served(self) -> tuple[str, ...]:
-        """The jobs of every version have their hooks run."""
-        key = self.settings.key
-        return tuple(f"{key}@{name.rpartition('@')[2]}" for name in self._of.served)
-
-    def arguments_of(self, version: int, payload_json: str) -> Arguments:  # noqa: ARG002 - one form for all versions
-        return self.parameters.read(payload_json)
-
-    async def _run(self, ctx: "Context", ended: Ended) -> None:
-        result = self._of.result.read(ended.result) if ended.state is State.SUCCEEDED else None
-        about = ctx.about(
-            job_id=ended.job_id,
-            definition=ended.definition,
-            version=ended.version,
-            attempt=ended.attempt,
-            payload_json=encode(ended.payload, "payload"),
-        )
-        await run_hooks(self._groups, about, ended, result)
-
-
-def _nothing() -> None:
-    """What changes when a definition of hooks gets hooks: it never does."""
 
 
 def _takes_context(function: Callable[..., Any]) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from pydantic import ValidationError
+from pydantic_core import ValidationError
 
 from jobforge.client import Client
 from jobforge.duration import Duration, seconds

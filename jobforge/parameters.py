@@ -7,18 +7,27 @@ in the payload: the function's own default holds when the job runs.
 
 import contextlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from types import SimpleNamespace
-from typing import Annotated, Any, NotRequired, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
-from pydantic_core import CoreConfig, PydanticSerializationError, SchemaSerializer
-from typing_extensions import TypedDict
+from pydantic_core import (
+    CoreConfig,
+    PydanticSerializationError,
+    SchemaSerializer,
+    SchemaValidator,
+    ValidationError,
+)
 
 from jobforge import jsonb
 from jobforge.errors import Invalid, InvalidPayload, Json
+from jobforge.plain import Table, plain_schema
+
+if TYPE_CHECKING:  # loaded when it is needed: plain types do without
+    from pydantic import TypeAdapter
 
 Arguments = dict[str, Any]
 
@@ -28,14 +37,23 @@ _MOST_ERRORS = 20  # told of one payload
 class Shape:
     """A type as JSON: values of it are written, and read back."""
 
-    def __init__(self, kind: Any) -> None:  # noqa: ANN401 - a type as hints spell it
-        adapter = TypeAdapter[Any](kind)
-        self._adapter = adapter
-        self._validate = adapter.validator.validate_python
-        self._validate_json = adapter.validator.validate_json
+    def __init__(self, kind: Any) -> None:  # noqa: ANN401 - a type as hints spell it, or a Table
+        self._kind = kind
+        plain = plain_schema(kind)
+        validator = self._adapter.validator if plain is None else SchemaValidator(plain)
+        self._validate = validator.validate_python
+        self._validate_json = validator.validate_json
         # By default NaN becomes null without a word; so it stays, and is refused when it is sent.
         config = CoreConfig(ser_json_inf_nan="constants")
-        self._serialize = SchemaSerializer(adapter.core_schema, config).to_python
+        schema = self._adapter.core_schema if plain is None else plain
+        self._serialize = SchemaSerializer(schema, config).to_python
+
+    @cached_property
+    def _adapter(self) -> "TypeAdapter[Any]":
+        from pydantic import TypeAdapter  # noqa: PLC0415 - as above
+
+        kind = self._kind
+        return TypeAdapter(_typed_dict(kind) if isinstance(kind, Table) else kind)
 
     def check(self, value: Any) -> Any:  # noqa: ANN401 - whatever the caller gives
         """The value as its type has it; ValidationError when it does not fit."""
@@ -46,7 +64,7 @@ class Shape:
             return self._validate(document)
         except ValidationError:
             # A strict type takes a text for a UUID or a date from JSON only.
-            return self._adapter.validate_json(jsonb.encode(document, "payload"))
+            return self._validate_json(jsonb.encode(document, "payload"))
 
     def read_json(self, text: str) -> Any:  # noqa: ANN401 - of the type
         try:
@@ -148,8 +166,9 @@ def read_parameters(function: Callable[..., Any], *, skip: int = 0) -> Parameter
     model = _only_model(names, hints)
     if model is not None:
         return Parameters(names, _shape(name, hints[model]), model)
-    fields = {each.name: _field(each, hints.get(each.name, Any)) for each in parameters}
-    return Parameters(names, _shape(name, _table(name, fields)), None)
+    members = {each: hints.get(each, Any) for each in names}
+    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    return Parameters(names, _shape(name, Table(name, members, defaults)), None)
 
 
 def read_result(function: Callable[..., Any]) -> Shape:
@@ -212,30 +231,33 @@ def _only_model(names: Sequence[str], hints: Mapping[str, Any]) -> str | None:
     if len(names) != 1:
         return None
     kind = hints.get(names[0])
-    return names[0] if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+    pydantic = sys.modules.get("pydantic.main")  # whoever has a model has imported it
+    is_model = isinstance(kind, type) and pydantic and issubclass(kind, pydantic.BaseModel)
+    return names[0] if is_model else None
 
 
-def _field(parameter: inspect.Parameter, kind: Any) -> Any:  # noqa: ANN401 - types as hints
-    if parameter.default is parameter.empty:
-        return kind
-    return NotRequired[Annotated[kind, Field(json_schema_extra=_default(parameter.default))]]
+def _typed_dict(table: Table) -> Any:  # noqa: ANN401 - a type
+    from pydantic import ConfigDict, Field  # noqa: PLC0415 - as above
+    from typing_extensions import TypedDict  # noqa: PLC0415 - as above
 
-
-def _default(value: Any) -> dict[str, Json]:  # noqa: ANN401 - any default
-    return {"default": _ANYTHING.write(value)} if _is_writable(value) else {}
-
-
-def _table(name: str, fields: dict[str, Any]) -> Any:  # noqa: ANN401 - a type
+    fields = dict(table.members)
+    for name, default in table.defaults.items():
+        told = {"default": _ANYTHING.write(default)} if _is_writable(default) else {}
+        fields[name] = NotRequired[Annotated[fields[name], Field(json_schema_extra=told)]]
     make: Any = TypedDict  # checkers know of none that is made at run time
-    table = make(name, fields)
-    table.__pydantic_config__ = ConfigDict(extra="forbid")
-    return table
+    made = make(table.name, fields)
+    made.__pydantic_config__ = ConfigDict(extra="forbid")
+    return made
 
 
-def _shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - a type as hints spell it
+def _shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - a type as hints spell it, or a Table
+    if plain_schema(kind) is not None:
+        return Shape(kind)
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415 - as above
+
     try:
         return Shape(kind)
-    except (PydanticSchemaGenerationError, PydanticUserError) as error:
+    except PydanticUserError as error:
         reason = str(error).splitlines()[0]
         raise Invalid(f"{name}: its types cannot be written as JSON: {reason}") from error
 

@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-from jobforge import cron as crons
-from jobforge import template
 from jobforge.duration import Duration, seconds
 from jobforge.errors import Invalid, Json
 
@@ -71,6 +69,9 @@ def read_schedule(  # noqa: PLR0913 - one for each setting
         if idle is not None:
             raise Invalid(f"{idle} is for a job with a schedule: give it a cron", field=idle)
         return None
+    from jobforge import cron as crons  # noqa: PLC0415 - most jobs have no schedule
+    from jobforge import template  # noqa: PLC0415 - as above
+
     zone = tz or OWN_CLOCKS
     crons.parse(cron, "UTC" if zone == OWN_CLOCKS else zone)
     template.check(payload or {}, roots=ROOTS)

@@ -5,14 +5,16 @@ that of `jobforge dev`. The configuration is read when something is first asked 
 """
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-from jobforge import config
-from jobforge.artifacts import Artifacts, open_artifacts
-from jobforge.config import Config
 from jobforge.errors import ConfigError
 from jobforge.options import Tenant
 from jobforge.pools import Address
 from jobforge.remote.address import ServerAddress, configured, server_address
+
+if TYPE_CHECKING:
+    from jobforge.artifacts import Artifacts
+    from jobforge.config import Config
 
 
 class Whereabouts:
@@ -50,11 +52,13 @@ class Whereabouts:
     def default_tenant(self) -> Tenant | None:
         return self._config.tenant if self._tenant is None else self._tenant
 
-    def artifacts(self) -> Artifacts:
+    def artifacts(self) -> "Artifacts":
         return self._artifacts
 
     @cached_property
-    def _config(self) -> Config:
+    def _config(self) -> "Config":
+        from jobforge import config  # noqa: PLC0415 - a job's process needs none
+
         return config.load()
 
     @cached_property
@@ -69,7 +73,9 @@ class Whereabouts:
         return server_address(self._given_server, key)
 
     @cached_property
-    def _artifacts(self) -> Artifacts:
+    def _artifacts(self) -> "Artifacts":
+        from jobforge.artifacts import open_artifacts  # noqa: PLC0415 - as above
+
         return open_artifacts(self._config)
 
     def _dev_url(self) -> str:

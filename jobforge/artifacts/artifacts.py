@@ -1,9 +1,9 @@
 """A store with what is put there: documents of jobs, and files that they make."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 from jobforge.artifacts.document import Marker
@@ -11,9 +11,11 @@ from jobforge.artifacts.folder import Folder
 from jobforge.artifacts.key import Key, new_key, read_ref
 from jobforge.artifacts.size import large_payloads
 from jobforge.artifacts.store import Store
-from jobforge.config import Config
 from jobforge.errors import ArtifactNotFound, PayloadTooLarge
 from jobforge.job import JobRequest
+
+if TYPE_CHECKING:
+    from jobforge.config import Config
 
 _PAYLOAD = "payload.json"
 
@@ -48,8 +50,9 @@ class Artifacts:
     def read(self, marker: Marker, tenant_id: UUID) -> bytes:
         """Raises Invalid for another tenant's, ArtifactNotFound when it is not what was put."""
         key = read_ref(marker.ref, tenant_id)
-        read = b"".join(_Measured(self.store.open(key.path), self.limit))
-        if len(read) != marker.bytes or hashlib.sha256(read).hexdigest() != marker.sha256:
+        measured = _Measured(self.store.open(key.path), self.limit)
+        read = b"".join(measured)
+        if measured.size != marker.bytes or measured.digest.hexdigest() != marker.sha256:
             raise ArtifactNotFound(f"the artifact {key.path} is not what was put there")
         return read
 
@@ -66,7 +69,7 @@ class Artifacts:
         return found
 
 
-def open_artifacts(config: Config) -> Artifacts:
+def open_artifacts(config: "Config") -> Artifacts:
     """As the settings say. Nothing is opened yet."""
     return Artifacts(
         config.artifacts or str(config.data_dir / "artifacts"),
@@ -75,7 +78,7 @@ def open_artifacts(config: Config) -> Artifacts:
     )
 
 
-def _credentials(config: Config) -> dict[str, str]:
+def _credentials(config: "Config") -> dict[str, str]:
     given = {
         "access_key_id": config.artifacts_access_key,
         "secret_access_key": config.artifacts_secret_key,
@@ -87,10 +90,12 @@ class _Measured:
     """Pieces as they pass, and what they were; PayloadTooLarge past the limit."""
 
     def __init__(self, pieces: Iterable[bytes], limit: int) -> None:
+        from hashlib import sha256  # noqa: PLC0415 - it loads OpenSSL, and few jobs have artifacts
+
         self._pieces = pieces
         self._limit = limit
         self.size = 0
-        self.digest = hashlib.sha256()
+        self.digest = sha256()
 
     def __iter__(self) -> Iterator[bytes]:
         for piece in self._pieces:

@@ -2,170 +2,176 @@
 
 A function here only builds a Call, which is a value: the SQL, its parameters, and how its rows are
 read. db.py runs it on our own connections, sync or async; anything else that can run SQL may too.
-Arguments that cannot be sent raise Invalid when the call is built.
+Arguments that cannot be sent raise Invalid when the call is built. All of them are imported when
+the first is used: a process that jobs are forked from uses none.
 
 Functions on a tenant's jobs need to know which tenant. `call.for_tenant(id)` sets it for the call's
 transaction and serves every login. The argument `tenant_id` names it with the call alone and
 touches no setting: for logins in jobforge_service, on connections that are not ours.
 """
 
-from jobforge.calls.artifacts import start_artifact_sweep, unused_artifacts
-from jobforge.calls.bulk import (
-    advance_operations,
-    cancel_operation,
-    count_jobs,
-    get_operation,
-    list_operations,
-    start_operation,
-)
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from jobforge.calls.call import Answer, Call
-from jobforge.calls.catalogue import (
-    get_definition,
-    list_audit,
-    list_definitions,
-    list_holders,
-    list_queues,
-)
-from jobforge.calls.condition import find_troubles, list_migrations, list_misses, read_gauges
-from jobforge.calls.connectors import (
-    create_connector_config,
-    delete_connector_config,
-    edit_connector_config,
-    get_connector_config,
-    keep_tenant_key,
-    list_connector_configs,
-    list_tenant_keys,
-    open_connector_config,
-    rewrap_tenant_key,
-)
-from jobforge.calls.events import (
-    emit_event,
-    get_event,
-    list_event_deliveries,
-    list_events,
-    pending_events,
-    record_deliveries,
-    replay_event,
-)
-from jobforge.calls.failures import (
-    annotate_failure,
-    list_failures,
-)
-from jobforge.calls.jobs import (
-    cancel_job,
-    cancel_jobs,
-    edit_job,
-    enqueue_alike,
-    enqueue_job,
-    enqueue_jobs,
-    explain_job,
-    get_job,
-    list_jobs,
-    list_notes,
-    list_steps,
-    reschedule_job,
-    retry_job,
-    retry_jobs,
-    summarize,
-)
-from jobforge.calls.keys import (
-    create_api_key,
-    find_api_key,
-    list_api_keys,
-    revoke_api_key,
-    rotate_api_key,
-    touch_api_key,
-)
-from jobforge.calls.operation import (
-    apply_retention,
-    delete_tenant,
-    drain_worker,
-    ensure_partitions,
-    find_tenant,
-    list_tenants,
-    list_workers,
-    override_definition,
-    pause_definition,
-    pause_queue,
-    pause_tenant,
-    put_queue,
-    put_tenant,
-    regate_jobs,
-    resume_definition,
-    resume_queue,
-    resume_tenant,
-    stop_worker,
-)
-from jobforge.calls.requests import (
-    enqueue_jobs_once,
-    note_access,
-    take_request,
-)
-from jobforge.calls.statistics import (
-    get_statistics,
-    meter_tenants,
-    roll_up_statistics,
-    start_maintenance,
-)
-from jobforge.calls.stream import count_states, find_worker, read_stream
-from jobforge.calls.triggers import (
-    backfill_trigger,
-    create_trigger,
-    declare_triggers,
-    delete_trigger,
-    due_schedules,
-    edit_trigger,
-    get_trigger,
-    list_firings,
-    list_triggers,
-    record_firings,
-    run_trigger,
-)
-from jobforge.calls.webhooks import (
-    create_webhook,
-    delete_webhook,
-    edit_webhook,
-    get_webhook,
-    list_deliveries,
-    list_webhooks,
-    open_delivery,
-    record_delivery,
-    redeliver,
-    rotate_webhook,
-    test_webhook,
-)
-from jobforge.calls.work import (
-    claim_jobs,
-    complete_job,
-    complete_jobs,
-    enqueue_children,
-    heartbeat_job,
-    heartbeat_jobs,
-    load_steps,
-    note_jobs,
-    put_definition,
-    reap_jobs,
-    register_worker,
-    release_jobs,
-    save_steps,
-    succeed_jobs,
-    unregister_worker,
-)
-from jobforge.calls.workflows import (
-    add_to_batch,
-    add_workflow_jobs,
-    cancel_batch,
-    cancel_workflow,
-    close_batch,
-    create_batch,
-    enqueue_workflow,
-    get_batch,
-    get_workflow,
-    list_batches,
-    list_workflows,
-    load_parents,
-    retry_workflow,
-)
+
+if TYPE_CHECKING:
+    from jobforge.calls.artifacts import start_artifact_sweep, unused_artifacts
+    from jobforge.calls.bulk import (
+        advance_operations,
+        cancel_operation,
+        count_jobs,
+        get_operation,
+        list_operations,
+        start_operation,
+    )
+    from jobforge.calls.catalogue import (
+        get_definition,
+        list_audit,
+        list_definitions,
+        list_holders,
+        list_queues,
+    )
+    from jobforge.calls.condition import find_troubles, list_migrations, list_misses, read_gauges
+    from jobforge.calls.connectors import (
+        create_connector_config,
+        delete_connector_config,
+        edit_connector_config,
+        get_connector_config,
+        keep_tenant_key,
+        list_connector_configs,
+        list_tenant_keys,
+        open_connector_config,
+        rewrap_tenant_key,
+    )
+    from jobforge.calls.events import (
+        emit_event,
+        get_event,
+        list_event_deliveries,
+        list_events,
+        pending_events,
+        record_deliveries,
+        replay_event,
+    )
+    from jobforge.calls.failures import (
+        annotate_failure,
+        list_failures,
+    )
+    from jobforge.calls.jobs import (
+        cancel_job,
+        cancel_jobs,
+        edit_job,
+        enqueue_alike,
+        enqueue_job,
+        enqueue_jobs,
+        explain_job,
+        get_job,
+        list_jobs,
+        list_notes,
+        list_steps,
+        reschedule_job,
+        retry_job,
+        retry_jobs,
+        summarize,
+    )
+    from jobforge.calls.keys import (
+        create_api_key,
+        find_api_key,
+        list_api_keys,
+        revoke_api_key,
+        rotate_api_key,
+        touch_api_key,
+    )
+    from jobforge.calls.operation import (
+        apply_retention,
+        delete_tenant,
+        drain_worker,
+        ensure_partitions,
+        find_tenant,
+        list_tenants,
+        list_workers,
+        override_definition,
+        pause_definition,
+        pause_queue,
+        pause_tenant,
+        put_queue,
+        put_tenant,
+        regate_jobs,
+        resume_definition,
+        resume_queue,
+        resume_tenant,
+        stop_worker,
+    )
+    from jobforge.calls.requests import (
+        enqueue_jobs_once,
+        note_access,
+        take_request,
+    )
+    from jobforge.calls.statistics import (
+        get_statistics,
+        meter_tenants,
+        roll_up_statistics,
+        start_maintenance,
+    )
+    from jobforge.calls.stream import count_states, find_worker, read_stream
+    from jobforge.calls.triggers import (
+        backfill_trigger,
+        create_trigger,
+        declare_triggers,
+        delete_trigger,
+        due_schedules,
+        edit_trigger,
+        get_trigger,
+        list_firings,
+        list_triggers,
+        record_firings,
+        run_trigger,
+    )
+    from jobforge.calls.webhooks import (
+        create_webhook,
+        delete_webhook,
+        edit_webhook,
+        get_webhook,
+        list_deliveries,
+        list_webhooks,
+        open_delivery,
+        record_delivery,
+        redeliver,
+        rotate_webhook,
+        test_webhook,
+    )
+    from jobforge.calls.work import (
+        claim_jobs,
+        complete_job,
+        complete_jobs,
+        enqueue_children,
+        heartbeat_job,
+        heartbeat_jobs,
+        load_steps,
+        note_jobs,
+        put_definition,
+        reap_jobs,
+        register_worker,
+        release_jobs,
+        save_steps,
+        succeed_jobs,
+        unregister_worker,
+    )
+    from jobforge.calls.workflows import (
+        add_to_batch,
+        add_workflow_jobs,
+        cancel_batch,
+        cancel_workflow,
+        close_batch,
+        create_batch,
+        enqueue_workflow,
+        get_batch,
+        get_workflow,
+        list_batches,
+        list_workflows,
+        load_parents,
+        retry_workflow,
+    )
 
 __all__ = [
     "Answer",
@@ -305,3 +311,33 @@ __all__ = [
     "unregister_worker",
     "unused_artifacts",
 ]
+
+_GROUPS = (
+    "artifacts",
+    "bulk",
+    "catalogue",
+    "condition",
+    "connectors",
+    "events",
+    "failures",
+    "jobs",
+    "keys",
+    "operation",
+    "requests",
+    "statistics",
+    "stream",
+    "triggers",
+    "webhooks",
+    "work",
+    "workflows",
+)
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - whichever of the functions
+    if name not in __all__:
+        raise AttributeError(f"jobforge.calls has no {name}")
+    wanted = set(__all__)
+    for group in _GROUPS:
+        found = vars(import_module(f"jobforge.calls.{group}"))
+        globals().update({each: found[each] for each in wanted & found.keys()})
+    return globals()[name]

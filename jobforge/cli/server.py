@@ -45,12 +45,13 @@ def server(
 def _run(config: Config, *, until_stdin_closes: bool) -> int:
     import asyncio
 
-    from jobforge import telemetry, tracing
+    from jobforge import telemetry
     from jobforge.cli import listening
+    from jobforge.tracing import export
 
     telemetry.configure(format=config.log_format, level=config.log_level)
-    tracing.configure("jobforge-server")
+    export.configure("jobforge-server")
     with asyncio.Runner(loop_factory=listening.new_loop) as runner:
         code = runner.run(listening.listen(config, until_stdin_closes=until_stdin_closes))
-    tracing.shutdown()
+    export.shutdown()
     return code

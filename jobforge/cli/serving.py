@@ -15,7 +15,7 @@ from uuid import UUID
 
 from psycopg.conninfo import conninfo_to_dict
 
-from jobforge import connectors, loading, telemetry, tracing
+from jobforge import connectors, loading, telemetry
 from jobforge.app import JobForge
 from jobforge.artifacts import Artifacts, open_artifacts
 from jobforge.cli.fleet import Fleet
@@ -34,6 +34,7 @@ from jobforge.scheduler import Scheduler
 from jobforge.scraping import shown
 from jobforge.secrets import Secrets
 from jobforge.settings import Isolation
+from jobforge.tracing import export
 from jobforge.worker import Worker
 from jobforge.worker.inline import Inline
 
@@ -51,7 +52,7 @@ def load_app(target: str, config: Config) -> JobForge:
     _register_secrets(config)
     with telemetry.captured_output():
         app = loading.load(target)
-    tracing.configure("jobforge-worker")  # unless the app has set it up
+    export.configure("jobforge-worker")  # unless the app has set it up
     add_commands(app.command, config.commands)
     return app
 
@@ -110,7 +111,7 @@ async def serve(app: JobForge, target: str, config: Config, *, until_stdin_close
                 await worker.run()
     finally:
         await database.close()
-        tracing.shutdown()
+        export.shutdown()
     return 0 if stops < 2 else 1
 
 

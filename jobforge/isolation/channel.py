@@ -6,10 +6,11 @@ some. The worker's end is in process.py.
 
 import marshal
 import os
-import threading
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
+from os import read, write
+from threading import Lock, get_ident
 from typing import TypeVar
 from uuid import UUID
 
@@ -46,8 +47,8 @@ class SocketChannel:
     def __init__(self, control: int) -> None:
         self._control = control
         self._frames = Frames()
-        self._lock = threading.Lock()
-        self._main = threading.get_ident()
+        self._lock = Lock()
+        self._main = get_ident()
         self._tenant_id: UUID
         self.is_busy = False
         self.was_interrupted = False
@@ -106,7 +107,7 @@ class SocketChannel:
         return self._receive(Kind.ANSWER)
 
     def _receive(self, expected: Kind, payload: list[bytes] | None = None) -> bytes:
-        while data := os.read(self._control, _READ):
+        while data := read(self._control, _READ):
             for kind, body in self._frames.feed(data):
                 if kind is expected:
                     return body
@@ -116,14 +117,14 @@ class SocketChannel:
         os._exit(EX_SOFTWARE)
 
     def _write(self, data: bytes) -> None:
-        sent = os.write(self._control, data)
+        sent = write(self._control, data)
         while sent < len(data):
             data = data[sent:]
-            sent = os.write(self._control, data)
+            sent = write(self._control, data)
 
     def _uninterrupted(self, talk: Callable[[], T]) -> T:
         """Half a frame would end the conversation: Cancelled waits until it is sent."""
-        is_main = threading.get_ident() == self._main
+        is_main = get_ident() == self._main
         with self._lock:
             self.is_busy = is_main
             try:

@@ -2,6 +2,9 @@
 
 Takes its job from the socket, runs the handler, says over the same socket how it went, and ends. It
 has no connection to the database; whatever it needs from outside it asks of the worker.
+
+On the way to the handler names are used, not modules: in a fresh fork the first look into a module
+is some pages to copy.
 """
 
 import os
@@ -12,8 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from os import chdir, close, dup2, getppid, mkdir, setsid
+from signal import default_int_handler
 from types import FrameType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jobforge import tracing, verdict
 from jobforge.artifacts.size import RESULT_LIMIT, fits
@@ -22,9 +27,16 @@ from jobforge.context import Context
 from jobforge.definition import Definition
 from jobforge.door import set_door
 from jobforge.errors import Invalid, NotCommitted
-from jobforge.isolation import environment, limits
+from jobforge.isolation import limits
 from jobforge.isolation.channel import EX_SOFTWARE, SocketChannel
-from jobforge.isolation.limits import Bounds
+from jobforge.isolation.environment import show_mark
+from jobforge.isolation.limits import (
+    Bounds,
+    apply,
+    die_with_parent,
+    unhide,
+    volunteer_for_oom,
+)
 from jobforge.isolation.wire import Kind, frame
 from jobforge.jsonb import encode, legible
 from jobforge.parameters import Arguments
@@ -50,33 +62,30 @@ _SIGKILL = int(signal.SIGKILL)
 SIGCHLD, SIGUSR2, SIG_DFL = int(signal.SIGCHLD), int(signal.SIGUSR2), int(signal.SIG_DFL)
 
 
-class Setup(NamedTuple):
-    """What a process needs to become a job's. `mark` is as environment.py has written it."""
-
-    parent: int
-    folder: str
-    mark: bytes
-    bounds: Bounds
+# What a process needs to become a job's: its parent, its folder, its mark as environment.py has
+# written it, its limits.
+Setup = tuple[int, str, bytes, Bounds]
 
 
 def become_job(setup: Setup, stdout: int, stderr: int) -> None:
     """Turns a fresh fork into a process of the job's own: session, output, folder, limits."""
-    environment.show_mark(setup.mark)
-    os.setsid()
-    limits.die_with_parent(_SIGKILL)
-    if os.getppid() != setup.parent:
+    parent, folder, mark, bounds = setup
+    show_mark(mark)
+    setsid()
+    die_with_parent(_SIGKILL)
+    if getppid() != parent:
         os._exit(EX_SOFTWARE)
     # Without this the process could not look into its own /proc, unless it is root's.
-    limits.unhide()
-    limits.volunteer_for_oom()
-    os.dup2(stdout, 1)
-    os.dup2(stderr, 2)
-    os.close(stdout)
-    os.close(stderr)
-    os.mkdir(setup.folder, 0o700)  # noqa: PTH102 - no Path for every job
-    os.chdir(setup.folder)
+    unhide()
+    volunteer_for_oom()
+    dup2(stdout, 1)
+    dup2(stderr, 2)
+    close(stdout)
+    close(stderr)
+    mkdir(folder, 0o700)  # noqa: PTH102 - no Path for every job
+    chdir(folder)
     _reseed()
-    limits.apply(setup.bounds)
+    apply(bounds)
 
 
 def run_job(definitions: Definitions, control: int, allowed: Limits) -> int:
@@ -180,7 +189,7 @@ class Stopper:
         set_signal(_SIGUSR1, self._ask)
         set_signal(_SIGTERM, self._insist)
         # The zygote ignores these, and so would every program that the handler runs.
-        set_signal(_SIGINT, signal.default_int_handler)
+        set_signal(_SIGINT, default_int_handler)
         set_signal(_SIGHUP, SIG_DFL)
 
     def begin(self, task: "asyncio.Task[Any] | None" = None) -> None:

@@ -6,6 +6,7 @@ that, because the app may need it to be imported; a job gets a built one.
 
 import ctypes
 import os
+import struct
 from collections.abc import Iterable, Mapping
 
 from jobforge.isolation.tree import LONGEST_MARK, MARK
@@ -18,13 +19,16 @@ _PLAIN = ("PATH", "LANG", "LC_ALL", "TZ")
 _PLACE = "JOBFORGE_ZYGOTE"
 
 _ROOM = len(_PLACE) + 1 + len(MARK) + 1 + LONGEST_MARK
-_MARK_ID = f"{MARK}_ID"
+_LONGEST_RUN = len(str(2**64))
 
 _DEFAULTS = {"PATH": os.defpath, "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "TZ": "UTC"}
 
+_HOME, _TMPDIR = b"HOME", b"TMPDIR"
+_MARK, _MARK_ID = MARK.encode(), f"{MARK}_ID".encode()
+
 _libc = ctypes.CDLL(None)
 _libc.getenv.restype = ctypes.c_void_p
-_place: int | None = None
+_place: "ctypes.Array[ctypes.c_char] | None" = None
 
 
 def for_zygote(environment: Mapping[str, str]) -> dict[str, str]:
@@ -48,15 +52,44 @@ def remember_place() -> None:
     """Finds the place where each child will write its mark."""
     global _place  # noqa: PLW0603 - one per process, and a fork has it too
     address = _libc.getenv(_PLACE.encode())
-    # getenv points behind the name and its equals sign.
-    _place = address and address - len(_PLACE) - 1
+    if address:
+        # getenv points behind the name and its equals sign.
+        _place = (ctypes.c_char * _ROOM).from_address(address - len(_PLACE) - 1)
 
 
-def set_job(folder: str, mark: str) -> None:
-    """What differs from job to job, for the child that is about to be forked."""
-    os.environ["HOME"] = os.environ["TMPDIR"] = folder
-    os.environ[MARK] = mark
-    os.environ[_MARK_ID] = mark.partition(".")[0]
+class JobVariables:
+    """What differs from job to job, for the child that is about to be forked.
+
+    The C library has them by putenv, in one buffer that is written anew for each job. Through
+    os.environ it would keep every value that there ever was, and search among them.
+    """
+
+    def __init__(self, folder: str) -> None:
+        """`folder` is the one that has the folders of jobs in it."""
+        longest = len(folder.encode()) + 1 + _LONGEST_RUN
+        names = {_HOME: longest, _TMPDIR: longest, _MARK: LONGEST_MARK, _MARK_ID: LONGEST_MARK}
+        # With an equals sign, and a zero at the end.
+        sizes = [len(name) + 1 + size + 1 for name, size in names.items()]
+        self._layout = struct.Struct("".join(f"{size}s" for size in sizes))
+        self._written = ctypes.create_string_buffer(self._layout.size)
+        self._known: dict[bytes, bytes] = os.environ._data  # type: ignore[attr-defined] # noqa: SLF001 - what a fork reads
+        self.set(folder, "")
+        address = ctypes.addressof(self._written)
+        for size in sizes:
+            _libc.putenv(ctypes.c_void_p(address))
+            address += size
+
+    def set(self, folder: str, mark: str) -> None:
+        home, owner = folder.encode(), mark.encode()
+        job_id = owner[: owner.find(b".")]
+        known = self._known
+        known[_HOME] = known[_TMPDIR] = home
+        known[_MARK] = owner
+        known[_MARK_ID] = job_id
+        self._layout.pack_into(
+            *(self._written, 0, b"HOME=" + home, b"TMPDIR=" + home),
+            *(_MARK + b"=" + owner, _MARK_ID + b"=" + job_id),
+        )
 
 
 def show_mark(mark: bytes) -> None:
@@ -65,8 +98,8 @@ def show_mark(mark: bytes) -> None:
     That file shows the environment with which the program was started, whatever was changed since;
     so the mark is written there, over the place that was kept for it.
     """
-    if _place:
-        ctypes.memmove(_place, mark, len(mark))
+    if _place is not None:
+        _place.raw = mark
 
 
 def written(mark: str) -> bytes:

@@ -19,7 +19,10 @@ _OWN = {"concurrent.futures.thread", "logging", "random", "threading"}
 # What os.fork mends beside the hooks differs by release; in this one it is for threads alone.
 _KNOWN = (3, 11)
 # It keeps the interpreter's lock, which the child then has too.
-_libc = ctypes.PyDLL(None, use_errno=True)
+_libc_fork = ctypes.PyDLL(None, use_errno=True).fork
+# What random.seed is around, in C.
+_numbers: random.Random = getattr(random.seed, "__self__")  # noqa: B009 - checkers know of none
+_seed: Callable[[], None] = super(random.Random, _numbers).seed
 
 
 class Hooks:
@@ -48,6 +51,7 @@ def choose_fork(hooks: Hooks) -> Callable[[], int]:
     is_known = sys.platform == "linux" and sys.version_info[:2] == _KNOWN
     if not is_known or hooks.are_there or _has_threads():
         return os.fork
+    random.seed()  # which forgets a second number of gauss() too
     return _fork
 
 
@@ -61,8 +65,8 @@ def _has_threads() -> bool:
 
 def _fork() -> int:
     # As the hook of random does it in the child, where it would be more pages to copy.
-    random.seed()
-    pid = int(_libc.fork())
+    _seed()
+    pid: int = _libc_fork()
     if pid < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

@@ -5,11 +5,13 @@ What does not exist on a system is left out there; docs/isolation.md says what t
 
 import contextlib
 import ctypes
-import os
 import resource
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from os import O_WRONLY, close, write
+from os import open as open_fd
 from pathlib import Path
+from resource import setrlimit
 
 from jobforge.settings import MIB, Limits
 
@@ -27,48 +29,50 @@ Bound = tuple[int, tuple[int, int]]  # which limit; soft and hard
 Bounds = Sequence[Bound]
 
 # It keeps the interpreter's lock, which a fresh fork need not let go.
-_libc = ctypes.PyDLL(None)
+_prctl: Callable[[int, int, int, int, int], int] | None = (
+    ctypes.PyDLL(None).prctl if sys.platform == "linux" else None
+)
 
 
 def die_with_parent(how: int) -> None:
     """Counts for the parent's *thread*: only a process that forks from its main one may use it."""
-    _prctl(_PR_SET_PDEATHSIG, how)
+    _tell(_PR_SET_PDEATHSIG, how)
 
 
 def hide() -> None:
     """No other process of the same user may look into this one: environment, memory, files."""
-    _prctl(_PR_SET_DUMPABLE, 0)
+    _tell(_PR_SET_DUMPABLE, 0)
 
 
 def unhide() -> None:
-    _prctl(_PR_SET_DUMPABLE, 1)
+    _tell(_PR_SET_DUMPABLE, 1)
 
 
 def adopt_orphans() -> None:
     """Descendants whose parent ends become children of this process."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _tell(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def renounce_privileges() -> None:
     """No program run from here on gains any, by setuid or otherwise."""
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    _tell(_PR_SET_NO_NEW_PRIVS, 1)
 
 
 def forbid_core_dumps() -> None:
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def volunteer_for_oom() -> None:
     """When the machine runs out of memory, this process is killed before the worker is."""
     try:
-        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        fd = open_fd("/proc/self/oom_score_adj", O_WRONLY)
     except OSError:
         return
     try:  # noqa: SIM105 - with suppress a fresh fork has more pages to copy
-        os.write(fd, b"1000")
+        write(fd, b"1000")
     except OSError:
         pass
-    os.close(fd)
+    close(fd)
 
 
 def bounds(limits: Limits, data_in_use: int) -> Bounds:
@@ -91,7 +95,7 @@ def bounds(limits: Limits, data_in_use: int) -> Bounds:
 def apply(bounds: Bounds) -> None:
     """Limits this process and all that it starts; each process is counted by itself."""
     for which, soft_and_hard in bounds:
-        resource.setrlimit(which, soft_and_hard)
+        setrlimit(which, soft_and_hard)
 
 
 def apply_to_program(limits: Limits) -> None:
@@ -104,7 +108,7 @@ def make_room() -> None:
     """For a process that is out of memory and still has to say so."""
     with contextlib.suppress(ValueError, OSError):
         hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
-        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+        setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
 def data_in_use() -> int:
@@ -124,6 +128,6 @@ def _bound(which: int, soft: int, hard: int) -> Bound:
     return which, (soft, hard)
 
 
-def _prctl(option: int, value: int) -> None:
-    if sys.platform == "linux":
-        _libc.prctl(option, value, 0, 0, 0)
+def _tell(option: int, value: int) -> None:
+    if _prctl is not None:
+        _prctl(option, value, 0, 0, 0)

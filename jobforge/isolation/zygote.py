@@ -20,7 +20,10 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from os import close
 from resource import struct_rusage
+from signal import set_wakeup_fd
+from types import FrameType
 from typing import NoReturn
 
 import orjson
@@ -41,9 +44,11 @@ from jobforge.isolation.child import (
     run_job,
     set_signal,
 )
+from jobforge.isolation.environment import JobVariables
 from jobforge.isolation.family import Child, Family
 from jobforge.isolation.fork import Hooks, choose_fork
 from jobforge.isolation.limits import Bounds
+from jobforge.isolation.rehearsal import rehearse
 from jobforge.isolation.wire import REQUEST_SIZE, Ended, Frames, Kind, Op, Over, Request, frame
 from jobforge.loading import load
 from jobforge.redact import redact_text
@@ -65,6 +70,7 @@ class Zygote:
         self._fork = fork
         self._worker = worker
         self._folder = folder
+        self._variables = JobVariables(folder)
         self._pid = os.getpid()
         self._data_in_use = limits.data_in_use()
         self._allowances: dict[tuple[int | str, ...], tuple[Limits, Bounds]] = {}
@@ -91,7 +97,7 @@ class Zygote:
         # A byte on the socket wakes the poll; the handlers have nothing to do.
         signal.set_wakeup_fd(self._woken.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, signal.SIGUSR2):
-            signal.signal(number, lambda _number, _frame: None)
+            signal.signal(number, _wake)
         # A service manager may signal all processes of the worker; it is the worker who decides.
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
@@ -144,9 +150,9 @@ class Zygote:
     def _start(self, request: Request, fds: list[int]) -> None:
         folder = f"{self._folder}/{request.run}"
         allowed, bounds = self._allowances.get(request[3:7]) or self._allow(request)
-        setup = Setup(self._pid, folder, environment.written(request.mark), bounds)
+        setup: Setup = self._pid, folder, environment.written(request.mark), bounds
         # Here and not in the child, where each page that is written to has to be copied first.
-        environment.set_job(folder, request.mark)
+        self._variables.set(folder, request.mark)
         started = tree.now()
         try:
             pid = self._fork()
@@ -157,7 +163,7 @@ class Zygote:
                 self._be_child(setup, allowed, fds)
             self._family.add(Child(request.run, pid, request.mark, folder, allowed, started))
         for fd in fds:
-            os.close(fd)
+            close(fd)
 
     def _allow(self, request: Request) -> tuple[Limits, Bounds]:
         """What jobs of one definition may take, worked out for the first of them."""
@@ -169,11 +175,11 @@ class Zygote:
     def _be_child(self, setup: Setup, allowed: Limits, fds: list[int]) -> NoReturn:
         code = EX_SOFTWARE
         try:
-            signal.set_wakeup_fd(-1)
+            set_wakeup_fd(-1)
             set_signal(SIGCHLD, SIG_DFL)
             set_signal(SIGUSR2, SIG_DFL)
             for fd in self._own_fds:
-                os.close(fd)
+                close(fd)
             control, stdout, stderr = fds
             become_job(setup, stdout, stderr)
             code = run_job(self._definitions, control, allowed)
@@ -211,6 +217,10 @@ class Zygote:
             shutil.rmtree(folder, ignore_errors=True)
         finally:
             os._exit(0)
+
+
+def _wake(_number: int, _frame: FrameType | None) -> None:
+    """A function of the module, so that no child is the last to hold it and takes it apart."""
 
 
 def _ended(child: Child, status: int, usage: struct_rusage) -> Ended:
@@ -267,6 +277,7 @@ def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
             with _silence():
                 app = load(setup["target"])
             definitions = _definitions(app, setup)
+            rehearse(app.client)
             if setup["is_traced"]:
                 tracing.prepare_jobs()
     except Exception as error:  # noqa: BLE001 - it is told to the worker, which refuses to start

@@ -1,11 +1,14 @@
 """Where a server is, and the key to it."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from jobforge.config import Config
 from jobforge.errors import ConfigError
+
+if TYPE_CHECKING:
+    from jobforge.config import Config
 
 _PREFIX = "/api/v1"
 
@@ -40,7 +43,7 @@ def server_address(  # noqa: PLR0913 - one for each thing that can be said
     return ServerAddress(_url(server), _key(key), named, timeout_s, retries, trust_env)
 
 
-def configured(config: Config) -> ServerAddress | None:
+def configured(config: "Config") -> ServerAddress | None:
     """The server that the settings name, if they do; ConfigError when they name a database too."""
     if config.server is None:
         return None

@@ -6,7 +6,8 @@ go (spans.py). What jobs make in processes of their own comes to their worker (p
 all of it is sent, the environment says (export.py), or the application.
 
 Where nobody has set up OpenTelemetry, nothing of it is imported and nothing is done here. What
-cannot do without it, attempts.py and passage.py, is imported only where somebody has.
+cannot do without it, attempts.py and passage.py, is imported only where somebody has; export.py,
+only by the programs that set it up.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from jobforge.job import ClaimedJob
-from jobforge.tracing.export import configure, sampling_of_attempts, shutdown
 from jobforge.tracing.spans import (
     Around,
     answered,
@@ -41,7 +41,6 @@ __all__ = [
     "answered",
     "calling",
     "carrying",
-    "configure",
     "current",
     "enqueuing",
     "enter_job",
@@ -53,7 +52,6 @@ __all__ = [
     "receive_span",
     "routed",
     "serving",
-    "shutdown",
     "stepping",
     "traceparent_of",
     "use",
@@ -69,6 +67,7 @@ def find_attempts() -> "Attempts | None":
     if made is None:
         return None
     from jobforge.tracing.attempts import Attempts  # noqa: PLC0415 - as above
+    from jobforge.tracing.export import sampling_of_attempts  # noqa: PLC0415 - as above
 
     return Attempts(sampling_of_attempts() or made)
 

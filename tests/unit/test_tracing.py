@@ -20,6 +20,7 @@ from opentelemetry.trace import Link, StatusCode
 
 from jobforge import tracing
 from jobforge.job import ClaimedJob, JobRequest, Outcome
+from jobforge.tracing import export
 from jobforge.tracing.attempts import Attempts
 from jobforge.tracing.export import exporter_named, is_limited
 from jobforge.tracing.message import Messages
@@ -255,7 +256,7 @@ def test_an_exporter_that_is_not_there_costs_a_line_and_no_more(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "nowhere")
-    tracing.configure("jobforge-test")
+    export.configure("jobforge-test")
     assert not tracing.is_on()
     assert "no exporter nowhere is installed" in caplog.text
 

@@ -1,0 +1,69 @@
+"""Plain types are checked as pydantic would, without it."""
+
+import subprocess
+import sys
+from typing import Any, NotRequired, Optional
+
+import pytest
+from pydantic import ConfigDict, TypeAdapter
+from pydantic_core import SchemaSerializer, SchemaValidator
+from typing_extensions import TypedDict
+
+from jobforge.parameters import Shape
+from jobforge.plain import Table, plain_schema
+
+PLAIN = [
+    *(Any, bool, float, int, str, None, type(None)),
+    *(list[int], list[Any], list[list[str]], dict[str, int], dict[str, Any], dict[int, str]),
+    *(int | None, list[int | None], dict[str, list[bool]] | None),
+    Optional[str],  # noqa: UP045 - as older code has it
+]
+OTHERS = [bytes, list, dict, set[int], tuple[int, ...], int | str, list[bytes], None | int]
+
+
+@pytest.mark.parametrize("kind", PLAIN, ids=str)
+def test_a_plain_type_is_what_pydantic_makes_of_it(kind: Any) -> None:
+    schema = plain_schema(kind)
+    assert schema == TypeAdapter(kind).core_schema
+
+
+@pytest.mark.parametrize("kind", OTHERS, ids=str)
+def test_pydantic_is_asked_about_the_others(kind: Any) -> None:
+    assert plain_schema(kind) is None
+    assert plain_schema(Table("taken", {"one": int, "other": kind}, {})) is None
+
+
+def test_a_table_is_what_pydantic_makes_of_a_typed_dict() -> None:
+    class Taken(TypedDict):
+        __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc] # as pydantic has it
+        n: int
+        names: NotRequired[list[str]]
+
+    schema = plain_schema(Table("Taken", {"n": int, "names": list[str]}, {"names": []}))
+    assert schema is not None
+    theirs = TypeAdapter(Taken)
+    assert repr(SchemaValidator(schema)) == repr(theirs.validator)
+    taken: Any = {"n": 1, "names": ["one"]}
+    assert SchemaSerializer(schema).to_python(taken) == theirs.dump_python(taken) == taken
+
+
+def test_the_schema_of_a_table_tells_its_defaults() -> None:
+    schema = Shape(Table("taken", {"n": int, "m": int}, {"m": 7})).schema()
+    assert schema["required"] == ["n"]
+    assert schema["properties"]["m"] == {"default": 7, "title": "M", "type": "integer"}
+
+
+def test_an_app_of_plain_jobs_needs_little_to_fork_them() -> None:
+    code = """
+import sys
+import jobforge.isolation.zygote
+from jobforge import Context, JobForge
+jf = JobForge()
+@jf.job
+def sent(ctx: Context, to: str, copies: int = 1, notes: list[str] | None = None) -> bool:
+    return True
+unneeded = {"asyncio", "hashlib", "pydantic", "jobforge.config", "jobforge.control"}
+print(*sorted(unneeded & sys.modules.keys()))
+"""
+    run = [sys.executable, "-c", code]
+    assert subprocess.run(run, capture_output=True, text=True, check=True).stdout == "\n"

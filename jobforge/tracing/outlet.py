@@ -28,7 +28,7 @@ class Limits(NamedTuple):
     """How many may wait, how many are sent at once, and when fewer are."""
 
     room: int = 65_536
-    batch: int = 2_048
+    batch: int = 4_096
     delay_ms: int = 5_000
 
 

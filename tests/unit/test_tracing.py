@@ -229,7 +229,7 @@ def test_attempts_for_which_there_is_no_room_are_lost_and_that_is_told_once(
 @pytest.mark.parametrize(
     ("variables", "limits"),
     [
-        ({}, Limits()),
+        ({}, Limits(room=65_536, batch=4_096, delay_ms=5_000)),
         ({"OTEL_BSP_MAX_QUEUE_SIZE": "100"}, Limits(room=100, batch=100)),
         ({"OTEL_BSP_MAX_EXPORT_BATCH_SIZE": "64"}, Limits(batch=64)),
         ({"OTEL_BSP_SCHEDULE_DELAY": "soon"}, Limits()),

@@ -29,6 +29,7 @@ from jobforge.driver import (
 )
 from jobforge.errors import ConfigError, Conflict
 from jobforge.inspection import Inspection, inspect
+from jobforge.spare import Spare
 from jobforge.statement import AsyncSession, Session
 from jobforge.wire import Watch, Wire
 
@@ -261,6 +262,7 @@ class Pool:
             check=_check,
             open=False,
         )
+        self._spare = Spare(self._pool)
 
     def open(self) -> None:
         """Raises Unavailable at once, and says why, when the database cannot be reached."""
@@ -269,6 +271,7 @@ class Pool:
             self._pool.open(wait=True)
 
     def close(self) -> None:
+        self._spare.clear()
         self._pool.close()
 
     def run(self, call: Call[T]) -> T:
@@ -293,11 +296,11 @@ class Pool:
     def connection(self) -> Iterator[Session]:
         """A connection of the pool, in autocommit, for a transaction of the caller's own."""
         with Explained():
-            conn = self._pool.getconn()
+            conn = self._spare.get()
         try:
             yield conn
         finally:
-            self._pool.putconn(conn)
+            self._spare.put(conn)
 
     def inspect(self) -> Inspection:
         with self.connection() as conn:

@@ -150,6 +150,7 @@ ACTS = [
     Act("list notes", WHOLE, _one("running"), _calling("list_notes")),
     Act("reap", TOKEN | {"jobs_leased", "jobs_expiring"}, _nothing, lambda conn, _: reap(conn)),
     Act("enqueue", {"jobs_ready"}, _nothing, _enqueuing()),
+    Act("enqueue one", {"jobs_ready"}, _nothing, _calling("enqueue_job", definition="planned")),
     Act("enqueue with a key", KEYED, _nothing, _enqueuing(key="k")),
     Act("list", PAGE, _nothing, _listing()),
     Act("list oldest", PAGE, _nothing, _calling("list_jobs", order="oldest")),

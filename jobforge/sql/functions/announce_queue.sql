@@ -11,15 +11,7 @@ language plpgsql
 as $$
 begin
     if not exists (
-           select from jobforge.jobs as j
-            where j.state = 'queued' and j.gate is null
-              -- Rows and not columns: a plan made while the table was small would take a condition
-              -- on tenant_id to the primary key, and read all jobs of the tenant later on.
-              and (j.queue, j.tenant_id, - j.priority::integer, j.run_at)
-                  > (p_queue, p_tenant_id, - p_priority::integer,
-                     p_now - interval '250 milliseconds')
-              and (j.queue, j.tenant_id, - j.priority::integer)
-                  <= (p_queue, p_tenant_id, - p_priority::integer))
+           select from jobforge.newly_ready_jobs(p_queue, p_tenant_id, p_priority, p_now))
     then
         perform pg_notify('jobforge:' || p_queue, '');
     end if;

@@ -16,14 +16,16 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_plain constant text[] := '{version,queue,priority,run_at,delay_s,expires_at,
-        expires_in_s,far_future,max_attempts,timeout_s,limit_key,tags,correlation_id,traceparent,
-        created_by,artifact_ref}';
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_now timestamptz;
-    v_used record;
+    v_now timestamptz := jobforge.now();
+    v_version integer;
+    v_queue text;
+    v_max_attempts integer;
+    v_flags smallint;
+    v_is_plain boolean;
+    v_is_awake boolean;
 begin
-    select d.version, d.queue, d.max_attempts, d.hooks,
+    select d.version, d.queue, d.max_attempts, d.hooks::integer,
            p_options - '{version,created_by}'::text[] = '{}'
            and coalesce(jsonb_typeof(p_options -> 'created_by'), 'string') = 'string'
            and length(coalesce(p_options ->> 'created_by', '')) <= 255
@@ -42,30 +44,37 @@ begin
            and not exists (
                select from jobforge.queues as q
                 where q.name = d.queue
-                  and (q.max_running is not null or q.rate_limit is not null)) as is_plain
-      into v_used
+                  and (q.max_running is not null or q.rate_limit is not null)),
+           -- As announce_queue, which would be a statement more.
+           exists (
+               select from jobforge.newly_ready_jobs(d.queue, v_tenant, 0::smallint, v_now))
+      into v_version, v_queue, v_max_attempts, v_flags, v_is_plain, v_is_awake
       from jobforge.definitions as d
      where d.key = p_definition and d.is_active
        and (d.version::text = (p_options -> 'version')::text or not p_options ? 'version')
      order by d.version desc
      limit 1;
-    if v_used.is_plain then
-        v_now := jobforge.now();
+    if v_is_plain then
         job_id := jobforge.uuid7();
         status := 'created';
-        perform jobforge.announce_queue(v_used.queue, v_tenant, 0::smallint, v_now);
+        if not v_is_awake then
+            perform pg_notify('jobforge:' || v_queue, '');
+        end if;
         insert into jobforge.jobs (
                tenant_id, id, created_at, run_at, queued_at, version, max_attempts, allowance,
                flags, state, definition, queue, created_by, payload)
-        values (v_tenant, job_id, v_now, v_now, v_now, v_used.version, v_used.max_attempts,
-                v_used.max_attempts, v_used.hooks::integer, 'queued', p_definition, v_used.queue,
+        values (v_tenant, job_id, v_now, v_now, v_now, v_version, v_max_attempts,
+                v_max_attempts, v_flags, 'queued', p_definition, v_queue,
                 p_options ->> 'created_by', p_payload);
         return next;
         return;
     end if;
 
     if p_definition is not null and jsonb_typeof(p_payload) = 'object'
-       and jsonb_typeof(p_options) = 'object' and p_options - v_plain = '{}' then
+       and jsonb_typeof(p_options) = 'object'
+       and p_options - '{version,queue,priority,run_at,delay_s,expires_at,expires_in_s,far_future,
+               max_attempts,timeout_s,limit_key,tags,correlation_id,traceparent,created_by,
+               artifact_ref}'::text[] = '{}' then
         perform jobforge.check_job(p_definition, p_payload, p_options);
         job_id := jobforge.insert_alike(
             v_tenant, p_definition, jsonb_build_array(p_payload), p_options);

@@ -6,7 +6,8 @@ create or replace function jobforge.require_tenant(p_tenant_id uuid) returns uui
 language plpgsql stable
 as $$
 declare
-    v_setting uuid := jobforge.tenant();
+    -- As jobforge.tenant(), without the call.
+    v_setting uuid := nullif(current_setting('app.tenant_id', true), '')::uuid;
 begin
     if v_setting is not null then
         if p_tenant_id is null or p_tenant_id = v_setting then

@@ -1,0 +1,93 @@
+"""The connection that is kept before a pool: whatever happens to it, the next call is answered."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from cluster import Connection, Database, wait_until
+from integration.workshop import cut
+from psycopg.pq import TransactionStatus
+
+from jobforge import db, rows
+from jobforge.calls import Call
+from jobforge.errors import Invalid, Unavailable
+
+BACKEND: Call[int] = Call("select pg_backend_pid()", (), rows.value, is_frequent=True)
+REFUSED: Call[int] = Call("select %s::integer", ("no number",), rows.value, is_frequent=True)
+HELD: Call[None] = Call("select pg_advisory_xact_lock(1)", (), rows.nothing, is_frequent=True)
+
+
+@pytest.fixture
+def pool(database: Database) -> Iterator[db.Pool]:
+    opened = db.Pool(database.url, size=2)
+    opened.open()
+    yield opened
+    opened.close()
+
+
+def _others(conn: Connection, condition: str = "true") -> int:
+    found = conn.execute(
+        "select from pg_stat_activity where datname = current_database()"
+        f" and pid <> pg_backend_pid() and backend_type = 'client backend' and {condition}"
+    )
+    return len(found.fetchall())
+
+
+def test_calls_use_one_connection_and_a_refused_one_does_not_cost_it(pool: db.Pool) -> None:
+    backend = pool.run(BACKEND)
+    with pytest.raises(Invalid):
+        pool.run(REFUSED)
+    assert pool.run(BACKEND) == backend
+    with pool.connection() as conn:
+        assert conn.info.backend_pid == backend
+        assert pool.run(BACKEND) != backend
+
+
+def test_a_transaction_that_was_left_open_is_nobody_elses(pool: db.Pool) -> None:
+    with pool.connection() as conn:
+        conn.execute("begin")
+    with pool.connection() as conn:
+        assert conn.pgconn.transaction_status == TransactionStatus.IDLE
+
+
+def test_a_connection_that_was_cut_while_idle_is_not_noticed(
+    pool: db.Pool, conn: Connection
+) -> None:
+    pool.run(BACKEND)
+    cut(conn)
+    wait_until(lambda: _others(conn) == 0)
+    assert pool.run(BACKEND)
+
+
+def test_a_call_that_was_cut_fails_and_the_next_connects_again(
+    pool: db.Pool, conn: Connection
+) -> None:
+    conn.execute("select pg_advisory_lock(1)")
+    with ThreadPoolExecutor() as thread:
+        held = thread.submit(pool.run, HELD)
+        wait_until(lambda: _others(conn, "wait_event = 'advisory'") == 1)
+        cut(conn)
+        with pytest.raises(Unavailable):
+            held.result()
+    assert pool.run(BACKEND)
+
+
+def test_who_waits_gets_the_connection_that_is_given_back_first(pool: db.Pool) -> None:
+    def waiting() -> int:
+        return pool._pool.get_stats().get("requests_waiting", 0)  # noqa: SLF001 - nobody else knows
+
+    with ThreadPoolExecutor() as thread, pool.connection():
+        with pool.connection() as conn:
+            backend = conn.info.backend_pid
+            answer = thread.submit(pool.run, BACKEND)
+            wait_until(lambda: waiting() == 1)
+        assert answer.result() == backend
+
+
+def test_a_pool_that_is_closed_leaves_no_connection(database: Database, conn: Connection) -> None:
+    pool = db.Pool(database.url, size=2)
+    pool.open()
+    with pool.connection():
+        pool.run(BACKEND)
+        pool.close()
+    wait_until(lambda: _others(conn) == 0)

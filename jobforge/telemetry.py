@@ -12,7 +12,7 @@ import re
 import sys
 import threading
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -87,13 +87,22 @@ def is_enabled(level: Level) -> bool:
 
 def emit(event: str, level: Level = "info", **fields: Json) -> None:
     """Writes one event, named noun.verb; never raises."""
-    if not is_enabled(level):
-        return
-    known = {**_surroundings(), **fields}
+    if is_enabled(level):
+        write([line_of(event, level, **fields)])
+
+
+def line_of(event: str, level: Level = "info", **fields: Json) -> "Line":
+    """An event as it is here and now, to be written later."""
+    return Line(datetime.now(UTC), level, event, {**_surroundings(), **fields})
+
+
+def write(lines: Sequence["Line"]) -> None:
+    """Writes them at once, whatever their level; never raises."""
     if _writer:
-        _writer.write(level, event, known)
+        _writer.write(lines)
     else:
-        _host.log(_LEVELS[level], "%s", _Line(event, known))
+        for line in lines:
+            _host.log(_LEVELS[line.level], "%s", line)
 
 
 def bound(**fields: Json) -> AbstractContextManager[None]:
@@ -184,33 +193,49 @@ class _Writer:
     worker_id: UUID | None
     stream: TextIO
 
-    def write(self, level: str, event: str, fields: Mapping[str, Json]) -> None:
-        now = datetime.now(UTC)
-        shown = redact({key: value for key, value in fields.items() if value is not None})
-        if self.is_json:
-            line = _json_line(now, level, event, self.worker_id, shown)
-        else:
-            line = _text_line(now, level, event, shown, is_coloured=self.is_coloured)
-        # One call per line, so that lines of several threads do not mix.
+    def write(self, lines: Sequence["Line"]) -> None:
+        text = "".join(map(self._text, lines))
+        # One call for whole lines, so that those of several threads do not mix.
         with _lock:
             try:
-                self.stream.write(line)
+                self.stream.write(text)
                 self.stream.flush()
             except (OSError, ValueError):
                 return  # nobody reads any more; work goes on
 
+    def _text(self, line: "Line") -> str:
+        if self.is_json:
+            return _json_line(line, self.worker_id)
+        return _text_line(line, is_coloured=self.is_coloured)
 
-def _json_line(
-    now: datetime, level: str, event: str, worker_id: UUID | None, fields: dict[str, Json]
-) -> str:
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """An event that is yet to be put into words."""
+
+    at: datetime
+    level: Level
+    event: str
+    fields: Mapping[str, Json]
+
+    def shown(self) -> dict[str, Json]:
+        shown: dict[str, Json] = redact({k: v for k, v in self.fields.items() if v is not None})
+        return shown
+
+    def __str__(self) -> str:
+        """As the host's logging has it, which knows the rest."""
+        return " ".join([self.event, *map(_pair, self.shown().items())])
+
+
+def _json_line(line: Line, worker_id: UUID | None) -> str:
     head: dict[str, Json] = {
-        "timestamp": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        "level": level,
-        "event": event,
+        "timestamp": line.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        "level": line.level,
+        "event": line.event,
     }
     if worker_id:
         head["worker_id"] = worker_id
-    record = {**head, **{_KEPT.get(key, key): value for key, value in fields.items()}}
+    record = {**head, **{_KEPT.get(key, key): value for key, value in line.shown().items()}}
     try:
         return orjson.dumps(record).decode() + "\n"
     except TypeError:  # a very long integer, half a surrogate pair
@@ -225,16 +250,15 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _CONTROL_OF_BLOCKS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-def _text_line(
-    now: datetime, level: str, event: str, fields: dict[str, Json], *, is_coloured: bool
-) -> str:
+def _text_line(line: Line, *, is_coloured: bool) -> str:
+    fields = line.shown()
     block = _traceback_in(fields)
-    shown = " ".join(f"{key}={_plain(value)}" for key, value in fields.items())
-    mark = f"{level:<8}"
+    shown = " ".join(map(_pair, fields.items()))
+    mark, event = f"{line.level:<8}", line.event
     if is_coloured:
-        mark = f"\x1b[{_COLOURS[level]}m{mark}\x1b[0m"
+        mark = f"\x1b[{_COLOURS[line.level]}m{mark}\x1b[0m"
         event = f"\x1b[1m{event}\x1b[0m"
-    time = f"{now.astimezone():%H:%M:%S}.{now.microsecond // 1000:03d}"
+    time = f"{line.at.astimezone():%H:%M:%S}.{line.at.microsecond // 1000:03d}"
     return f"{time} {mark} {event} {shown}".rstrip() + f"\n{block}"
 
 
@@ -246,6 +270,11 @@ def _traceback_in(fields: dict[str, Json]) -> str:
     fields["error"] = f"{error.get('type')}: {error.get('message')}"
     text = _CONTROL_OF_BLOCKS.sub(_visible, str(error["traceback"]))
     return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+def _pair(item: tuple[str, Json]) -> str:
+    key, value = item
+    return f"{key}={_plain(value)}"
 
 
 def _plain(value: Json) -> str:
@@ -261,20 +290,6 @@ def _visible(match: re.Match[str]) -> str:
     return match.group().encode("unicode_escape").decode()
 
 
-class _Line:
-    """An event for the host's logging, put into words only when somebody writes it."""
-
-    __slots__ = ("_event", "_fields")
-
-    def __init__(self, event: str, fields: Mapping[str, Json]) -> None:
-        self._event = event
-        self._fields = fields
-
-    def __str__(self) -> str:
-        shown = redact({key: value for key, value in self._fields.items() if value is not None})
-        return " ".join([self._event, *(f"{key}={_plain(value)}" for key, value in shown.items())])
-
-
 class _Handler(logging.Handler):
     """Brings records of the standard library's logging into our lines."""
 
@@ -282,7 +297,8 @@ class _Handler(logging.Handler):
         if _writer is None:
             return
         try:
-            _writer.write(_level_of(record.levelno), "log", _fields_of_record(record))
+            level = _level_of(record.levelno)
+            _writer.write([Line(datetime.now(UTC), level, "log", _fields_of_record(record))])
         except Exception:  # noqa: BLE001 - a wrong format string; the standard way of telling it
             self.handleError(record)
 

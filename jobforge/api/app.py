@@ -17,6 +17,7 @@ from jobforge.api import openapi
 from jobforge.api.caller import TENANT_HEADER
 from jobforge.api.dashboard import MOUNT, Dashboard
 from jobforge.api.envelope import Envelope
+from jobforge.api.journal import Journal
 from jobforge.api.lane import Lane
 from jobforge.api.problems import (
     problem_of,
@@ -89,6 +90,7 @@ _OURS = ["X-Request-Id", "Retry-After", "Idempotent-Replayed"]
 def make_app(config: Config) -> FastAPI:
     """The application; its database is opened when it starts, not before."""
     traffic = Traffic()
+    journal = Journal() if config.access_log else None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -102,6 +104,8 @@ def make_app(config: Config) -> FastAPI:
                 yield
             finally:
                 server.close()
+                if journal:
+                    journal.write()
 
     app = _Application(
         lifespan=lifespan,
@@ -120,7 +124,7 @@ def make_app(config: Config) -> FastAPI:
     app.add_exception_handler(HTTPException, _refuse_route)
     app.add_exception_handler(Exception, _hand_on)
     inner = _allowing(config.cors_origins, Lane(app.enter, shortcuts=_SHORTCUTS))
-    app.entrance = Envelope(inner, logs=config.access_log, traffic=traffic)
+    app.entrance = Envelope(inner, journal=journal, traffic=traffic)
     return app
 
 

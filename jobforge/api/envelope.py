@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobforge import telemetry, tracing
+from jobforge.api.journal import Journal
 from jobforge.api.principal import Principal
 from jobforge.api.problems import problem_of_bug
 from jobforge.api.roles import PREFIX
@@ -26,11 +27,11 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Envelope:
-    """`logs` is whether requests are written down; `traffic` counts them."""
+    """Requests are written down in the `journal`, if there is one; `traffic` counts them."""
 
-    def __init__(self, app: ASGIApp, *, logs: bool, traffic: Traffic) -> None:
+    def __init__(self, app: ASGIApp, *, journal: Journal | None, traffic: Traffic) -> None:
         self._app = app
-        self._logs = logs
+        self._journal = journal
         self._traffic = traffic
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -72,8 +73,8 @@ class Envelope:
                 self._traffic.add(scope["method"], route, status or _GONE, took_s)
                 tracing.answered(span, status or _GONE)
                 tracing.routed(span, scope["method"], route or _ANYWHERE)
-                if self._logs:
-                    _log(scope, status or _GONE, took_s)
+                if self._journal and telemetry.is_enabled("info"):
+                    self._journal.add(_line(scope, status or _GONE, took_s))
 
 
 def _traced(scope: Scope, parent: tracing.Traceparent | None) -> tracing.Around:
@@ -93,9 +94,9 @@ def _headed(headers: Headers, request_id: str) -> Headers:
     return [*headers, (b"x-request-id", request_id.encode()), *ours]
 
 
-def _log(scope: Scope, status: int, took_s: float) -> None:
+def _line(scope: Scope, status: int, took_s: float) -> telemetry.Line:
     principal: Principal | None = scope.get("jobforge.principal")
-    telemetry.emit(
+    return telemetry.line_of(
         "request.done",
         method=scope["method"],
         # Not the path itself: what stands in its place may be anything.

@@ -35,6 +35,7 @@ async def client(url: str) -> AsyncIterator[Client]:
     definition = isolated if os.environ.get("JOBFORGE_BENCH_ISOLATED") else noop
     small = [noop.using(tenant=UUID(int=2 + number)) for number in range(_SMALL_TENANTS)]
     with jf.connected_to(url), psycopg.connect(url, autocommit=True) as conn:
+        jf.register()  # as an app does when it starts; from here on it is connected
 
         async def enqueue(number: int) -> None:
             definition.enqueue(n=number)

@@ -26,7 +26,7 @@ HERE = Path(__file__).parent
 _LONGEST_S = 120
 _OURS = Rival(
     "jobforge",
-    settings="2,000 slots, 16 for isolated jobs; attempts, fencing, fairness and history on",
+    settings="2,000 slots, 32 for isolated jobs; attempts, fencing, fairness and history on",
     table="jobforge.jobs",
     left="select count(*) from jobforge.jobs where definition <> 'held'",
     largest=10_000_000,
@@ -38,7 +38,7 @@ _FLOOR = Rival(
     left="select count(*) from floor.jobs",
 )
 _PROGRAMS = {"jobforge": "jobs.py", "floor": "bare.py"}
-_SLOTS = {False: "default:2000", True: "isolated:16"}
+_SLOTS = {False: "default:2000", True: "isolated:32"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ async function install(url) {
 
 async function client(url) {
   const utils = await makeWorkerUtils({ connectionString: url, logger });
+  await utils.withPgClient((connection) => connection.query("select 1"));
   return {
     enqueue: (n) => utils.addJob("noop", { n }),
     enqueueMany: async (numbers) => {

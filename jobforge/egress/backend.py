@@ -14,7 +14,6 @@ import httpcore2
 from httpcore2 import SOCKET_OPTION, AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream
 
 from jobforge import telemetry
-from jobforge.current import CURRENT
 from jobforge.egress.addresses import Address, parse_address
 from jobforge.egress.policy import Policy
 from jobforge.errors import AddressNotAllowed, DeadlineExceeded, Unreachable
@@ -114,11 +113,7 @@ class GuardedBackend(AsyncNetworkBackend):
 
 def _tell(host: str, port: int, address: str) -> None:
     """Those who operate it; the tenant is not told what a name leads to."""
-    job = CURRENT.get()
-    about = {} if job is None else telemetry.fields_of(job)
-    telemetry.emit(
-        "egress.blocked", level="warning", **about, host=host, port=port, address=address
-    )
+    telemetry.emit("egress.blocked", level="warning", host=host, port=port, address=address)
 
 
 class ProxyBackend(AsyncNetworkBackend):

@@ -5,8 +5,9 @@ mark of the same length, and to write a span is to put bytes in the places of th
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import groupby
 from operator import itemgetter
 from typing import NamedTuple
 from uuid import UUID
@@ -19,7 +20,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan
 
 from jobforge.job import ClaimedJob, Outcome
-from jobforge.tracing.plain import Opener, Plain
+from jobforge.tracing.plain import Opener, Plain, draw_ids
 from jobforge.tracing.traceparent import Traceparent
 
 _MOST_KINDS = 1_000
@@ -58,7 +59,7 @@ class _Pattern(NamedTuple):
     """A format for bytes, and what brings the values into its order."""
 
     text: bytes
-    order: Callable[[tuple[bytes, ...]], tuple[bytes, ...]]
+    order: Callable[[tuple[Iterable[bytes], ...]], tuple[Iterable[bytes], ...]]
 
 
 class Messages:
@@ -74,22 +75,24 @@ class Messages:
         del sample.scope_spans[:]
         self._resource = sample.SerializeToString()
 
-    def write(self, plain: Plain, ended: int) -> bytes:
-        """The span of an attempt that succeeded then."""
-        job, ids, parent = plain.job, plain.ids, plain.parent
-        # Numbers are found much faster than ids.
-        key = job[3:7], job.tenant_id.int, parent is not None
-        text, order = self._patterns.get(key) or self._add_pattern(key)
-        values = (
-            ids[:16],
-            ids[16:],
-            b"" if parent is None else bytes.fromhex(parent.span_id),
-            plain.began.to_bytes(8, "little"),
-            ended.to_bytes(8, "little"),
-            _written(job.job_id),
-            _varint(job.lease),
-        )
-        return text % order(values)
+    def write(self, plains: Sequence[Plain]) -> Iterator[bytes]:
+        """The spans of attempts that succeeded. Column by column, which is much faster."""
+        draw_ids(plains)
+        for key, alike in groupby(plains, _key):
+            group = list(alike)
+            jobs = [plain.job for plain in group]
+            ids = [plain.ids for plain in group]
+            text, order = self._patterns.get(key) or self._add_pattern(key)
+            columns: tuple[Iterable[bytes], ...] = (
+                [each[:16] for each in ids],
+                [each[16:] for each in ids],
+                [(plain.parent and bytes.fromhex(plain.parent.span_id)) or b"" for plain in group],
+                [plain.began.to_bytes(8, "little") for plain in group],
+                [plain.ended.to_bytes(8, "little") for plain in group],
+                _all_written([job.job_id for job in jobs]),
+                [_varint(job.lease) for job in jobs],
+            )
+            yield from map(text.__mod__, zip(*order(columns), strict=True))
 
     def enclose(self, spans: Sequence[bytes]) -> bytes:
         """A request with these."""
@@ -121,9 +124,8 @@ class Messages:
     def _encode(self, kind: _Kind, parent: Traceparent | None) -> ResourceSpans:
         job = ClaimedJob._make((*_SAMPLE[:3], *kind, *_SAMPLE[7:]))
         plain = Plain(job, parent, self._opener)
-        plain.ids = _TRACE + _SPAN
         plain.began = int.from_bytes(_BEGAN, "little")
-        span = plain.open()
+        span = self._opener.open(plain, _TRACE + _SPAN)
         span.set_attribute("jobforge.outcome", Outcome.SUCCEEDED)
         span.end(int.from_bytes(_ENDED, "little"))
         assert isinstance(span, ReadableSpan)  # noqa: S101 - all of the SDK's are
@@ -132,9 +134,18 @@ class Messages:
         return encoded
 
 
+def _key(plain: Plain) -> _Key:
+    job = plain.job
+    return job[3:7], job.tenant_id.int, plain.parent is not None  # a number is compared faster
+
+
 def _written(uuid: UUID) -> bytes:
-    """As str has it, in a quarter of the time."""
-    return orjson.dumps(uuid)[1:-1]  # without the quotes
+    return str(uuid).encode()
+
+
+def _all_written(uuids: Sequence[UUID]) -> list[bytes]:
+    text = orjson.dumps(uuids)  # ["…","…"]: much faster than str
+    return [text[at : at + 36] for at in range(2, len(text), 39)]
 
 
 @lru_cache(_MOST_LEASES)  # jobs that were claimed together have the same

@@ -7,8 +7,7 @@ a time is for some hundred spans a second; here more is allowed, unless the vari
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
-from time import time_ns
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_value
@@ -65,14 +64,15 @@ class Outlet(SpanProcessor):
         self._thread = threading.Thread(target=self._run, name="jobforge-traces", daemon=True)
         self._thread.start()
 
-    def put(self, plain: Plain) -> None:
-        """One that has succeeded, just now."""
+    def put(self, plains: Sequence[Plain]) -> None:
+        """Those that have succeeded."""
         waiting = self._waiting
-        if len(waiting) >= self._room:
+        room = self._room - len(waiting)
+        if len(plains) > room:
             self._lose()
-            return
-        waiting.append(self._messages.write(plain, time_ns()))
-        if len(waiting) == self._batch:
+            plains = plains[:room]
+        waiting.extend(self._messages.write(plains))
+        if len(waiting) >= self._batch:
             self._bell.set()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the client has its own

@@ -1,14 +1,14 @@
-"""The span of an attempt for as long as nobody looks at it: its ids, and when it began.
+"""The span of an attempt for as long as nobody looks at it: of which job, and when it began.
 
 Most attempts succeed, and nobody has more to say of them than that. To make a span of the SDK takes
 longer than to run one, and to encode it twice as long again. So that is made for the first who has
-something to say, with the ids that it has had from the beginning; an attempt for which none was
-made goes to the collector on a shorter way (message.py).
+something to say; an attempt for which none was made goes to the collector on a shorter way
+(message.py), many together. Until then, or until somebody asks, it has no ids either.
 """
 
 import threading
-from collections.abc import Mapping
-from random import getrandbits
+from collections.abc import Iterable, Mapping
+from random import randbytes
 from time import time_ns
 
 from opentelemetry.sdk.resources import Resource
@@ -34,39 +34,40 @@ from jobforge.tracing.parent import remote
 from jobforge.tracing.spans import SCOPE
 from jobforge.tracing.traceparent import Traceparent
 
-_AT = ClaimedJob._fields.index("traceparent")
+_drawing = threading.Lock()  # a handler may look at its span in several threads
 
 
 class Plain(Span):
-    """`job` is the one that runs: whatever it passes on, and every line about it, is of this.
-
-    `ids` are those of the trace and of the span, one after the other.
-    """
-
+    ended = 0
+    drawn: bytes | None = None
     _opened: Span | None = None
     _context: SpanContext | None = None
 
     def __init__(self, job: ClaimedJob, parent: Traceparent | None, opener: "Opener") -> None:
         self.began = time_ns()
+        self.job = job
         self.parent = parent
         self._opener = opener
-        if parent is None:
-            self.ids = getrandbits(192).to_bytes(24, "big")
-            traceparent = f"00-{self.ids.hex('-', -16)}-03"  # recorded, and random
-        else:
-            own = getrandbits(64).to_bytes(8, "big")
-            self.ids = bytes.fromhex(parent.trace_id) + own
-            traceparent = parent.child(own.hex())
-        # By the thousand: not by _replace, which takes four times as long.
-        fields = list(job)
-        fields[_AT] = traceparent
-        self.job = tuple.__new__(ClaimedJob, fields)
+
+    @property
+    def ids(self) -> bytes:
+        """Those of the trace and of the span, one after the other."""
+        if self.drawn is None:
+            draw_ids([self])
+        assert self.drawn is not None  # noqa: S101 - just now
+        return self.drawn
+
+    @property
+    def traceparent(self) -> str:
+        if self.parent is None:
+            return f"00-{self.ids.hex('-', -16)}-03"  # recorded, and random
+        return self.parent.child(self.ids[16:].hex())
 
     def open(self) -> Span:
         """The SDK's; from now on that is the span."""
-        with self._opener.lock:  # a handler may look at it in several threads
+        with self._opener.lock:
             if self._opened is None:
-                self._opened = self._opener.open(self)
+                self._opened = self._opener.open(self, self.ids)
         return self._opened
 
     def close(self) -> bool:
@@ -74,11 +75,12 @@ class Plain(Span):
         if self._opened is not None:
             return False
         self._opened = INVALID_SPAN
+        self.ended = time_ns()
         return True
 
     def get_span_context(self) -> SpanContext:
         if self._context is None:
-            flags = TraceFlags(int((self.job.traceparent or "")[-2:], 16))
+            flags = TraceFlags(int(self.traceparent[-2:], 16))
             self._context = SpanContext(*_numbers(self.ids), is_remote=False, trace_flags=flags)
         return self._context
 
@@ -131,10 +133,22 @@ class Opener:
         self._tracer = provider.get_tracer(SCOPE)
         self.lock = threading.Lock()
 
-    def open(self, plain: Plain) -> Span:
+    def open(self, plain: Plain, ids: bytes) -> Span:
         """For whoever has the lock."""
-        self._ids.given = plain.ids
+        self._ids.given = ids
         return start_span(self._tracer, plain.job, plain.parent and str(plain.parent), plain.began)
+
+
+def draw_ids(plains: Iterable[Plain]) -> None:
+    """For those that have none yet."""
+    with _drawing:
+        new = [plain for plain in plains if plain.drawn is None]
+        ids = randbytes(24 * len(new))  # noqa: S311 - no secret
+        for at, plain in zip(range(0, len(ids), 24), new, strict=True):
+            if plain.parent is None:
+                plain.drawn = ids[at : at + 24]
+            else:
+                plain.drawn = bytes.fromhex(plain.parent.trace_id) + ids[at : at + 8]
 
 
 def start_span(

@@ -66,6 +66,12 @@ class Starts:
         self._on_ended = on_ended
         self._is_over = False
         self._attempts = tracing.find_attempts()
+        # Nobody is given the job while one of these runs.
+        self._light = {
+            name
+            for name, (definition, _) in served.items()
+            if definition.settings.isolation == "inline" and not definition.needs_context
+        }
         if self._attempts is not None:
             self._on_end = partial(_end_traced, self._attempts, on_end)
 
@@ -87,15 +93,18 @@ class Starts:
             job, deadline = jobs.popleft()
             moment = now()
             report: Report | None = RELEASED
-            if moment < deadline and not self._is_over:
+            name = job.definition, job.version
+            served = self._served.get(name)
+            if served is not None and moment < deadline and not self._is_over:
                 span: Span | None = None
                 if attempts is not None:
-                    job, span = attempts.begin(job)
+                    is_light = not is_told and name in self._light
+                    job, span = attempts.begin(job, is_light=is_light)
                 if is_told:
                     telemetry.emit("job.started", level="debug", **telemetry.fields_of(job))
-                report = self._start(job, deadline)
+                report = self._start(job, *served, deadline)
                 if attempts is not None and span is not None:
-                    _follow(attempts, job, span, report)
+                    job = _follow(attempts, job, span, report)
             if report is not None:
                 ended.append((job, report))
             if moment >= turn_ends:
@@ -105,12 +114,10 @@ class Starts:
         self._on_ended(ended)
         await asyncio.sleep(0)
 
-    def _start(self, job: ClaimedJob, deadline: float) -> Report | None:
+    def _start(
+        self, job: ClaimedJob, definition: Definition[..., Any], runner: Runner, deadline: float
+    ) -> Report | None:
         """A report if it has ended already."""
-        served = self._served.get((job.definition, job.version))
-        if served is None:
-            return RELEASED
-        definition, runner = served
         run: Run | Report
         try:
             if needs_fetch(job, definition):
@@ -128,18 +135,21 @@ class Starts:
         return None
 
 
-def _follow(attempts: "Attempts", job: ClaimedJob, span: "Span", report: Report | None) -> None:
-    """An attempt, after its start or at its end."""
+def _follow(
+    attempts: "Attempts", job: ClaimedJob, span: "Span", report: Report | None
+) -> ClaimedJob:
+    """An attempt, after its start or at its end; the job as others may speak of it."""
     if report is None:
         attempts.keep(job, span)
-    elif report.verdict is None:
-        attempts.lose(span)
-    else:
-        attempts.end(span, report.verdict.outcome, report.verdict.error)
+        return job
+    if report.verdict is None:
+        return attempts.lose(job, span)
+    return attempts.end(job, span, report.verdict.outcome, report.verdict.error)
 
 
 def _end_traced(attempts: "Attempts", on_end: OnEnd, job: ClaimedJob, report: Report) -> None:
     span = attempts.take(job)
     if span is not None:
-        _follow(attempts, job, span, report)
+        job = _follow(attempts, job, span, report)
+        attempts.send()
     on_end(job, report)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 APP = """
 from opentelemetry import trace
-from jobforge import Context, JobForge
+from jobforge import Context, JobForge, Retry
 
 jf = JobForge()
 tracer = trace.get_tracer("the application")
@@ -44,6 +44,14 @@ def pay() -> None:
 @jf.job(isolation="inline")
 async def receipt() -> None:
     trace.get_current_span().set_attribute("paper", "thick")
+
+@jf.job(isolation="inline")
+async def count() -> None:
+    await refuse.aenqueue()
+
+@jf.job(isolation="inline", retry=Retry(max_attempts=1))
+async def refuse() -> None:
+    raise ValueError
 """
 
 
@@ -305,3 +313,31 @@ def test_a_worker_sends_what_its_jobs_do_in_processes_of_their_own(
         "order@1": told["run order"].span_id,
         "receipt@1": told["run receipt"].span_id,
     }
+
+
+def test_jobs_of_which_nothing_is_asked_are_told_of_by_the_same_ids(
+    database: Database, conn: Connection, tmp_path: Path
+) -> None:
+    (tmp_path / "app.py").write_text(APP)
+    db.run(conn, calls.put_tenant(TENANT_A, {"slug": "acme"}))
+    with collecting() as collector:
+        shell = Terminal(
+            tmp_path,
+            JOBFORGE_DATABASE_URL=database.url,
+            OTEL_EXPORTER_OTLP_ENDPOINT=collector.url,
+        )
+        with shell.started("worker", "--no-connectors") as worker:
+            worker.wait_for('"worker.started"')
+            db.run(conn, calls.enqueue_jobs([JobRequest("count")], tenant_id=TENANT_A))
+            conn.commit()
+            worker.wait_for('"job.dead"')
+            worker.signal(signal.SIGTERM)
+            assert worker.end() == 0
+    told = {each.name: each for each in collector.told}
+    assert told["run count"].parent_id == ""
+    assert told["enqueue refuse"].parent_id == told["run count"].span_id
+    assert told["run refuse"].parent_id == told["enqueue refuse"].span_id
+    assert len({each.trace_id for each in collector.told}) == 1
+    (dead,) = (line for line in map(json.loads, worker.said.splitlines()) if "job_id" in line)
+    assert dead["trace_id"] == told["run refuse"].trace_id
+    assert dead["span_id"] == told["run refuse"].span_id

@@ -140,11 +140,13 @@ def test_a_plain_attempt_is_sent_as_the_sdk_would_send_it(traceparent: str | Non
         Plain(job, tracing.read_traceparent(traceparent), Opener(resource))
         for job in (*jobs, *jobs)
     ]
+    for each in plain:
+        each.ended = each.began + 1
     messages = Messages(resource)
-    sent = messages.enclose([messages.write(each, each.began + 1) for each in plain])
+    sent = messages.enclose(list(messages.write(plain)))
     for each in plain:
         each.set_attribute("jobforge.outcome", "succeeded")
-        each.end(each.began + 1)
+        each.end(each.ended)
     spans = [span for each in plain if isinstance(span := each.open(), ReadableSpan)]
     assert ExportTraceServiceRequest.FromString(sent) == encode_spans(spans)
 
@@ -160,7 +162,7 @@ def test_what_is_said_of_an_attempt_is_said_by_the_span_that_was_there_from_the_
     attempts.leave()
     span.set_attribute("order", 5)
     span.add_event("paid")
-    attempts.end(span, Outcome.SUCCEEDED, None)
+    attempts.end(job, span, Outcome.SUCCEEDED, None)
     outlet.shutdown()
     (told,) = exporter.get_finished_spans()
     assert tracing.traceparent_of(span) == job.traceparent
@@ -180,6 +182,39 @@ def test_what_is_said_of_an_attempt_after_its_end_is_said_in_vain() -> None:
     plain.end()
     assert not plain.is_recording()
     assert exporter.get_finished_spans() == ()
+
+
+def test_a_light_attempt_is_sent_with_the_ids_that_were_asked_for_while_it_ran() -> None:
+    posts: list[bytes] = []
+    outlet = Outlet(Resource.get_empty(), posts.append, Limits())
+    attempts = Attempts(Sampling(1.0, Opener(Resource.get_empty()), outlet))
+    seen = []
+    for _ in range(2):
+        job, span = attempts.begin(JOB, is_light=True)
+        assert job is JOB
+        assert span is not None
+        seen.append(tracing.read_traceparent(tracing.current()))
+        assert attempts.end(job, span, Outcome.SUCCEEDED, None) is JOB
+    attempts.leave()
+    outlet.shutdown()
+    (request,) = map(ExportTraceServiceRequest.FromString, posts)
+    sent = request.resource_spans[0].scope_spans[0].spans
+    assert [(each.trace_id.hex(), each.span_id.hex()) for each in sent] == [
+        (each.trace_id, each.span_id) for each in seen if each is not None
+    ]
+    assert len({each.trace_id for each in sent}) == 2
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FAILED, None])
+def test_whoever_speaks_of_a_light_attempt_that_went_wrong_knows_its_span(
+    outcome: Outcome | None,
+) -> None:
+    attempts = Attempts(Sampling(1.0, Opener(Resource.get_empty())))
+    job, span = attempts.begin(JOB, is_light=True)
+    attempts.leave()
+    assert span is not None
+    ended = attempts.lose(job, span) if outcome is None else attempts.end(job, span, outcome, None)
+    assert ended == JOB._replace(traceparent=tracing.traceparent_of(span))
 
 
 def test_attempts_are_sent_when_they_are_many_and_the_rest_at_the_end() -> None:
@@ -219,7 +254,8 @@ def test_attempts_for_which_there_is_no_room_are_lost_and_that_is_told_once(
 ) -> None:
     posts: list[bytes] = []
     outlet = Outlet(Resource.get_empty(), posts.append, Limits(2, 10, 600_000))
-    for _ in range(5):
+    _put(outlet, 3)
+    for _ in range(3):
         _put(outlet)
     outlet.shutdown()
     assert list(map(_count, posts)) == [2]
@@ -309,8 +345,8 @@ def test_a_job_tells_of_its_own_trace_only(provider: TracerProvider) -> None:
         receiver.take(RECORDED, orjson.dumps(forged))
 
 
-def _put(outlet: Outlet) -> None:
-    outlet.put(Plain(JOB, None, Opener(Resource.get_empty())))
+def _put(outlet: Outlet, count: int = 1) -> None:
+    outlet.put([Plain(JOB, None, Opener(Resource.get_empty())) for _ in range(count)])
 
 
 def _count(request: bytes) -> int:

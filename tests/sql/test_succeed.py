@@ -1,18 +1,22 @@
 """The quick way for plain successes: it does what complete_jobs does with them, or nothing."""
 
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
-from cluster import Connection
+from cluster import Clock, Connection
 from sql.engine import (
     TENANT_A,
     TENANT_B,
     Json,
     Row,
+    call,
+    call_for_value,
     claim,
     complete,
     definition,
     enqueue,
+    job_of,
     new_worker,
     state_of,
     succeed,
@@ -49,6 +53,35 @@ def test_what_it_writes_is_what_complete_jobs_writes(conn: Connection, worker: U
     assert _rows(conn, quick) == _rows(conn, slow)
     job, [attempt] = record(conn, quick)
     assert job["started_at"] == attempt["started_at"] <= attempt["ended_at"] == job["finished_at"]
+
+
+@pytest.mark.parametrize("delay_s", [0, 60])
+def test_what_a_finished_row_leaves_out_is_told_all_the_same(
+    conn: Connection, worker: UUID, clock: Clock, delay_s: int
+) -> None:
+    enqueue(conn, delay_s=delay_s)
+    clock.travel(seconds=2 * delay_s)
+    [job] = claim(conn, worker)
+    succeed(conn, worker, [job])
+    finished, [attempt] = record(conn, job)
+    times = ("created_at", "run_at", "queued_at", "started_at")
+    assert [finished[name] for name in times] == [job[name] for name in times]
+    assert attempt["queued_at"] == job["queued_at"]
+    assert finished["run_at"] - finished["created_at"] == timedelta(seconds=delay_s)
+
+
+@pytest.mark.parametrize("further", [None, 2])
+def test_a_finished_job_is_retried_with_the_allowance_that_it_had(
+    conn: Connection, worker: UUID, further: int | None
+) -> None:
+    [job] = _held(conn, worker, 1, max_attempts=4)
+    if further is not None:  # its last attempt is another than its allowance says
+        complete(conn, worker, [job], outcome="failed", final=True)
+        call(conn, "retry_job", job_id=job["job_id"], attempts=further, tenant_id=TENANT_A)
+        [job] = claim(conn, worker)
+    succeed(conn, worker, [job])
+    again = call_for_value(conn, "retry_job", job_id=job["job_id"], tenant_id=TENANT_A)
+    assert job_of(conn, TENANT_A, again)["max_attempts"] == 4
 
 
 def test_each_job_gets_its_own_result(conn: Connection, worker: UUID) -> None:

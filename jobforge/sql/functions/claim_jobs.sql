@@ -103,7 +103,7 @@ begin
                        lease_expires_at = v_lease_expires_at,
                        worker_id = p_worker_id,
                        started_at = v_now,
-                       heartbeat_at = v_now,
+                       heartbeat_at = null,
                        deferrals = 0
                  where j.ctid = any (v_round.picked) and j.state = 'queued'
                 returning j.tenant_id, j.id, j.lease, j.lease_expires_at, j.definition, j.version,

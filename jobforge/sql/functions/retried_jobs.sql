@@ -21,7 +21,8 @@ as $$
                j.payload
           from jobforge.jobs as j where j.tenant_id = p_tenant_id and j.id = r.id
         union all
-        select f.id, f.definition, f.version, f.queue, f.priority, f.allowance, f.timeout_s,
+        select f.id, f.definition, f.version, f.queue, f.priority,
+               coalesce(f.allowance, f.max_attempts), f.timeout_s,
                f.limit_key, f.tags, f.correlation_id, f.traceparent, f.source, f.source_ref,
                f.payload
           from jobforge.finished_jobs as f where f.tenant_id = p_tenant_id and f.id = r.id) as o

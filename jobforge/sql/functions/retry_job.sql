@@ -67,7 +67,8 @@ begin
         v_jobs := jsonb_build_array(
             jsonb_strip_nulls(jsonb_build_object(
                 'definition', v_old.definition, 'version', v_old.version, 'queue', v_old.queue,
-                'priority', v_old.priority, 'max_attempts', coalesce(p_attempts, v_old.allowance),
+                'priority', v_old.priority,
+                'max_attempts', coalesce(p_attempts, v_old.allowance, v_old.max_attempts),
                 'timeout_s', v_old.timeout_s, 'limit_key', v_old.limit_key,
                 'tags', to_jsonb(v_old.tags),
                 'correlation_id', v_old.correlation_id, 'traceparent', v_old.traceparent,

@@ -69,13 +69,13 @@ begin
                attempt, max_attempts, allowance, timeout_s, priority, flags, state, definition,
                queue, source, limit_key, idempotency_key, source_ref, correlation_id, traceparent,
                created_by, artifact_ref, tags, payload, result)
-        select e.tenant_id, e.id, e.lease, e.created_at, e.run_at, e.queued_at, e.started_at,
-               e.cancel_requested_at, e.expires_at, greatest(v_now, e.started_at),
-               pg_current_xact_id(), p_worker_id, e.retry_of, e.version, e.attempt,
-               e.max_attempts, e.allowance, e.timeout_s, e.priority, e.flags, 'succeeded',
-               e.definition, e.queue, e.source, e.limit_key, e.idempotency_key, e.source_ref,
-               e.correlation_id, e.traceparent, e.created_by, e.artifact_ref, e.tags, e.payload,
-               e.new_result
+        select e.tenant_id, e.id, e.lease, e.created_at, nullif(e.run_at, e.created_at),
+               nullif(e.queued_at, e.run_at), e.started_at, e.cancel_requested_at, e.expires_at,
+               greatest(v_now, e.started_at), pg_current_xact_id(), p_worker_id, e.retry_of,
+               e.version, e.attempt, e.max_attempts, nullif(e.allowance, e.max_attempts),
+               e.timeout_s, e.priority, e.flags, 'succeeded', e.definition, e.queue, e.source,
+               e.limit_key, e.idempotency_key, e.source_ref, e.correlation_id, e.traceparent,
+               e.created_by, e.artifact_ref, e.tags, e.payload, e.new_result
           from ended as e
     )
     select array_agg(e.id),

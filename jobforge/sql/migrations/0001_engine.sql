@@ -120,13 +120,15 @@ create index jobs_expiring on jobforge.jobs (expires_at)
 
 -- Jobs that succeeded or were canceled. Never updated; retention drops whole days. Where `txid` is
 -- set, the row tells the job's last attempt as well: one that succeeded, and of which nothing is
--- known that the row does not have. As good as all jobs end so, and each is written once.
+-- known that the row does not have. As good as all jobs end so, and each is written once, without
+-- what it has from the column before: `run_at` as created, `queued_at` as due, `allowance` as
+-- max_attempts. The views have them.
 create table jobforge.finished_jobs (
     tenant_id uuid not null,
     id uuid not null,
     lease bigint not null,
     created_at timestamptz not null,
-    run_at timestamptz not null,
+    run_at timestamptz,
     queued_at timestamptz,
     started_at timestamptz,
     cancel_requested_at timestamptz,
@@ -138,7 +140,7 @@ create table jobforge.finished_jobs (
     version integer not null,
     attempt integer not null,
     max_attempts integer not null,
-    allowance integer not null,
+    allowance integer,
     timeout_s integer,
     priority smallint not null,
     flags smallint not null,
@@ -355,14 +357,17 @@ create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, at desc);
 create view jobforge.all_jobs with (security_invoker = true) as
 select j.tenant_id, j.id, j.state, j.definition, j.version, j.queue, j.priority, j.attempt,
        j.max_attempts, j.created_at, j.run_at, j.queued_at, j.started_at, j.finished_at,
-       j.heartbeat_at, j.lease_expires_at, j.cancel_requested_at, j.expires_at, j.worker_id,
+       coalesce(j.heartbeat_at, j.started_at) as heartbeat_at, j.lease_expires_at,
+       j.cancel_requested_at, j.expires_at, j.worker_id,
        j.lease, j.source, j.source_ref, j.correlation_id, j.traceparent, j.idempotency_key,
        j.limit_key, j.tags, j.created_by, j.retry_of, j.timeout_s, j.cancel_reason, j.fingerprint,
        j.error, j.payload, j.result, j.artifact_ref
   from jobforge.jobs as j
 union all
 select f.tenant_id, f.id, f.state, f.definition, f.version, f.queue, f.priority, f.attempt,
-       f.max_attempts, f.created_at, f.run_at, f.queued_at, f.started_at, f.finished_at,
+       f.max_attempts, f.created_at, coalesce(f.run_at, f.created_at),
+       case when f.txid is null then f.queued_at
+            else coalesce(f.queued_at, f.run_at, f.created_at) end, f.started_at, f.finished_at,
        null, null, f.cancel_requested_at, f.expires_at, f.worker_id,
        f.lease, f.source, f.source_ref, f.correlation_id, f.traceparent, f.idempotency_key,
        f.limit_key, f.tags, f.created_by, f.retry_of, f.timeout_s, f.cancel_reason, f.fingerprint,
@@ -376,9 +381,9 @@ select a.tenant_id, a.job_id, a.worker_id, a.lease, a.queued_at, a.started_at, a
        a.definition, a.queue, a.fingerprint, a.error, a.stdout_tail, a.stderr_tail
   from jobforge.attempts as a
 union all
-select f.tenant_id, f.id, f.worker_id, f.lease, f.queued_at, f.started_at, f.finished_at, f.txid,
-       null, null, f.version, f.attempt, null, null, 'succeeded', 'succeeded',
-       f.definition, f.queue, null, null, null, null
+select f.tenant_id, f.id, f.worker_id, f.lease, coalesce(f.queued_at, f.run_at, f.created_at),
+       f.started_at, f.finished_at, f.txid, null, null, f.version, f.attempt, null, null,
+       'succeeded', 'succeeded', f.definition, f.queue, null, null, null, null
   from jobforge.finished_jobs as f
  -- Not "is not null": that would invite the planner to the index that has all of them. Whoever
  -- compares txid gets it nevertheless.

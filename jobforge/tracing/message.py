@@ -5,7 +5,7 @@ mark of the same length, and to write a span is to put bytes in the places of th
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -54,12 +54,16 @@ _ENQUEUED = Traceparent(_TRACE.hex(), _PARENT.hex(), "01")
 _Kind = tuple[str, int, str, int]  # definition, version, queue and attempt
 _Key = tuple[_Kind, int, bool]  # of which tenant, and whether it was enqueued in a trace
 
+# An attempt that has succeeded: its job, the span that enqueued it, its ids if anybody knows them,
+# and when it began and ended.
+Ended = tuple[ClaimedJob, Traceparent | None, bytes | None, int, int]
+
 
 class _Pattern(NamedTuple):
     """A format for bytes, and what brings the values into its order."""
 
     text: bytes
-    order: Callable[[tuple[Iterable[bytes], ...]], tuple[Iterable[bytes], ...]]
+    order: Callable[[tuple[list[bytes], ...]], tuple[list[bytes], ...]]
 
 
 class Messages:
@@ -75,20 +79,18 @@ class Messages:
         del sample.scope_spans[:]
         self._resource = sample.SerializeToString()
 
-    def write(self, plains: Sequence[Plain]) -> Iterator[bytes]:
+    def write(self, attempts: Sequence[Ended]) -> Iterator[bytes]:
         """The spans of attempts that succeeded. Column by column, which is much faster."""
-        draw_ids(plains)
-        for key, alike in groupby(plains, _key):
-            group = list(alike)
-            jobs = [plain.job for plain in group]
-            ids = [plain.ids for plain in group]
+        for key, alike in groupby(attempts, _key):
+            jobs, parents, given, began, ended = zip(*alike, strict=True)
+            ids = [known or new for known, new in zip(given, draw_ids(*parents), strict=True)]
             text, order = self._patterns.get(key) or self._add_pattern(key)
-            columns: tuple[Iterable[bytes], ...] = (
+            columns = (
                 [each[:16] for each in ids],
                 [each[16:] for each in ids],
-                [(plain.parent and bytes.fromhex(plain.parent.span_id)) or b"" for plain in group],
-                [plain.began.to_bytes(8, "little") for plain in group],
-                [plain.ended.to_bytes(8, "little") for plain in group],
+                [b"" if each is None else bytes.fromhex(each.span_id) for each in parents],
+                [each.to_bytes(8, "little") for each in began],
+                [each.to_bytes(8, "little") for each in ended],
                 _all_written([job.job_id for job in jobs]),
                 [_varint(job.lease) for job in jobs],
             )
@@ -123,9 +125,9 @@ class Messages:
 
     def _encode(self, kind: _Kind, parent: Traceparent | None) -> ResourceSpans:
         job = ClaimedJob._make((*_SAMPLE[:3], *kind, *_SAMPLE[7:]))
-        plain = Plain(job, parent, self._opener)
-        plain.began = int.from_bytes(_BEGAN, "little")
-        span = self._opener.open(plain, _TRACE + _SPAN)
+        plain = Plain(job, parent, self._opener, int.from_bytes(_BEGAN, "little"))
+        plain.ids = _TRACE + _SPAN
+        span = plain.open()
         span.set_attribute("jobforge.outcome", Outcome.SUCCEEDED)
         span.end(int.from_bytes(_ENDED, "little"))
         assert isinstance(span, ReadableSpan)  # noqa: S101 - all of the SDK's are
@@ -134,9 +136,9 @@ class Messages:
         return encoded
 
 
-def _key(plain: Plain) -> _Key:
-    job = plain.job
-    return job[3:7], job.tenant_id.int, plain.parent is not None  # a number is compared faster
+def _key(attempt: Ended) -> _Key:
+    job, parent, *_ = attempt
+    return job[3:7], job.tenant_id.int, parent is not None  # numbers are compared faster than ids
 
 
 def _written(uuid: UUID) -> bytes:

@@ -15,8 +15,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter
 
-from jobforge.tracing.message import Messages
-from jobforge.tracing.plain import Plain
+from jobforge.tracing.message import Ended, Messages
 
 _log = logging.getLogger("jobforge")
 
@@ -64,14 +63,13 @@ class Outlet(SpanProcessor):
         self._thread = threading.Thread(target=self._run, name="jobforge-traces", daemon=True)
         self._thread.start()
 
-    def put(self, plains: Sequence[Plain]) -> None:
-        """Those that have succeeded."""
+    def put(self, attempts: Sequence[Ended]) -> None:
         waiting = self._waiting
         room = self._room - len(waiting)
-        if len(plains) > room:
+        if len(attempts) > room:
             self._lose()
-            plains = plains[:room]
-        waiting.extend(self._messages.write(plains))
+            attempts = attempts[:room]
+        waiting.extend(self._messages.write(attempts))
         if len(waiting) >= self._batch:
             self._bell.set()
 

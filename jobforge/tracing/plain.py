@@ -1,15 +1,14 @@
-"""The span of an attempt for as long as nobody looks at it: of which job, and when it began.
+"""The span of an attempt while nobody has anything to say of it: its ids, and when it began.
 
 Most attempts succeed, and nobody has more to say of them than that. To make a span of the SDK takes
 longer than to run one, and to encode it twice as long again. So that is made for the first who has
-something to say; an attempt for which none was made goes to the collector on a shorter way
-(message.py), many together. Until then, or until somebody asks, it has no ids either.
+something to say, with the ids that it has had from the beginning; an attempt for which none was
+made goes to the collector on a shorter way (message.py).
 """
 
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from random import randbytes
-from time import time_ns
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
@@ -34,28 +33,21 @@ from jobforge.tracing.parent import remote
 from jobforge.tracing.spans import SCOPE
 from jobforge.tracing.traceparent import Traceparent
 
-_drawing = threading.Lock()  # a handler may look at its span in several threads
-
 
 class Plain(Span):
-    ended = 0
-    drawn: bytes | None = None
+    """`ids` are those of the trace and of the span, one after the other."""
+
     _opened: Span | None = None
     _context: SpanContext | None = None
 
-    def __init__(self, job: ClaimedJob, parent: Traceparent | None, opener: "Opener") -> None:
-        self.began = time_ns()
+    def __init__(
+        self, job: ClaimedJob, parent: Traceparent | None, opener: "Opener", began: int
+    ) -> None:
         self.job = job
         self.parent = parent
+        self.began = began
+        (self.ids,) = draw_ids(parent)
         self._opener = opener
-
-    @property
-    def ids(self) -> bytes:
-        """Those of the trace and of the span, one after the other."""
-        if self.drawn is None:
-            draw_ids([self])
-        assert self.drawn is not None  # noqa: S101 - just now
-        return self.drawn
 
     @property
     def traceparent(self) -> str:
@@ -65,9 +57,9 @@ class Plain(Span):
 
     def open(self) -> Span:
         """The SDK's; from now on that is the span."""
-        with self._opener.lock:
+        with self._opener.lock:  # a handler may look at it in several threads
             if self._opened is None:
-                self._opened = self._opener.open(self, self.ids)
+                self._opened = self._opener.open(self)
         return self._opened
 
     def close(self) -> bool:
@@ -75,7 +67,6 @@ class Plain(Span):
         if self._opened is not None:
             return False
         self._opened = INVALID_SPAN
-        self.ended = time_ns()
         return True
 
     def get_span_context(self) -> SpanContext:
@@ -133,22 +124,21 @@ class Opener:
         self._tracer = provider.get_tracer(SCOPE)
         self.lock = threading.Lock()
 
-    def open(self, plain: Plain, ids: bytes) -> Span:
+    def open(self, plain: Plain) -> Span:
         """For whoever has the lock."""
-        self._ids.given = ids
+        self._ids.given = plain.ids
         return start_span(self._tracer, plain.job, plain.parent and str(plain.parent), plain.began)
 
 
-def draw_ids(plains: Iterable[Plain]) -> None:
-    """For those that have none yet."""
-    with _drawing:
-        new = [plain for plain in plains if plain.drawn is None]
-        ids = randbytes(24 * len(new))  # noqa: S311 - no secret
-        for at, plain in zip(range(0, len(ids), 24), new, strict=True):
-            if plain.parent is None:
-                plain.drawn = ids[at : at + 24]
-            else:
-                plain.drawn = bytes.fromhex(plain.parent.trace_id) + ids[at : at + 8]
+def draw_ids(*parents: Traceparent | None) -> list[bytes]:
+    """Of spans under these; without a parent, of one that begins a trace."""
+    drawn = randbytes(24 * len(parents))  # noqa: S311 - no secret
+    return [
+        drawn[at : at + 24]
+        if parent is None
+        else bytes.fromhex(parent.trace_id) + drawn[at : at + 8]
+        for at, parent in zip(range(0, len(drawn), 24), parents, strict=True)
+    ]
 
 
 def start_span(

@@ -19,8 +19,6 @@ from jobforge.worker.leases import Leases, now
 from jobforge.worker.ready import Ready
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import Span
-
     from jobforge.tracing.attempts import Attempts
 
 # For so long jobs are started in one go; then whatever else is due gets its turn.
@@ -65,11 +63,12 @@ class Starts:
         self._on_end = on_end
         self._on_ended = on_ended
         self._is_over = False
+        self._is_told = False
         self._attempts = tracing.find_attempts()
         # Nobody is given the job while one of these runs.
         self._light = {
-            name
-            for name, (definition, _) in served.items()
+            definition
+            for definition, _ in served.values()
             if definition.settings.isolation == "inline" and not definition.needs_context
         }
         if self._attempts is not None:
@@ -86,25 +85,19 @@ class Starts:
         await self._ready.read()
         jobs = self._ready.jobs
         turn_ends = now() + _TURN_S
-        is_told = telemetry.is_enabled("debug")
+        self._is_told = telemetry.is_enabled("debug")
         attempts = self._attempts
         ended: list[tuple[ClaimedJob, Report]] = []
         while jobs:
             job, deadline = jobs.popleft()
             moment = now()
             report: Report | None = RELEASED
-            name = job.definition, job.version
-            served = self._served.get(name)
+            served = self._served.get((job.definition, job.version))
             if served is not None and moment < deadline and not self._is_over:
-                span: Span | None = None
-                if attempts is not None:
-                    is_light = not is_told and name in self._light
-                    job, span = attempts.begin(job, is_light=is_light)
-                if is_told:
-                    telemetry.emit("job.started", level="debug", **telemetry.fields_of(job))
-                report = self._start(job, *served, deadline)
-                if attempts is not None and span is not None:
-                    job = _follow(attempts, job, span, report)
+                if attempts is None:
+                    report = self._start(job, *served, deadline)
+                else:
+                    job, report = self._start_traced(attempts, job, *served, deadline)
             if report is not None:
                 ended.append((job, report))
             if moment >= turn_ends:
@@ -114,10 +107,29 @@ class Starts:
         self._on_ended(ended)
         await asyncio.sleep(0)
 
+    def _start_traced(
+        self,
+        attempts: "Attempts",
+        job: ClaimedJob,
+        definition: Definition[..., Any],
+        runner: Runner,
+        deadline: float,
+    ) -> tuple[ClaimedJob, Report | None]:
+        """As `_start`, and the job as others may speak of it."""
+        is_light = definition in self._light and not self._is_told
+        job = attempts.begin(job, is_light=is_light and not needs_fetch(job, definition))
+        report = self._start(job, definition, runner, deadline)
+        if report is not None:
+            return attempts.end(job, report.verdict), report
+        attempts.keep(job)
+        return job, None
+
     def _start(
         self, job: ClaimedJob, definition: Definition[..., Any], runner: Runner, deadline: float
     ) -> Report | None:
         """A report if it has ended already."""
+        if self._is_told:
+            telemetry.emit("job.started", level="debug", **telemetry.fields_of(job))
         run: Run | Report
         try:
             if needs_fetch(job, definition):
@@ -135,21 +147,5 @@ class Starts:
         return None
 
 
-def _follow(
-    attempts: "Attempts", job: ClaimedJob, span: "Span", report: Report | None
-) -> ClaimedJob:
-    """An attempt, after its start or at its end; the job as others may speak of it."""
-    if report is None:
-        attempts.keep(job, span)
-        return job
-    if report.verdict is None:
-        return attempts.lose(job, span)
-    return attempts.end(job, span, report.verdict.outcome, report.verdict.error)
-
-
 def _end_traced(attempts: "Attempts", on_end: OnEnd, job: ClaimedJob, report: Report) -> None:
-    span = attempts.take(job)
-    if span is not None:
-        job = _follow(attempts, job, span, report)
-        attempts.send()
-    on_end(job, report)
+    on_end(attempts.end_kept(job, report.verdict), report)

@@ -2,16 +2,20 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import copy_context
+from typing import TypeVar
 from uuid import UUID, uuid4
 
 import orjson
 import pytest
 from cluster import wait_until
 from opentelemetry import trace
+from opentelemetry.baggage import get_baggage, set_baggage
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -19,6 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import Link, StatusCode
 
 from jobforge import tracing
+from jobforge.current import CURRENT
 from jobforge.job import ClaimedJob, JobRequest, Outcome
 from jobforge.tracing import export
 from jobforge.tracing.attempts import Attempts
@@ -28,6 +33,9 @@ from jobforge.tracing.outlet import Limits, Outlet, find_post, read_limits
 from jobforge.tracing.passage import Receiver, Sender
 from jobforge.tracing.plain import Opener, Plain
 from jobforge.tracing.sampling import Sampling, read_share
+from jobforge.verdict import Verdict
+
+T = TypeVar("T")
 
 RECORDED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 JOB = ClaimedJob(
@@ -118,12 +126,12 @@ def test_what_the_enqueuer_has_decided_holds_and_else_a_share_is_recorded(
     share: float, traceparent: str | None, *, is_recorded: bool
 ) -> None:
     attempts = Attempts(Sampling(share, Opener(Resource.get_empty())))
-    begun, span = attempts.begin(JOB._replace(traceparent=traceparent))
+    begun = attempts.begin(JOB._replace(traceparent=traceparent))
     within = tracing.read_traceparent(tracing.current())
+    assert trace.get_current_span().is_recording() is is_recorded
     attempts.leave()
     assert within is not None
     assert bool(int(within.flags, 16) & 1) is is_recorded
-    assert (span is not None) is is_recorded
     assert begun.traceparent == (str(within) if is_recorded else traceparent)
     assert is_recorded or within.trace_id in (traceparent or JOB.job_id.hex)
     assert tracing.current() is None
@@ -136,17 +144,14 @@ def test_a_plain_attempt_is_sent_as_the_sdk_would_send_it(traceparent: str | Non
         JOB._replace(definition="é%b", queue="%s", lease=1_763_272_819_123_456),
         JOB._replace(definition="mail", tenant_id=uuid4(), job_id=uuid4(), attempt=300),
     ]
-    plain = [
-        Plain(job, tracing.read_traceparent(traceparent), Opener(resource))
-        for job in (*jobs, *jobs)
-    ]
-    for each in plain:
-        each.ended = each.began + 1
+    parent = tracing.read_traceparent(traceparent)
+    plain = [Plain(job, parent, Opener(resource), 1) for job in (*jobs, *jobs)]
     messages = Messages(resource)
-    sent = messages.enclose(list(messages.write(plain)))
+    written = messages.write([(each.job, parent, each.ids, each.began, 2) for each in plain])
+    sent = messages.enclose(list(written))
     for each in plain:
         each.set_attribute("jobforge.outcome", "succeeded")
-        each.end(each.ended)
+        each.end(2)
     spans = [span for each in plain if isinstance(span := each.open(), ReadableSpan)]
     assert ExportTraceServiceRequest.FromString(sent) == encode_spans(spans)
 
@@ -157,12 +162,12 @@ def test_what_is_said_of_an_attempt_is_said_by_the_span_that_was_there_from_the_
     posts: list[bytes] = []
     outlet = Outlet(Resource.get_empty(), posts.append, Limits())
     attempts = Attempts(Sampling(1.0, opener, outlet))
-    job, span = attempts.begin(JOB)
-    assert span is trace.get_current_span()
+    job = attempts.begin(JOB)
+    span = trace.get_current_span()
     attempts.leave()
     span.set_attribute("order", 5)
     span.add_event("paid")
-    attempts.end(job, span, Outcome.SUCCEEDED, None)
+    attempts.end(job, Verdict(Outcome.SUCCEEDED))
     outlet.shutdown()
     (told,) = exporter.get_finished_spans()
     assert tracing.traceparent_of(span) == job.traceparent
@@ -175,7 +180,7 @@ def test_what_is_said_of_an_attempt_is_said_by_the_span_that_was_there_from_the_
 
 def test_what_is_said_of_an_attempt_after_its_end_is_said_in_vain() -> None:
     exporter = InMemorySpanExporter()
-    plain = Plain(JOB, None, Opener(Resource.get_empty(), SimpleSpanProcessor(exporter)))
+    plain = Plain(JOB, None, Opener(Resource.get_empty(), SimpleSpanProcessor(exporter)), 1)
     assert plain.is_recording()
     assert plain.close()
     plain.set_attribute("order", 5)
@@ -188,33 +193,71 @@ def test_a_light_attempt_is_sent_with_the_ids_that_were_asked_for_while_it_ran()
     posts: list[bytes] = []
     outlet = Outlet(Resource.get_empty(), posts.append, Limits())
     attempts = Attempts(Sampling(1.0, Opener(Resource.get_empty()), outlet))
-    seen = []
-    for _ in range(2):
-        job, span = attempts.begin(JOB, is_light=True)
-        assert job is JOB
-        assert span is not None
-        seen.append(tracing.read_traceparent(tracing.current()))
-        assert attempts.end(job, span, Outcome.SUCCEEDED, None) is JOB
+    asked: list[str | None] = []
+    for is_asked in (True, False, True):
+        job = JOB._replace(job_id=uuid4())
+        assert attempts.begin(job, is_light=True) is job
+        asked.append(_within(job, tracing.current) if is_asked else None)
+        assert attempts.end(job, Verdict(Outcome.SUCCEEDED)) is job
     attempts.leave()
     outlet.shutdown()
-    (request,) = map(ExportTraceServiceRequest.FromString, posts)
-    sent = request.resource_spans[0].scope_spans[0].spans
-    assert [(each.trace_id.hex(), each.span_id.hex()) for each in sent] == [
-        (each.trace_id, each.span_id) for each in seen if each is not None
-    ]
-    assert len({each.trace_id for each in sent}) == 2
+    sent = [f"00-{each.trace_id.hex()}-{each.span_id.hex()}-03" for each in _sent(posts)]
+    assert [asked[0], asked[2]] == [sent[0], sent[2]]
+    assert len(set(sent)) == 3
 
 
 @pytest.mark.parametrize("outcome", [Outcome.FAILED, None])
+@pytest.mark.parametrize("is_asked", [True, False])
 def test_whoever_speaks_of_a_light_attempt_that_went_wrong_knows_its_span(
-    outcome: Outcome | None,
+    outcome: Outcome | None, *, is_asked: bool
 ) -> None:
-    attempts = Attempts(Sampling(1.0, Opener(Resource.get_empty())))
-    job, span = attempts.begin(JOB, is_light=True)
+    exporter = InMemorySpanExporter()
+    opener = Opener(Resource.get_empty(), SimpleSpanProcessor(exporter))
+    attempts = Attempts(Sampling(1.0, opener))
+    job = attempts.begin(JOB, is_light=True)
+    asked = _within(job, tracing.current) if is_asked else None
+    ended = attempts.end(job, None if outcome is None else Verdict(outcome))
     attempts.leave()
-    assert span is not None
-    ended = attempts.lose(job, span) if outcome is None else attempts.end(job, span, outcome, None)
-    assert ended == JOB._replace(traceparent=tracing.traceparent_of(span))
+    (told,) = exporter.get_finished_spans()
+    assert ended.traceparent == tracing.traceparent_of(trace.NonRecordingSpan(told.context))
+    assert asked in {ended.traceparent, None}
+    assert ended == JOB._replace(traceparent=ended.traceparent)
+
+
+def test_a_light_attempt_that_waits_has_its_span_when_others_run() -> None:
+    attempts = Attempts(Sampling(1.0, Opener(Resource.get_empty())))
+    variables = []
+    for lease in (1, 2):
+        job = attempts.begin(JOB._replace(lease=lease), is_light=True)
+        attempts.keep(job)
+        variables.append((job, copy_context()))
+    attempts.leave()
+    seen = [each.run(_within, job, trace.get_current_span) for job, each in variables]
+    assert len({span.get_span_context().span_id for span in seen}) == 2
+    job, first = variables[0]
+    assert attempts.end_kept(job, None).traceparent == tracing.traceparent_of(seen[0])
+    assert not seen[0].is_recording()
+    # What outlives its attempt is of no attempt.
+    assert first.run(_within, job, tracing.current) != tracing.traceparent_of(seen[0])
+
+
+def test_what_a_light_attempt_begins_is_under_its_span() -> None:
+    attempts = Attempts(Sampling(1.0, Opener(Resource.get_empty())))
+    tracer = TracerProvider().get_tracer("test")
+    job = attempts.begin(JOB, is_light=True)
+
+    def run() -> tuple[int, object, object]:
+        around = trace.get_current_span().get_span_context().span_id
+        baggage = set_baggage("colour", "green")
+        with tracer.start_as_current_span("inner") as inner:
+            assert trace.get_current_span() is inner
+            assert isinstance(inner, ReadableSpan)
+            return around, inner.parent and inner.parent.span_id, get_baggage("colour", baggage)
+
+    around, parent, colour = _within(job, run)
+    attempts.leave()
+    assert (around, colour) == (parent, "green")
+    assert tracing.current() is None
 
 
 def test_attempts_are_sent_when_they_are_many_and_the_rest_at_the_end() -> None:
@@ -346,7 +389,22 @@ def test_a_job_tells_of_its_own_trace_only(provider: TracerProvider) -> None:
 
 
 def _put(outlet: Outlet, count: int = 1) -> None:
-    outlet.put([Plain(JOB, None, Opener(Resource.get_empty())) for _ in range(count)])
+    outlet.put([(JOB, None, None, 1, 2)] * count)
+
+
+def _within(job: ClaimedJob, ask: Callable[[], T]) -> T:
+    """As the code of that job would ask."""
+
+    def run() -> T:
+        CURRENT.set(job)
+        return ask()
+
+    return copy_context().run(run)
+
+
+def _sent(posts: list[bytes]) -> list[Span]:
+    (request,) = map(ExportTraceServiceRequest.FromString, posts)
+    return list(request.resource_spans[0].scope_spans[0].spans)
 
 
 def _count(request: bytes) -> int:

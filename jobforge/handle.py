@@ -1,6 +1,5 @@
 """A job that was enqueued: its id, and waiting for its end."""
 
-import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -145,12 +144,14 @@ async def auntil(
 
 def _pauses(timeout: Duration | None) -> Iterator[float]:
     """How long to wait after each look; the last look is when the time is up."""
+    from random import uniform  # noqa: PLC0415 - not in a zygote (docs/decisions/0020)
+
     deadline = None if timeout is None else time.monotonic() + seconds(timeout, "timeout")
     pause = _FIRST_PAUSE_S
     while deadline is None or time.monotonic() < deadline:
         left = _LONGEST_PAUSE_S if deadline is None else deadline - time.monotonic()
         # Many that wait for jobs of one batch should not ask in step.
-        yield max(0.0, min(pause * random.uniform(0.8, 1.2), left))  # noqa: S311
+        yield max(0.0, min(pause * uniform(0.8, 1.2), left))  # noqa: S311
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
     yield 0.0
 

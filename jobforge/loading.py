@@ -4,7 +4,6 @@ Imports the user's module the way `python app.py` would find it, and nothing els
 started and no connection is opened. Whatever goes wrong is a ConfigError that says where.
 """
 
-import difflib
 import importlib
 import importlib.util
 import os
@@ -197,5 +196,7 @@ def _elsewhere(module: ModuleType, target: Target) -> str | None:
 def _did_you_mean(
     word: str, known: Iterable[str], prefix: str, *, cutoff: float = 0.6
 ) -> str | None:
-    close = difflib.get_close_matches(word, known, n=1, cutoff=cutoff)
+    from difflib import get_close_matches  # noqa: PLC0415 - for a mistake alone
+
+    close = get_close_matches(word, known, n=1, cutoff=cutoff)
     return f"did you mean {prefix}{close[0]}?" if close else None

@@ -5,7 +5,6 @@ leaves nothing under its name. Only the owner can read them.
 """
 
 import os
-import shutil
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -57,10 +56,12 @@ class Folder:
             self._prune(target.parent)
 
     def delete_prefix(self, prefix: str) -> None:
+        from shutil import rmtree  # noqa: PLC0415 - not in every job (docs/decisions/0020)
+
         target = self._root / check_prefix(prefix)
         with _explained(prefix):
             with suppress(FileNotFoundError):
-                shutil.rmtree(target)
+                rmtree(target)
             self._prune(target.parent)
 
     def folders(self) -> Iterator[str]:

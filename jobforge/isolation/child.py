@@ -8,7 +8,6 @@ is some pages to copy.
 """
 
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -216,13 +215,15 @@ class Stopper:
 
 def _become_command(command: Command, ctx: Context, allowed: Limits) -> Verdict:
     """Returns only when the program could not be started."""
+    from shutil import which  # noqa: PLC0415 - a zygote has it if there are commands
+
     try:
         argv = command.render(command.arguments_of(ctx.version, ctx.payload_json))
         if command.start_hooks:
             _coroutines().run_start_hooks(command, ctx)
     except Invalid as error:
         return verdict.raised(error, command.settings)
-    program = shutil.which(argv[0])
+    program = which(argv[0])
     if program is None:
         return command.not_started(FileNotFoundError(f"there is no program {argv[0]}"))
     if ctx.traceparent is not None:

@@ -7,11 +7,11 @@ and the hooks are half of what a fork costs. Where an app brings hooks or thread
 
 import ctypes
 import os
-import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 # Modules of Python's own that have hooks.
@@ -20,9 +20,6 @@ _OWN = {"concurrent.futures.thread", "logging", "random", "threading"}
 _KNOWN = (3, 11)
 # It keeps the interpreter's lock, which the child then has too.
 _libc_fork = ctypes.PyDLL(None, use_errno=True).fork
-# What random.seed is around, in C.
-_numbers: random.Random = getattr(random.seed, "__self__")  # noqa: B009 - checkers know of none
-_seed: Callable[[], None] = super(random.Random, _numbers).seed
 
 
 class Hooks:
@@ -51,8 +48,12 @@ def choose_fork(hooks: Hooks) -> Callable[[], int]:
     is_known = sys.platform == "linux" and sys.version_info[:2] == _KNOWN
     if not is_known or hooks.are_there or _has_threads():
         return os.fork
+    random = sys.modules.get("random")
+    if random is None:  # a job that imports it gets numbers of its own
+        return _fork
     random.seed()  # which forgets a second number of gauss() too
-    return _fork
+    # What random.seed is around, in C.
+    return partial(_fork_seeded, super(random.Random, random.seed.__self__).seed)
 
 
 def _has_threads() -> bool:
@@ -63,9 +64,13 @@ def _has_threads() -> bool:
         return True
 
 
-def _fork() -> int:
+def _fork_seeded(seed: Callable[[], None]) -> int:
     # As the hook of random does it in the child, where it would be more pages to copy.
-    _seed()
+    seed()
+    return _fork()
+
+
+def _fork() -> int:
     pid: int = _libc_fork()
     if pid < 0:
         number = ctypes.get_errno()

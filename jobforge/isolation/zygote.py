@@ -10,12 +10,10 @@ import gc
 import io
 import os
 import select
-import shutil
 import signal
 import socket
 import struct
 import sys
-import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -24,13 +22,13 @@ from os import close
 from resource import struct_rusage
 from signal import set_wakeup_fd
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import orjson
 
 from jobforge import tracing
 from jobforge.app import JobForge
-from jobforge.command import add_commands
+from jobforge.command import Command, add_commands
 from jobforge.errors import JobForgeError, Json
 from jobforge.isolation import environment, limits, tree
 from jobforge.isolation.channel import EX_SOFTWARE
@@ -205,6 +203,9 @@ class Zygote:
 
     def _clean(self, folder: str) -> None:
         """A job may leave thousands of files: they are removed in a process apart."""
+        # Here, so that it is loaded once; most zygotes never need it.
+        from shutil import rmtree  # noqa: PLC0415 - as above
+
         try:
             pid = self._fork()
         except OSError:
@@ -214,7 +215,7 @@ class Zygote:
             return
         try:
             signal.set_wakeup_fd(-1)
-            shutil.rmtree(folder, ignore_errors=True)
+            rmtree(folder, ignore_errors=True)
         finally:
             os._exit(0)
 
@@ -266,7 +267,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(EX_SOFTWARE)
     finally:
-        shutil.rmtree(setup["folder"], ignore_errors=True)
+        from shutil import rmtree  # noqa: PLC0415 - as in _clean
+
+        rmtree(setup["folder"], ignore_errors=True)
 
 
 def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
@@ -277,9 +280,9 @@ def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
             with _silence():
                 app = load(setup["target"])
             definitions = _definitions(app, setup)
-            rehearse(app.client)
             if setup["is_traced"]:
                 tracing.prepare_jobs()
+            rehearse(app.client)
     except Exception as error:  # noqa: BLE001 - it is told to the worker, which refuses to start
         worker.sendall(frame(Kind.FAILED, orjson.dumps(_told(error))))
         sys.exit(EX_SOFTWARE)
@@ -315,6 +318,8 @@ def _definitions(app: JobForge, setup: dict[str, Json]) -> Definitions:
     for definition in app.definitions.values():
         # Made once, here, and not in every child anew.
         _ = definition.parameters, definition.result
+        if isinstance(definition, Command):
+            import_module("shutil")
         if definition.settings.isolation == "process" and (
             definition.is_async or definition.start_hooks
         ):
@@ -329,7 +334,9 @@ def _settle(names: Iterable[str]) -> None:
     limits.renounce_privileges()
     limits.forbid_core_dumps()
     limits.adopt_orphans()
-    tempfile.tempdir = None  # each child has another one
+    tempfile: Any = sys.modules.get("tempfile")
+    if tempfile is not None:
+        tempfile.tempdir = None  # each child has another one
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)

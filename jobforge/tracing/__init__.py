@@ -2,12 +2,12 @@
 
 Whoever enqueues passes on a `traceparent` (traceparent.py), and the attempts of the job are spans
 under it (attempts.py). Others stand around pieces of work: enqueuing, steps, requests that come and
-go (spans.py). What jobs make in processes of their own comes to their worker (passage.py); where
-all of it is sent, the environment says (export.py), or the application.
+go (spans.py). What jobs make in processes of their own (within.py) comes to their worker
+(passage.py); where all of it is sent, the environment says (export.py), or the application.
 
 Where nobody has set up OpenTelemetry, nothing of it is imported and nothing is done here. What
-cannot do without it, attempts.py and passage.py, is imported only where somebody has; export.py,
-only by the programs that set it up.
+cannot do without it, attempts.py, within.py and passage.py, is imported only where somebody has;
+export.py, only by the programs that set it up.
 """
 
 from collections.abc import Callable
@@ -58,7 +58,7 @@ __all__ = [
 ]
 
 
-_passage: ModuleType | None = None  # where jobs are traced
+_within: ModuleType | None = None  # where jobs are traced
 
 
 def find_attempts() -> "Attempts | None":
@@ -74,23 +74,23 @@ def find_attempts() -> "Attempts | None":
 
 def prepare_jobs() -> None:
     """In the process that jobs are forked from, when their worker traces."""
-    global _passage  # noqa: PLW0603 - one per process, and a fork has it too
-    from jobforge.tracing import passage  # noqa: PLC0415 - as above
+    global _within  # noqa: PLW0603 - one per process, and a fork has it too
+    from jobforge.tracing import within  # noqa: PLC0415 - as above
 
-    passage.prepare()
-    _passage = passage
+    within.prepare()
+    _within = within
 
 
 def enter_job(job: ClaimedJob, send: Callable[[bytes], None]) -> None:
     """In a job's process: from here on all is part of its attempt, and ended spans are sent."""
-    if _passage is not None:
-        _passage.enter(job, send)
+    if _within is not None:
+        _within.enter(job, send)
 
 
 def flush_job() -> None:
     """At the end of a job's process."""
-    if _passage is not None:
-        _passage.flush()
+    if _within is not None:
+        _within.flush()
 
 
 def receive_span(traceparent: str | None, body: bytes) -> None:

@@ -38,6 +38,17 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
     assert _says(code) == ["False", "7"]
 
 
+@pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="others are forked by os.fork")
+def test_jobs_that_are_traced_are_forked_without_pythons_hooks_too() -> None:
+    code = """
+from jobforge import tracing
+with hooks.noticed():
+    tracing.prepare_jobs()
+print(tracing.is_on(), is_pythons())
+"""
+    assert _says(code) == ["True", "False"]
+
+
 def test_an_app_with_hooks_of_its_own_has_them_run() -> None:
     code = """
 with hooks.noticed():
@@ -48,6 +59,22 @@ if choose_fork(hooks)() == 0:
 os.wait()
 """
     assert _says(code) == ["True", "told"]
+
+
+@pytest.mark.parametrize("when", ["", "import random"])
+def test_jobs_have_random_numbers_of_their_own(when: str) -> None:
+    code = f"""
+{when}
+fork = choose_fork(hooks)
+for _ in range(2):
+    if fork() == 0:
+        import random
+        print(random.random(), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+    first, second = _says(code)
+    assert first != second
 
 
 def test_an_app_with_threads_is_forked_as_python_does_it() -> None:
@@ -62,11 +89,12 @@ thread.join()
     assert _says(code) == ["True"]
 
 
-def test_a_process_that_jobs_are_forked_from_does_without_asyncio() -> None:
+def test_a_process_that_jobs_are_forked_from_does_without_what_few_jobs_need() -> None:
     code = """
 import sys
 import jobforge.isolation.zygote
 from jobforge import Context, JobForge
-print({"asyncio", "ssl", "jsonschema_rs"} & sys.modules.keys() or "without")
+few = {"asyncio", "ssl", "jsonschema_rs", "random", "shutil", "tempfile", "difflib"}
+print(few & sys.modules.keys() or "without")
 """
     assert _says(code) == ["without"]

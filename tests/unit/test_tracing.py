@@ -1,9 +1,12 @@
 """Setting up traces, and spans on their way between processes."""
 
+import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from typing import TypeVar
 from uuid import UUID, uuid4
 
@@ -12,6 +15,7 @@ import pytest
 from cluster import wait_until
 from opentelemetry import trace
 from opentelemetry.baggage import get_baggage, set_baggage
+from opentelemetry.context import attach, detach
 from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -20,23 +24,34 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import Link, StatusCode
+from opentelemetry.trace import (
+    INVALID_SPAN_CONTEXT,
+    Link,
+    SpanKind,
+    StatusCode,
+    Tracer,
+    get_current_span,
+)
 
 from jobforge import tracing
 from jobforge.current import CURRENT
+from jobforge.errors import LeaseLost
 from jobforge.job import ClaimedJob, JobRequest, Outcome
 from jobforge.tracing import export
 from jobforge.tracing.attempts import Attempts
 from jobforge.tracing.export import exporter_named, is_limited
 from jobforge.tracing.message import Messages
 from jobforge.tracing.outlet import Limits, Outlet, find_post, read_limits
-from jobforge.tracing.passage import Receiver, Sender
+from jobforge.tracing.parent import remote
+from jobforge.tracing.passage import Receiver
 from jobforge.tracing.plain import Opener, Plain
 from jobforge.tracing.sampling import Sampling, read_share
+from jobforge.tracing.within import Provider
 from jobforge.verdict import Verdict
 
 T = TypeVar("T")
 
+OTHER = "00-1af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 RECORDED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 JOB = ClaimedJob(
     tenant_id=UUID(int=1),
@@ -64,6 +79,14 @@ from jobforge import tracing
 assert not tracing.is_on()
 assert tracing.find_attempts() is None
 assert "opentelemetry" not in sys.modules
+"""
+IN_A_ZYGOTE = """
+import sys
+from jobforge import tracing
+tracing.prepare_jobs()
+assert tracing.is_on()
+assert tracing.current() is None
+assert "opentelemetry.sdk" not in sys.modules
 """
 
 
@@ -352,40 +375,90 @@ def test_a_job_that_names_its_trace_keeps_it(provider: TracerProvider) -> None:
         assert other == jobs[1]._replace(traceparent=tracing.current())
 
 
-def test_a_span_arrives_as_it_was(provider: TracerProvider) -> None:
-    sent: list[bytes] = []
-    sender = Sender(sent.append)
-    here = InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(here))
-    provider.add_span_processor(sender)
-    tracer = provider.get_tracer("the application", "1.0")
-    with tracer.start_as_current_span("outer") as outer:
-        link = Link(outer.get_span_context())
-        with tracer.start_as_current_span("inner", links=[link], attributes={"n": [1, 2]}) as span:
-            span.add_event("seen", {"by": "ada"})
-            span.set_status(StatusCode.ERROR, "it was in vain")
-    there = InMemorySpanExporter()
-    receiver = Receiver(SimpleSpanProcessor(there), Resource.get_empty())
-    for body in sent:
-        receiver.take(tracing.traceparent_of(outer), body)
-    assert list(map(_told, there.get_finished_spans())) == list(
-        map(_told, here.get_finished_spans())
-    )
+@pytest.mark.parametrize("traceparent", [RECORDED, f"{RECORDED[:-2]}03"])
+def test_a_span_of_a_job_arrives_as_the_sdk_would_have_made_it(traceparent: str) -> None:
+    here, sdk = InMemorySpanExporter(), TracerProvider()
+    sdk.add_span_processor(SimpleSpanProcessor(here))
+    there, receiver = _receiving()
+    provider = Provider()
+    provider.send = partial(receiver.take, traceparent)
+    for each in (sdk, provider):
+        token = attach(remote(traceparent))
+        _work(each.get_tracer("the application", "1.0"))
+        detach(token)
+    told = list(map(_told, there.get_finished_spans()))
+    assert len(told) == 5
+    assert told == list(map(_told, here.get_finished_spans()))
 
 
-def test_a_job_tells_of_its_own_trace_only(provider: TracerProvider) -> None:
+def test_spans_of_a_job_are_nested_and_have_times() -> None:
+    there, receiver = _receiving()
+    provider = Provider()
+    provider.send = partial(receiver.take, RECORDED)
+    tracer = provider.get_tracer("the application")
+    token = attach(remote(RECORDED))
+    with tracer.start_as_current_span("outer") as outer, tracer.start_as_current_span("inner"):
+        pass
+    detach(token)
+    inner, enclosing = there.get_finished_spans()
+    assert inner.parent == enclosing.context == outer.get_span_context()
+    assert enclosing.parent is not None
+    assert f"{enclosing.parent.span_id:016x}" in RECORDED
+    times = (enclosing.start_time, inner.start_time, inner.end_time, enclosing.end_time)
+    assert list(times) == sorted(time or 0 for time in times)
+    assert 0 not in times
+
+
+@pytest.mark.parametrize("traceparent", [None, f"{RECORDED[:-2]}00"])
+def test_what_is_no_part_of_a_recorded_attempt_is_not_told(traceparent: str | None) -> None:
     sent: list[bytes] = []
-    sender = Sender(sent.append)
-    provider.add_span_processor(sender)
-    provider.get_tracer("test").start_span("of another").end()
-    there = InMemorySpanExporter()
-    receiver = Receiver(SimpleSpanProcessor(there), Resource.get_empty())
+    provider = Provider()
+    provider.send = sent.append
+    token = attach(remote(traceparent))
+    with provider.get_tracer("test").start_as_current_span("charge"):
+        within = tracing.current()
+    detach(token)
+    assert (within, sent) == (traceparent, [])
+
+
+def test_an_attempt_tells_of_a_thousand_spans() -> None:
+    sent: list[bytes] = []
+    provider = Provider()
+    provider.send = sent.append
+    tracer = provider.get_tracer("test")
+    for _ in range(1_001):
+        tracer.start_span("charge", remote(RECORDED)).end()
+    assert len(sent) == 1_000
+
+
+def test_what_is_said_of_a_span_after_its_end_is_said_in_vain() -> None:
+    sent: list[bytes] = []
+    provider = Provider()
+    provider.send = sent.append
+    span = provider.get_tracer("test").start_span("charge", remote(RECORDED))
+    span.end()
+    span.set_attribute("order", 5)
+    span.end()
+    assert not span.is_recording()
+    assert [orjson.loads(body)["attributes"] for body in sent] == [{}]
+
+
+def test_a_job_tells_of_its_own_trace_only() -> None:
+    sent: list[bytes] = []
+    provider = Provider()
+    provider.send = sent.append
+    provider.get_tracer("test").start_span("of another", remote(OTHER)).end()
+    there, receiver = _receiving()
     receiver.take(RECORDED, sent[0])
     receiver.take(None, sent[0])
     assert there.get_finished_spans() == ()
     forged = orjson.loads(sent[0]) | {"ids": ["0af7651916cd43dd8448eb211c80319c", "f" * 17]}
     with pytest.raises(ValueError, match="span"):
         receiver.take(RECORDED, orjson.dumps(forged))
+
+
+def test_a_process_that_jobs_are_forked_from_does_without_the_sdk() -> None:
+    subprocess.run([sys.executable, "-c", IN_A_ZYGOTE], check=True)
 
 
 def _put(outlet: Outlet, count: int = 1) -> None:
@@ -407,12 +480,57 @@ def _sent(posts: list[bytes]) -> list[Span]:
     return list(request.resource_spans[0].scope_spans[0].spans)
 
 
+def _receiving() -> tuple[InMemorySpanExporter, Receiver]:
+    there = InMemorySpanExporter()
+    return there, Receiver(SimpleSpanProcessor(there), Resource.get_empty())
+
+
+def _work(tracer: Tracer) -> None:
+    """All that can be said of spans."""
+    enqueued = get_current_span().get_span_context()
+    with tracer.start_as_current_span(
+        "outer", kind=SpanKind.CLIENT, links=[Link(enqueued)], attributes={"n": [1, 2]}
+    ) as span:
+        span.add_event("seen", {"by": "ada"}, 5)
+        span.set_attributes({str(n): n for n in range(130)})
+        span.add_link(INVALID_SPAN_CONTEXT)
+        span.update_name("renamed")
+        span.set_status(StatusCode.ERROR, "it was in vain")
+        span.set_status(StatusCode.OK)
+        span.set_status(StatusCode.ERROR, "too late")
+    with suppress(ValueError), tracer.start_as_current_span("fails"):
+        raise ValueError("no such card")
+    with suppress(LeaseLost), tracer.start_span("fails too"):
+        raise LeaseLost
+    with (
+        suppress(LookupError),
+        tracer.start_span(
+            "says nothing of it", record_exception=False, set_status_on_exception=False
+        ),
+    ):
+        raise LookupError
+    decorated = tracer.start_as_current_span("around a coroutine")(_pay)
+    asyncio.run(decorated())
+
+
+async def _pay() -> None:
+    await asyncio.sleep(0)
+    get_current_span().set_attribute("paid", value=True)
+
+
 def _count(request: bytes) -> int:
     (resource,) = ExportTraceServiceRequest.FromString(request).resource_spans
     return len(resource.scope_spans[0].spans)
 
 
 def _told(span: ReadableSpan) -> dict[str, object]:
+    """Without its own id and its times; a traceback leads through whatever made the span."""
     document = orjson.loads(span.to_json())
-    del document["resource"]
+    for name in ("resource", "context", "start_time", "end_time"):
+        del document[name]
+    for event in document["events"]:
+        if event["name"] == "exception":
+            del event["timestamp"]
+            trace_of = event["attributes"]["exception.stacktrace"].splitlines()
+            event["attributes"]["exception.stacktrace"] = [trace_of[0], trace_of[-1]]
     return {**document, "scope": span.instrumentation_scope}

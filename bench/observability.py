@@ -27,6 +27,7 @@ from sql import Figure, line
 from stage import Stage
 
 _SCRAPE_S = 1.0
+_SOON = {"OTEL_BSP_SCHEDULE_DELAY": "500"}  # within the drain, and not after it
 _RATIO = {"OTEL_TRACES_SAMPLER": "parentbased_traceidratio", "OTEL_TRACES_SAMPLER_ARG": "0.01"}
 
 
@@ -140,9 +141,10 @@ def _collecting(sampler: dict[str, str]) -> Iterator[Watcher]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
+    where = {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}"}
     try:
         yield Watcher(
-            sampler | {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{server.server_port}"},
+            {**sampler, **where, **_SOON},
             lambda: f"{_spans(received):,} spans in the last round",
         )
     finally:

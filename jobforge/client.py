@@ -23,7 +23,16 @@ from jobforge.door import (
     refuse_inside_job,
     refuse_to_emit,
 )
-from jobforge.enqueuing import STREAMED_JOBS, Enqueuing, Large, batches, joined, streamed
+from jobforge.enqueuing import (
+    STREAMED_JOBS,
+    Enqueuing,
+    Large,
+    batches,
+    enqueuing,
+    joined,
+    may_be_large,
+    streamed,
+)
 from jobforge.errors import (
     ConfigError,
     Conflict,
@@ -43,7 +52,7 @@ from jobforge.tenants import Slugs, as_uuid, choose
 
 T = TypeVar("T")
 Conn = Any  # a connection of one of the libraries in integrations/
-Build = Callable[[UUID | None], Call[T]]  # a call that names its tenant by argument, or not
+Build = Callable[[UUID], Call[T]]  # a call that names its tenant by argument
 
 _THAT_OF_THE_KEY = ""  # no slug; a server knows
 _NO_OWN_WAY = (NotFound, ConfigError, Denied, Unavailable)
@@ -99,11 +108,11 @@ class Client:
         try:
             if conn is not None:
                 return tenant_id, joined(
-                    integrations.run(conn, self._fitting(tenant_id, batch)(tenant_id))
+                    integrations.run(conn, self._fitting(tenant_id, batch))
                     for batch in batches(jobs)
                 )
             if len(jobs) <= STREAMED_JOBS or self.pools.is_remote:
-                return tenant_id, self.run_for(tenant_id, self._fitting(tenant_id, jobs))
+                return tenant_id, self._run_as(tenant_id, self._fitting(tenant_id, jobs))
             return tenant_id, self._stream(tenant_id, jobs)
         except JobForgeError as error:
             raise advised(error, conn) from error
@@ -125,16 +134,13 @@ class Client:
             if conn is not None:
                 return tenant_id, joined(
                     [
-                        await integrations.arun(
-                            conn, (await self._afitting(tenant_id, batch))(tenant_id)
-                        )
+                        await integrations.arun(conn, await self._afitting(tenant_id, batch))
                         for batch in batches(jobs)
                     ]
                 )
             if len(jobs) <= STREAMED_JOBS or self.pools.is_remote:
-                return tenant_id, await self.arun_for(
-                    tenant_id, await self._afitting(tenant_id, jobs)
-                )
+                call = await self._afitting(tenant_id, jobs)
+                return tenant_id, await self._arun_as(tenant_id, call)
             return tenant_id, await self._astream(tenant_id, jobs)
         except JobForgeError as error:
             raise advised(error, conn) from error
@@ -172,19 +178,20 @@ class Client:
         A server puts it there by itself, and has one way for many jobs.
         """
         if self.pools.is_remote:
-            return Enqueuing(list(jobs))
-        enqueuing = Enqueuing(jobs)
-        if not enqueuing.may_be_large:
-            return enqueuing
-        return Enqueuing(self._artifacts().put_payloads(tenant_id, jobs))
+            return enqueuing(list(jobs), tenant_id)
+        call = enqueuing(jobs, tenant_id)
+        if not may_be_large(jobs, call):
+            return call
+        return enqueuing(self._artifacts().put_payloads(tenant_id, jobs), tenant_id)
 
     async def _afitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Enqueuing:
         if self.pools.is_remote:
-            return Enqueuing(list(jobs))
-        enqueuing = Enqueuing(jobs)
-        if not enqueuing.may_be_large:
-            return enqueuing
-        return Enqueuing(await _in_thread(self._artifacts().put_payloads, tenant_id, jobs))
+            return enqueuing(list(jobs), tenant_id)
+        call = enqueuing(jobs, tenant_id)
+        if not may_be_large(jobs, call):
+            return call
+        smaller = await _in_thread(self._artifacts().put_payloads, tenant_id, jobs)
+        return enqueuing(smaller, tenant_id)
 
     def _stream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Iterable[Enqueued]:
         database = self.pools.database()
@@ -298,18 +305,25 @@ class Client:
 
     def run_for(self, tenant_id: UUID, build: Build[T]) -> T:
         """A call for a tenant: one round trip, whatever the login may do."""
-        refuse_inside_job()
-        if self._django is not None:
-            return integrations.run(self._django, build(tenant_id))
-        source = self.pools.sync()
-        return source.pool.run(_for_tenant(tenant_id, build, is_service=source.is_service))
+        return self._run_as(tenant_id, build(tenant_id))
 
     async def arun_for(self, tenant_id: UUID, build: Build[T]) -> T:
+        return await self._arun_as(tenant_id, build(tenant_id))
+
+    def _run_as(self, tenant_id: UUID, call: Call[T]) -> T:
+        """The call names its tenant; for a login that may not, the transaction has it too."""
         refuse_inside_job()
         if self._django is not None:
-            return await _in_thread_of_django(integrations.run, self._django, build(tenant_id))
+            return integrations.run(self._django, call)
+        source = self.pools.sync()
+        return source.pool.run(call if source.is_service else call.for_tenant(tenant_id))
+
+    async def _arun_as(self, tenant_id: UUID, call: Call[T]) -> T:
+        refuse_inside_job()
+        if self._django is not None:
+            return await _in_thread_of_django(integrations.run, self._django, call)
         source = await self.pools.of_this_loop()
-        return await source.pool.run(_for_tenant(tenant_id, build, is_service=source.is_service))
+        return await source.pool.run(call if source.is_service else call.for_tenant(tenant_id))
 
     def tenant_id(self, named: Tenant | None, conn: Conn = None) -> UUID:
         """Of the tenant that is named, ambient or the default."""
@@ -393,7 +407,3 @@ def _download(job: Job) -> Request[Json]:
         headers={TENANT_HEADER: str(job.tenant_id)},
         is_repeatable=True,
     )
-
-
-def _for_tenant(tenant_id: UUID, build: Build[T], *, is_service: bool) -> Call[T]:
-    return build(tenant_id) if is_service else build(None).for_tenant(tenant_id)

@@ -276,11 +276,14 @@ class Pool:
 
     def run(self, call: Call[T]) -> T:
         """The call in a transaction of its own: one round trip."""
-        with self.connection() as conn:
-            if call.settings or not call.is_frequent or self._behind_pooler:
-                return run(conn, call)
-            with Explained():
+        with Explained():
+            conn = self._spare.get()
+            try:
+                if call.settings or not call.is_frequent or self._behind_pooler:
+                    return run(conn, call)
                 return statement.ask(conn, call)
+            finally:
+                self._spare.put(conn)
 
     def run_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
         """As Database.run_all."""

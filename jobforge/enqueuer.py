@@ -81,6 +81,7 @@ class Enqueuer(Generic[P, R]):
         self._has_nodes = any(isinstance(parent, Place) for parent in options.after)
         if options.after and not self._has_nodes:
             self.shared = self.shared._replace(after=list(map(_id_of, options.after)))
+        self._may_be_shared = self.shared.may_be_shared and not options.after
         self._is_plain = options.request[2:] == NOTHING[2:] and not options.after
 
     @property
@@ -144,7 +145,7 @@ class Enqueuer(Generic[P, R]):
         """Returns once the job is stored; on a connection that was given, once that commits."""
         request = self._sent(self._target.parameters.payload(args, kwargs))
         tenant_id, (enqueued,) = self._target.client.enqueue(
-            [request], self._options.tenant, self._options.conn
+            request, self._options.tenant, self._options.conn
         )
         return self.handle(tenant_id, enqueued)
 
@@ -152,7 +153,7 @@ class Enqueuer(Generic[P, R]):
         """As `enqueue`, for async code."""
         request = self._sent(self._target.parameters.payload(args, kwargs))
         tenant_id, (enqueued,) = await self._target.client.aenqueue(
-            [request], self._options.tenant, self._options.conn
+            request, self._options.tenant, self._options.conn
         )
         return self.handle(tenant_id, enqueued)
 
@@ -201,11 +202,14 @@ class Enqueuer(Generic[P, R]):
                 return Alike(shared, [job.payload for job in given])
         return [self._completed(job.request) for job in given]
 
-    def _sent(self, payload: dict[str, Json] | None) -> JobRequest:
+    def _sent(self, payload: dict[str, Json] | None) -> Sequence[JobRequest]:
+        """One job, as the sequence that a client takes."""
+        if self._may_be_shared:
+            return Alike(self.shared, [payload])
         request = self.shared.with_payload(payload)
         if self._has_nodes:
-            return request._replace(after=list(map(_id_of, self._options.after)))
-        return request
+            return [request._replace(after=list(map(_id_of, self._options.after)))]
+        return [request]
 
     def _completed(self, request: JobRequest) -> JobRequest:
         return request if self._is_plain else merged(request, self.shared)

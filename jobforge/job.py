@@ -85,6 +85,12 @@ class JobRequest(NamedTuple):
             }
         return _given(self._fields, self)
 
+    def options(self) -> dict[str, Json]:
+        """Of to_json what is neither definition nor payload."""
+        if self.version is not None and self[3:] == _NO_OPTIONS:
+            return {"version": self.version}
+        return _given(self._fields[2:], self[2:])
+
     def with_payload(self, payload: dict[str, Json] | None) -> "JobRequest":
         # Not by _replace, which takes four times as long.
         return JobRequest._make((self[0], payload, *self[2:]))

@@ -27,6 +27,7 @@ T = TypeVar("T")
 _numbers = count(1)
 # An enum looks its members up each time.
 _TEXT, _BINARY = Format.TEXT, Format.BINARY
+_FATAL_ERROR = ExecStatus.FATAL_ERROR
 
 
 class Statement(NamedTuple):
@@ -115,7 +116,7 @@ def read(conn: Session | AsyncSession, call: Call[T], result: PGresult) -> T:
 
 def check(conn: Session | AsyncSession, result: PGresult) -> None:
     """Raises psycopg.Error."""
-    if result.status == ExecStatus.FATAL_ERROR:
+    if result.status == _FATAL_ERROR:
         raise error_from_result(result, conn.info.encoding)
 
 

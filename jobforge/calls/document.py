@@ -21,11 +21,9 @@ def encode_jobs(jobs: Sequence[JobRequest]) -> str:
 
 def encode_alike(jobs: Alike) -> tuple[str, str, str]:
     """Their definition, payloads and options; Invalid as above."""
-    options = jobs.shared.to_json()
-    definition = options.pop("definition")
     try:
         payloads = encode([payload or {} for payload in jobs.payloads], "payloads")
-        return definition, payloads, encode(options, "options")
+        return jobs.shared.definition, payloads, encode(jobs.shared.options(), "options")
     except Invalid:
         for index, job in enumerate(jobs):
             _refuse_faulty(index, job)

@@ -1,8 +1,9 @@
 """Calls on a tenant's jobs, for applications."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import repeat
 from uuid import UUID
 
 from jobforge import rows
@@ -21,6 +22,7 @@ from jobforge.history import (
 from jobforge.job import (
     Alike,
     Enqueued,
+    EnqueueStatus,
     Job,
     JobFilter,
     JobListing,
@@ -42,11 +44,10 @@ _read_membership = reader(Membership)
 
 
 def enqueue_job(job: JobRequest, *, tenant_id: UUID | None = None) -> Call[Enqueued]:
-    options = job.to_json()
-    definition, payload = options.pop("definition"), options.pop("payload", {})
+    payload = encode(job.payload or {}, "payload")
     return Call(
         "select job_id, status from jobforge.enqueue_job(%s, %s::jsonb, %s::jsonb, %s)",
-        (definition, encode(payload, "payload"), encode(options, "options"), tenant_id),
+        (job.definition, payload, encode(job.options(), "options"), tenant_id),
         _enqueued_one,
         is_frequent=True,
     )
@@ -63,12 +64,13 @@ def enqueue_jobs(
     )
 
 
-def enqueue_alike(jobs: Alike, *, tenant_id: UUID | None = None) -> Call[list[UUID]]:
-    """As enqueue_jobs, for jobs that share everything but their payloads. Answers their ids."""
+def enqueue_alike(jobs: Alike, *, tenant_id: UUID | None = None) -> Call[Iterable[Enqueued]]:
+    """As enqueue_jobs, for jobs that share everything but their payloads."""
     return Call(
         "select jobforge.enqueue_alike(%s, %s::jsonb, %s::jsonb, %s)",
         (*encode_alike(jobs), tenant_id),
-        partial(_numbered, len(jobs)),
+        partial(_created, len(jobs.payloads)),
+        is_frequent=True,
     )
 
 
@@ -230,9 +232,11 @@ def _enqueued_one(rows: Rows) -> Enqueued:
     return Enqueued(job_id, STATUSES[status])
 
 
-def _numbered(jobs: int, rows: Rows) -> list[UUID]:
+def _created(jobs: int, rows: Rows) -> Iterable[Enqueued]:
     first: UUID = rows[0][0]  # the others count on from it
-    return [UUID(int=first.int + n) for n in range(jobs)]
+    ids = [first] if jobs == 1 else [UUID(int=first.int + n) for n in range(jobs)]
+    # One at a time: as many tuples again, kept, would set off the garbage collector.
+    return map(Enqueued, ids, repeat(EnqueueStatus.CREATED))
 
 
 def _steps(rows: Rows) -> list[StoredStep]:

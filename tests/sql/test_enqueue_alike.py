@@ -87,6 +87,15 @@ def test_what_jobs_have_each_is_refused(conn: Connection) -> None:
             enqueue_alike(conn, payloads, {})
 
 
+def test_together_payloads_may_be_larger_than_one(conn: Connection) -> None:
+    definition(conn)
+    payloads = [{"text": "x" * 1000, "n": n} for n in range(300)]
+    first = enqueue_alike(conn, payloads, {"version": 1})
+    made = taken(conn)
+    assert [row["id"].int - first.int for row in made] == list(range(300))
+    assert [row["payload"] for row in made] == payloads
+
+
 def test_no_payloads_are_no_jobs(conn: Connection) -> None:
     definition(conn)
     assert enqueue_alike(conn, [], {}) is None

@@ -89,17 +89,37 @@ def taken(conn: Connection) -> Row:
 
 def test_plans_made_on_an_empty_table_do_not_read_the_backlog_later(conn: Connection) -> None:
     definition(conn)
-    for _ in range(10):  # by then a session keeps its plans
-        enqueue_job(conn, {}, {})
-        call(conn, "enqueue_jobs", jobs=[{"definition": "test"}], tenant_id=TENANT_A)
-        call(conn, "enqueue_alike", definition="test", payloads=[{}], tenant_id=TENANT_A)
+    enqueue_until_plans_are_kept(conn)
     call(conn, "enqueue_jobs", jobs=[{"definition": "test"}] * 2_000, tenant_id=TENANT_A)
+    assert_backlog_is_not_read(conn)
+
+
+def test_statistics_of_a_single_job_do_not_lead_to_reading_the_backlog(conn: Connection) -> None:
+    definition(conn)
+    enqueue_job(conn, {}, {})
+    conn.execute("vacuum analyze jobforge.jobs")
+    call(conn, "enqueue_jobs", jobs=[{"definition": "test"}] * 2_000, tenant_id=TENANT_A)
+    conn.execute("discard plans")
+    enqueue_until_plans_are_kept(conn)
+    assert_backlog_is_not_read(conn)
+
+
+def enqueue_until_plans_are_kept(conn: Connection) -> None:
+    for _ in range(10):
+        enqueue_each_way(conn)
+
+
+def assert_backlog_is_not_read(conn: Connection) -> None:
     with conn.transaction():
         before = rows_read(conn)
-        enqueue_job(conn, {}, {})
-        call(conn, "enqueue_jobs", jobs=[{"definition": "test"}], tenant_id=TENANT_A)
-        call(conn, "enqueue_alike", definition="test", payloads=[{}], tenant_id=TENANT_A)
+        enqueue_each_way(conn)
         assert rows_read(conn) - before < 10
+
+
+def enqueue_each_way(conn: Connection) -> None:
+    enqueue_job(conn, {}, {})
+    call(conn, "enqueue_jobs", jobs=[{"definition": "test"}], tenant_id=TENANT_A)
+    call(conn, "enqueue_alike", definition="test", payloads=[{}], tenant_id=TENANT_A)
 
 
 def rows_read(conn: Connection) -> int:

@@ -78,6 +78,8 @@ def test_a_queue_that_was_woken_and_has_not_caught_up_is_not_woken_again(
     enqueue_one(conn)
     assert len(heard()) == 1
     enqueue_one(conn)
+    call(conn, "enqueue_job", definition="test", tenant_id=TENANT_A)
+    call(conn, "enqueue_alike", definition="test", payloads=[{}] * 3, tenant_id=TENANT_A)
     assert heard() == []
 
 

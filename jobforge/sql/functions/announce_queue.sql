@@ -1,6 +1,7 @@
 -- Wakes the workers of a queue that a tenant's jobs are about to enter. NOTIFY takes a global
 -- lock at commit, so it is left out where a ready job of the last moments shows that they were
--- woken and have not caught up. Called by insert_jobs.
+-- woken and have not caught up. Called by insert_jobs, insert_alike and free_jobs. Has a switch of
+-- its own (newly_ready_jobs.sql says why): those who call it sort.
 create or replace function jobforge.announce_queue(
     p_queue text,
     p_tenant_id uuid,
@@ -8,6 +9,7 @@ create or replace function jobforge.announce_queue(
     p_now timestamptz
 ) returns void
 language plpgsql
+set enable_sort = off
 as $$
 begin
     if not exists (

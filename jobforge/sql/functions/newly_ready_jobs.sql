@@ -1,6 +1,7 @@
--- Ready jobs of a tenant, queue and priority from the last moments: they show that the workers were
--- woken and have not caught up. Called by announce_queue and enqueue_job, whose statements it
--- becomes a part of.
+-- A ready job of a tenant, queue and priority from the last moments: it shows that the workers were
+-- woken and have not caught up. Called by announce_queue and enqueue_alike, whose statements it
+-- becomes a part of, with enable_sort off: no index but jobs_ready has this order, and a plan made
+-- while the table was small would take the primary key, and read all jobs of the tenant later on.
 create or replace function jobforge.newly_ready_jobs(
     p_queue text,
     p_tenant_id uuid,
@@ -12,10 +13,10 @@ as $$
     select j.id
       from jobforge.jobs as j
      where j.state = 'queued' and j.gate is null
-       -- Rows and not columns: a plan made while the table was small would take a condition
-       -- on tenant_id to the primary key, and read all jobs of the tenant later on.
-       and (j.queue, j.tenant_id, - j.priority::integer, j.run_at)
-           > (p_queue, p_tenant_id, - p_priority::integer, p_now - interval '250 milliseconds')
-       and (j.queue, j.tenant_id, - j.priority::integer)
-           <= (p_queue, p_tenant_id, - p_priority::integer)
+       and j.queue = p_queue and j.tenant_id = p_tenant_id
+       and - j.priority::integer = - p_priority::integer
+       and j.run_at > p_now - interval '250 milliseconds'
+     -- The last is the likeliest to be still there.
+     order by - j.priority::integer desc, j.run_at desc
+     limit 1
 $$;

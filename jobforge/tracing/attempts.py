@@ -5,7 +5,7 @@ request, its retries and the jobs that jobs make too; and it is linked to that s
 others tell a message from a call. A job that came without a trace begins one with each attempt.
 
 Of most light attempts nobody asks for the span before they have succeeded, as they began. For
-these none is made: they are gathered as they end, and written as one (message.py).
+these none is made at all (outlet.py).
 """
 
 import threading
@@ -24,7 +24,6 @@ from jobforge.current import CURRENT
 from jobforge.errors import Json, LeaseLost
 from jobforge.job import ClaimedJob, Outcome
 from jobforge.redact import redact_text
-from jobforge.tracing.message import Ended
 from jobforge.tracing.parent import NOWHERE, remote, unrecorded
 from jobforge.tracing.plain import Plain, start_span
 from jobforge.tracing.sampling import Sampling
@@ -65,7 +64,6 @@ class Attempts:
         self._decider = decider
         self._outlet = decider.outlet if isinstance(decider, Sampling) else None
         self._kept: dict[tuple[UUID, int], Span] = {}
-        self._ended: list[Ended] = []
         self._latent = _Latent(self._find)
         self._entered: Context | None = None
         self._token: Token[Context] | None = None
@@ -98,7 +96,6 @@ class Attempts:
         if self._token is not None:
             detach(self._token)
             self._token = self._entered = None
-        self._send()
 
     def keep(self, job: ClaimedJob) -> None:
         """The one at hand goes on by itself."""
@@ -115,8 +112,8 @@ class Attempts:
         self._job = None
         if not self._is_recorded:
             return job
-        if self._span is None and self._is_plain(verdict):
-            self._ended.append((job, self._parent, None, self._began, time_ns()))
+        if self._span is None and self._outlet is not None and _is_success(verdict):
+            self._outlet.put((job[:7], self._parent, None, self._began, time_ns()))
             return job
         return self._end(job, self._span or self._made(job), verdict)
 
@@ -125,17 +122,12 @@ class Attempts:
         span = self._kept.pop((job.job_id, job.lease), None)
         if span is None:
             return job
-        ended = self._end(job, span, verdict)
-        self._send()
-        return ended
-
-    def _is_plain(self, verdict: Verdict | None) -> bool:
-        is_success = verdict is not None and verdict.outcome is _SUCCEEDED
-        return is_success and self._outlet is not None
+        return self._end(job, span, verdict)
 
     def _end(self, job: ClaimedJob, span: Span, verdict: Verdict | None) -> ClaimedJob:
-        if self._is_plain(verdict) and isinstance(span, Plain) and span.close():
-            self._ended.append((job, span.parent, span.ids, span.began, time_ns()))
+        outlet = self._outlet
+        if outlet and _is_success(verdict) and isinstance(span, Plain) and span.close():
+            outlet.put((job[:7], span.parent, span.ids, span.began, time_ns()))
             return job
         outcome = "lost" if verdict is None else verdict.outcome
         span.set_attribute("jobforge.outcome", outcome)
@@ -148,12 +140,6 @@ class Attempts:
             fail(span, str(told.get("code") or told.get("type") or outcome), message)
         span.end()
         return _named(job, span)
-
-    def _send(self) -> None:
-        """Those that have ended plainly."""
-        if self._outlet is not None and self._ended:
-            self._outlet.put(self._ended)
-            self._ended = []
 
     def _begin_asked(self, tracer: Tracer, job: ClaimedJob) -> ClaimedJob:
         span = start_span(tracer, job, job.traceparent)
@@ -199,6 +185,10 @@ class _Latent(Context):
 
     def copy(self) -> dict[str, object]:
         return {_CURRENT: self._find()}
+
+
+def _is_success(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.outcome is _SUCCEEDED
 
 
 def _unrecorded(job: ClaimedJob) -> Span:

@@ -7,7 +7,7 @@ a time is for some hundred spans a second; here more is allowed, unless the vari
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY, attach, set_value
@@ -55,7 +55,7 @@ class Outlet(SpanProcessor):
         self._post = post
         self._room, self._batch, delay_ms = limits
         self._delay_s = delay_ms / 1000
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[Ended] = deque()
         self._bell = threading.Event()
         self._sending = threading.Lock()
         self._is_over = False
@@ -63,14 +63,13 @@ class Outlet(SpanProcessor):
         self._thread = threading.Thread(target=self._run, name="jobforge-traces", daemon=True)
         self._thread.start()
 
-    def put(self, attempts: Sequence[Ended]) -> None:
+    def put(self, attempt: Ended) -> None:
         waiting = self._waiting
-        room = self._room - len(waiting)
-        if len(attempts) > room:
+        if len(waiting) >= self._room:
             self._lose()
-            attempts = attempts[:room]
-        waiting.extend(self._messages.write(attempts))
-        if len(waiting) >= self._batch:
+            return
+        waiting.append(attempt)
+        if len(waiting) == self._batch:
             self._bell.set()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the client has its own
@@ -96,7 +95,7 @@ class Outlet(SpanProcessor):
             while (count := min(len(self._waiting), self._batch)) >= least:
                 spans = [self._waiting.popleft() for _ in range(count)]
                 try:
-                    self._post(self._messages.enclose(spans))
+                    self._post(self._messages.write(spans))
                 except Exception:  # noqa: BLE001 - the thread outlives whatever happens to a request
                     _log.exception("%d spans could not be sent", count)
 

@@ -25,7 +25,6 @@ from jobforge.tracing.traceparent import Traceparent
 
 _MOST_KINDS = 1_000
 _MOST_LEASES = 1_000
-_MOST_ROWS = 512  # of a table that stays in the processor's cache
 
 # Marks. No text has bytes like these, and no other number so many of them.
 _TRACE, _SPAN, _PARENT = b"\xf1" * 16, b"\xf2" * 8, b"\xf3" * 8
@@ -92,16 +91,19 @@ class Messages:
         self._resource = sample.SerializeToString()
 
     def write(self, attempts: Iterable[Ended]) -> bytes:
-        """A request with the spans of attempts that succeeded."""
+        """The spans of attempts that succeeded, one after the other."""
         kinds: dict[tuple[_Kind, bool], list[Ended]] = defaultdict(list)
         for attempt in attempts:
             kinds[attempt[0][3:], attempt[1] is not None].append(attempt)
-        spans = [
-            self._spans(*key, alike[at : at + _MOST_ROWS])
-            for key, alike in kinds.items()
-            for at in range(0, len(alike), _MOST_ROWS)
-        ]
-        return self._enclose(spans)
+        return b"".join(self._spans(*key, alike) for key, alike in kinds.items())
+
+    def enclose(self, spans: Sequence[bytes]) -> bytes:
+        """A request with these."""
+        size = len(self._scope) + sum(map(len, spans))
+        scope = _head(ResourceSpans.SCOPE_SPANS_FIELD_NUMBER, size)
+        size += len(self._resource) + len(scope)
+        resource = _head(ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER, size)
+        return b"".join((resource, self._resource, scope, self._scope, *spans))
 
     def _spans(self, kind: _Kind, is_linked: bool, attempts: list[Ended]) -> bytearray:  # noqa: FBT001 - a key
         """Of one kind. All have one length, so they are a table, and are filled in by columns."""
@@ -126,13 +128,6 @@ class Messages:
             for byte in range(width):
                 spans[place + byte :: len(text)] = rows[start + byte :: row]
         return spans
-
-    def _enclose(self, spans: Sequence[bytearray]) -> bytes:
-        size = len(self._scope) + sum(map(len, spans))
-        scope = _head(ResourceSpans.SCOPE_SPANS_FIELD_NUMBER, size)
-        size += len(self._resource) + len(scope)
-        resource = _head(ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER, size)
-        return b"".join((resource, self._resource, scope, self._scope, *spans))
 
     def _make_pattern(self, kind: _Kind, parent: Traceparent | None) -> _Pattern:
         spans = ScopeSpans(spans=self._encode(kind, parent).scope_spans[0].spans)

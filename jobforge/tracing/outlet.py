@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.export import SpanExporter
 
 from jobforge.tracing.message import Ended, Messages
 
+_BLOCK = 256  # attempts that are written at a time
 _log = logging.getLogger("jobforge")
 
 Post = Callable[[bytes], object]
@@ -54,23 +55,29 @@ class Outlet(SpanProcessor):
         self._messages = Messages(resource)
         self._post = post
         self._room, self._batch, delay_ms = limits
+        self._block = min(_BLOCK, self._batch)
         self._delay_s = delay_ms / 1000
-        self._waiting: deque[Ended] = deque()
+        self._ended: deque[Ended] = deque()
+        self._spans: deque[tuple[int, bytes]] = deque()
+        self._came = self._gone = 0
         self._bell = threading.Event()
         self._sending = threading.Lock()
+        self._writing = threading.Lock()
         self._is_over = False
         self._is_told = False
         self._thread = threading.Thread(target=self._run, name="jobforge-traces", daemon=True)
         self._thread.start()
 
     def put(self, attempt: Ended) -> None:
-        waiting = self._waiting
-        if len(waiting) >= self._room:
+        if self._came - self._gone >= self._room:
             self._lose()
             return
-        waiting.append(attempt)
-        if len(waiting) == self._batch:
-            self._bell.set()
+        self._ended.append(attempt)
+        self._came += 1
+        if len(self._ended) >= self._block:
+            self._write()
+            if self._came - self._gone >= self._batch:
+                self._bell.set()
 
     def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the client has its own
         self._send(1)
@@ -92,12 +99,31 @@ class Outlet(SpanProcessor):
     def _send(self, least: int) -> None:
         """While so many are there."""
         with self._sending:
-            while (count := min(len(self._waiting), self._batch)) >= least:
-                spans = [self._waiting.popleft() for _ in range(count)]
+            while self._came - self._gone >= least:
+                count, spans = self._take()
                 try:
-                    self._post(self._messages.write(spans))
+                    self._post(self._messages.enclose(spans))
                 except Exception:  # noqa: BLE001 - the thread outlives whatever happens to a request
                     _log.exception("%d spans could not be sent", count)
+                self._gone += count
+
+    def _take(self) -> tuple[int, list[bytes]]:
+        if not self._spans:
+            self._write()
+        taken = [self._spans.popleft()]
+        count = taken[0][0]
+        while self._spans and count + self._spans[0][0] <= self._batch:
+            taken.append(self._spans.popleft())
+            count += taken[-1][0]
+        return count, [spans for _, spans in taken]
+
+    def _write(self) -> None:
+        """A block, while it is in the processor's cache; or what there is of one."""
+        with self._writing:
+            count = min(len(self._ended), self._block)
+            ended = [self._ended.popleft() for _ in range(count)]
+            if ended:
+                self._spans.append((count, self._messages.write(ended)))
 
     def _lose(self) -> None:
         if not self._is_told:

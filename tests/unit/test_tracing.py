@@ -170,12 +170,13 @@ def test_a_plain_attempt_is_sent_as_the_sdk_would_send_it(traceparent: str | Non
     parent = tracing.read_traceparent(traceparent)
     plain = [Plain(job, parent, Opener(resource), 1) for job in jobs for _ in range(2)]
     messages = Messages(resource)
-    sent = messages.write([(each.job[:7], parent, each.ids, each.began, 2) for each in plain])
+    spans = messages.write([(each.job[:7], parent, each.ids, each.began, 2) for each in plain])
+    sent = messages.enclose([spans])
     for each in plain:
         each.set_attribute("jobforge.outcome", "succeeded")
         each.end(2)
-    spans = [span for each in plain if isinstance(span := each.open(), ReadableSpan)]
-    assert ExportTraceServiceRequest.FromString(sent) == encode_spans(spans)
+    opened = [span for each in plain if isinstance(span := each.open(), ReadableSpan)]
+    assert ExportTraceServiceRequest.FromString(sent) == encode_spans(opened)
 
 
 def test_what_is_said_of_an_attempt_is_said_by_the_span_that_was_there_from_the_beginning() -> None:

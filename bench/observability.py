@@ -54,7 +54,7 @@ class Case:
     isolated: bool = False
 
 
-FULL = Size(rounds=5, drain=40_000, isolated=1_000)
+FULL = Size(rounds=11, drain=40_000, isolated=1_000)
 QUICK = Size(rounds=1, drain=200, isolated=10)
 
 

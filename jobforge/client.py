@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 from uuid import UUID
 
-from jobforge import calls, integrations, tracing
+from jobforge import calls, enqueuing, integrations, tracing
 from jobforge.advice import about_slug, advised
 from jobforge.artifacts import Artifacts, marker_in
 from jobforge.calls import Call
@@ -22,16 +22,6 @@ from jobforge.door import (
     find_door,
     refuse_inside_job,
     refuse_to_emit,
-)
-from jobforge.enqueuing import (
-    STREAMED_JOBS,
-    Enqueuing,
-    Large,
-    batches,
-    enqueuing,
-    joined,
-    may_be_large,
-    streamed,
 )
 from jobforge.errors import (
     ConfigError,
@@ -107,11 +97,11 @@ class Client:
         tenant_id = self.tenant_id(tenant, conn)
         try:
             if conn is not None:
-                return tenant_id, joined(
+                return tenant_id, enqueuing.joined(
                     integrations.run(conn, self._fitting(tenant_id, batch))
-                    for batch in batches(jobs)
+                    for batch in enqueuing.batches(jobs)
                 )
-            if len(jobs) <= STREAMED_JOBS or self.pools.is_remote:
+            if len(jobs) <= enqueuing.STREAMED_JOBS or self.pools.is_remote:
                 return tenant_id, self._run_as(tenant_id, self._fitting(tenant_id, jobs))
             return tenant_id, self._stream(tenant_id, jobs)
         except JobForgeError as error:
@@ -132,13 +122,13 @@ class Client:
         tenant_id = await self.atenant_id(tenant, conn)
         try:
             if conn is not None:
-                return tenant_id, joined(
+                return tenant_id, enqueuing.joined(
                     [
                         await integrations.arun(conn, await self._afitting(tenant_id, batch))
-                        for batch in batches(jobs)
+                        for batch in enqueuing.batches(jobs)
                     ]
                 )
-            if len(jobs) <= STREAMED_JOBS or self.pools.is_remote:
+            if len(jobs) <= enqueuing.STREAMED_JOBS or self.pools.is_remote:
                 call = await self._afitting(tenant_id, jobs)
                 return tenant_id, await self._arun_as(tenant_id, call)
             return tenant_id, await self._astream(tenant_id, jobs)
@@ -172,42 +162,42 @@ class Client:
         except JobForgeError as error:
             raise advised(error, conn) from error
 
-    def _fitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Enqueuing:
-        """The call for these jobs; what is too large for a row is in the store by then.
-
-        A server puts it there by itself, and has one way for many jobs.
-        """
-        if self.pools.is_remote:
-            return enqueuing(list(jobs), tenant_id)
-        call = enqueuing(jobs, tenant_id)
-        if not may_be_large(jobs, call):
+    def _fitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> enqueuing.Enqueuing:
+        """The call for these jobs; what is too large for a row is in the store by then."""
+        call = self._as_call(tenant_id, jobs)
+        if call is not None:
             return call
-        return enqueuing(self._artifacts().put_payloads(tenant_id, jobs), tenant_id)
+        return enqueuing.as_call(self._artifacts().put_payloads(tenant_id, jobs), tenant_id)
 
-    async def _afitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Enqueuing:
-        if self.pools.is_remote:
-            return enqueuing(list(jobs), tenant_id)
-        call = enqueuing(jobs, tenant_id)
-        if not may_be_large(jobs, call):
+    async def _afitting(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> enqueuing.Enqueuing:
+        call = self._as_call(tenant_id, jobs)
+        if call is not None:
             return call
         smaller = await _in_thread(self._artifacts().put_payloads, tenant_id, jobs)
-        return enqueuing(smaller, tenant_id)
+        return enqueuing.as_call(smaller, tenant_id)
+
+    def _as_call(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> enqueuing.Enqueuing | None:
+        """None where a payload may be too large for a row; a server sees to that by itself."""
+        if self.pools.is_remote:
+            return enqueuing.as_call(list(jobs), tenant_id)  # it has one way for many jobs
+        call = enqueuing.as_call(jobs, tenant_id)
+        return None if enqueuing.may_be_large(jobs, call) else call
 
     def _stream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Iterable[Enqueued]:
         database = self.pools.database()
         try:
-            return joined(database.run_all(tenant_id, streamed(jobs)))
-        except Large:  # nothing was committed
+            return enqueuing.joined(database.run_all(tenant_id, enqueuing.streamed(jobs)))
+        except enqueuing.Large:  # nothing was committed
             smaller = self._artifacts().put_payloads(tenant_id, jobs)
-            return joined(database.run_all(tenant_id, streamed(smaller)))
+            return enqueuing.joined(database.run_all(tenant_id, enqueuing.streamed(smaller)))
 
     async def _astream(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Iterable[Enqueued]:
         database = await self.pools.database_of_this_loop()
         try:
-            return joined(await database.run_all(tenant_id, streamed(jobs)))
-        except Large:  # as above
+            return enqueuing.joined(await database.run_all(tenant_id, enqueuing.streamed(jobs)))
+        except enqueuing.Large:  # as above
             smaller = await _in_thread(self._artifacts().put_payloads, tenant_id, jobs)
-            return joined(await database.run_all(tenant_id, streamed(smaller)))
+            return enqueuing.joined(await database.run_all(tenant_id, enqueuing.streamed(smaller)))
 
     def submit(self, made: Submission[T], tenant: Tenant | None, conn: Conn) -> tuple[UUID, T]:
         """All or nothing, as `enqueue`, for what is made by one call."""

@@ -143,17 +143,17 @@ class Enqueuer(Generic[P, R]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Returns once the job is stored; on a connection that was given, once that commits."""
-        request = self._sent(self._target.parameters.payload(args, kwargs))
+        jobs = self._sent(self._target.parameters.payload(args, kwargs))
         tenant_id, (enqueued,) = self._target.client.enqueue(
-            request, self._options.tenant, self._options.conn
+            jobs, self._options.tenant, self._options.conn
         )
         return self.handle(tenant_id, enqueued)
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """As `enqueue`, for async code."""
-        request = self._sent(self._target.parameters.payload(args, kwargs))
+        jobs = self._sent(self._target.parameters.payload(args, kwargs))
         tenant_id, (enqueued,) = await self._target.client.aenqueue(
-            request, self._options.tenant, self._options.conn
+            jobs, self._options.tenant, self._options.conn
         )
         return self.handle(tenant_id, enqueued)
 

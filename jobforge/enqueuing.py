@@ -29,7 +29,7 @@ class Large(Exception):
     """One of many payloads is too large for a row."""
 
 
-def enqueuing(jobs: Sequence[JobRequest], tenant_id: UUID | None = None) -> Enqueuing:
+def as_call(jobs: Sequence[JobRequest], tenant_id: UUID | None = None) -> Enqueuing:
     """The engine has shorter ways for jobs that differ in their payloads only, and for one job."""
     try:
         if isinstance(jobs, Alike):
@@ -61,7 +61,7 @@ def _listed(enqueued: Enqueued) -> list[Enqueued]:
 def streamed(jobs: Sequence[JobRequest]) -> Iterator[Enqueuing]:
     """Raises Large: to put a payload away takes longer than a transaction should stay open."""
     for batch in batches(jobs, STREAMED_JOBS):
-        call = enqueuing(batch)
+        call = as_call(batch)
         if may_be_large(batch, call) and large_payloads(batch):
             raise Large
         yield call

@@ -118,7 +118,9 @@ def test_the_package_runs_the_jobs_of_the_guide(database: Database, project: Pat
     ]
 
 
-@pytest.mark.skipif("JOBFORGE_LONG" not in os.environ, reason="installs 300 MB")
+@pytest.mark.skipif(
+    "JOBFORGE_LONG" not in os.environ, reason="installs 300 MB; JOBFORGE_LONG=1 asks for it"
+)
 def test_a_job_joins_a_transaction_of_prisma(database: Database, project: Path) -> None:
     folder = project / "prisma"
     folder.mkdir()

@@ -89,7 +89,10 @@ class Maintenance:
             history_days=self._history_days, dead_days=self._dead_days, limit=_REMOVED_AT_ONCE
         )
         while not loop.is_stopped:
-            gone: dict[str, Json] = {kind: n for kind, n in (await self._run(call)).items() if n}
+            answer: dict[str, Json] = await self._run(call)
+            if answer.get("partitions", ()) is None:
+                telemetry.emit("history.in_use", "warning")
+            gone = {kind: n for kind, n in answer.items() if n}
             if gone:
                 telemetry.emit("history.cleared", **gone)
             if not any(isinstance(n, int) and n >= _REMOVED_AT_ONCE for n in gone.values()):

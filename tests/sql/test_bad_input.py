@@ -1,7 +1,7 @@
 """Wrong values at the doors of the engine: each is refused by code and field, and leaves no row."""
 
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection
@@ -245,6 +245,9 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("retry_jobs", {"limit": None, "tenant_id": TENANT_A}),
     ("retry_jobs", {"rate": 0, "tenant_id": TENANT_A}),
     ("retry_jobs", {"rate": -1, "tenant_id": TENANT_A}),
+    ("retry_jobs", {"rate": 1e-300, "tenant_id": TENANT_A}),
+    ("retry_jobs", {"rate": float("nan"), "tenant_id": TENANT_A}),
+    ("retry_jobs", {"tenant_id": UUID(int=2**128 - 1)}),  # no walk over tenants comes to it
     ("retry_jobs", {"attempts": 0, "tenant_id": TENANT_A}),
     ("retry_jobs", {"filter": None, "tenant_id": TENANT_A}),
     ("retry_job", {"job_id": WORKER, "attempts": 0, "tenant_id": TENANT_A}),

@@ -100,6 +100,13 @@ def test_a_job_is_found_behind_many_that_this_worker_does_not_serve(
     assert _ids(claim(conn, worker, definitions=["test@1"])) == {job}
 
 
+def test_jobs_that_nobody_serves_may_be_put_off_for_ever(conn: Connection, worker: UUID) -> None:
+    enqueue(conn, n=101, definition="plain")
+    conn.execute("update jobforge.jobs set deferrals = 32767")
+    job = enqueue_one(conn, TENANT_B)
+    assert _ids(claim(conn, worker, limit=2, definitions=["test@1"])) == {job}
+
+
 def test_full_groups_do_not_hide_a_free_one(conn: Connection, worker: UUID) -> None:
     definition(conn, max_running_per_key=1)
     keys = [f"key-{number:03}" for number in range(200)]

@@ -96,6 +96,23 @@ def test_together_payloads_may_be_larger_than_one(conn: Connection) -> None:
     assert [row["payload"] for row in made] == payloads
 
 
+def test_payloads_that_come_compressed_from_a_table_have_the_same_limits(
+    conn: Connection,
+) -> None:
+    definition(conn)
+    conn.execute(
+        "create table public.kept as select jsonb_build_array("
+        " jsonb_build_object('text', repeat('x', 1000000))) as payloads"
+    )
+    # The sixth has a plan that knows no values.
+    for _ in range(7):
+        with refused("JF007", field="payload", index=0, limit=262_144):
+            conn.execute(
+                "select jobforge.enqueue_alike('test', k.payloads, '{}', %s) from public.kept as k",
+                [TENANT_A],
+            )
+
+
 def test_no_payloads_are_no_jobs(conn: Connection) -> None:
     definition(conn)
     assert enqueue_alike(conn, [], {}) is None

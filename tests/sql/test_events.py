@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from cluster import Connect, Connection
 from psycopg.types.json import Jsonb
-from sql.engine import call, call_for_value, definition
+from sql.engine import call, call_for_value, definition, refused
 from unit.test_matching import PATTERNS
 
 from jobforge import matching
@@ -63,6 +63,21 @@ def test_data_nested_too_deeply_is_refused(shared_conn: Connection, tenant: UUID
     with pytest.raises(psycopg.Error) as refusal:
         call(shared_conn, "emit_event", name="order.paid", data=deep, tenant_id=tenant)
     assert refusal.value.sqlstate == "JF007"
+
+
+def test_data_that_comes_compressed_from_a_table_has_the_same_limit(
+    conn: Connection, tenant: UUID
+) -> None:
+    conn.execute(
+        "create table public.kept as select jsonb_build_object('text', repeat('x', 1000000)) as it"
+    )
+    # The sixth has a plan that knows no values.
+    for _ in range(7):
+        with refused("JF007", field="data", limit=262_144):
+            conn.execute(
+                "select jobforge.emit_event('order.paid', k.it, '{}', %s) from public.kept as k",
+                [tenant],
+            )
 
 
 def test_the_engine_agrees_on_what_fits_a_pattern(shared_conn: Connection) -> None:

@@ -15,10 +15,13 @@ from sql.engine import (
     Row,
     call,
     call_for_value,
+    claim,
+    complete,
     count,
     definition,
     enqueue_one,
     job_of,
+    new_worker,
     refused,
     state_of,
 )
@@ -263,6 +266,33 @@ def test_batches_with_keys_in_opposite_order_do_not_deadlock(
     [a, b], [again_b, again_a] = (future.result(30) for future in futures)
     assert [a["status"], b["status"]] == ["created", "created"]
     assert (again_a["job_id"], again_b["job_id"]) == (a["job_id"], b["job_id"])
+
+
+@pytest.mark.parametrize("outcome", ["snoozed", "released"])
+def test_a_job_that_was_handed_back_has_started(conn: Connection, outcome: str) -> None:
+    definition(conn)
+    first, worker = enqueue_one(conn, key="k"), new_worker()
+    complete(conn, worker, claim(conn, worker), outcome)
+    row = again(conn, TENANT_A, on_conflict="replace")
+    assert (row["status"], row["job_id"]) == ("existing", first)
+    assert job_of(conn, TENANT_A, first)["payload"] == {}
+
+
+def test_jobs_are_replaced_in_the_order_in_which_others_lock_them(
+    conn: Connection, connect: Connect, thread: ThreadPoolExecutor
+) -> None:
+    definition(conn)
+    older, _ = (enqueue_one(conn, key=key) for key in "ba")
+    holder, one, two = connect(autocommit=False), connect(), connect()
+    holder.execute("select from jobforge.jobs where id = %s for update", [older])
+    canceled = thread.submit(call, one, "cancel_jobs", filter={}, tenant_id=TENANT_A)
+    wait_for_block(conn, one, holder)
+    options = {"on_conflict": "replace"}
+    replaced = thread.submit(batch, two, {"key": "a", **options}, {"key": "b", **options})
+    wait_for_block(conn, two, one)
+    holder.rollback()
+    assert canceled.result(30) == [{"cancel_jobs": 2}]
+    assert {row["status"] for row in replaced.result(30)} == {"existing"}
 
 
 def test_many_sessions_with_one_key_make_one_job(conn: Connection, connect: Connect) -> None:

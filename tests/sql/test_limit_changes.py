@@ -173,3 +173,18 @@ def test_jobs_that_came_under_a_limit_are_found_behind_jobs_nobody_serves(
     enqueue(conn, n=5)
     definition(conn, max_running=2)
     assert len(claim(conn, worker, limit=5, definitions=["test@1"])) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_running_job_whose_row_is_held_counts_when_a_cap_is_set(
+    conn: Connection, connect: Connect, worker: UUID, kind: str
+) -> None:
+    enqueue(conn, n=2, limit_key="k")
+    [running] = claim(conn, worker)
+    holder = connect(autocommit=False)
+    call(holder, "cancel_job", job_id=running["job_id"], tenant_id=TENANT_A)
+    KINDS[kind].cap(conn, 1)
+    assert claim(connect(), worker, limit=2) == []
+    holder.commit()
+    complete(conn, worker, [running])
+    assert len(claim(connect(), worker, limit=2)) == 1

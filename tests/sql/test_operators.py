@@ -1,5 +1,6 @@
 """What operators set and do: tenants, queues, pauses, and the audit log that keeps it."""
 
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +18,7 @@ from sql.engine import (
     new_worker,
     refused,
 )
+from sql.race import in_background, wait_until_blocked
 
 
 def tenant(conn: Connection, tenant_id: UUID = TENANT_A) -> Row:
@@ -161,6 +163,34 @@ def test_a_paused_definition_stays_paused_when_it_is_registered_again(
     call(conn, "resume_definition", key="test")
     rows = claim(connect(), new_worker(), limit=2)
     assert {row["job_id"] for row in rows} == set(jobs)
+
+
+def test_a_new_version_of_a_paused_definition_lets_others_pass(
+    conn: Connection, connect: Connect
+) -> None:
+    definition(conn, "test", 1)
+    definition(conn, "other")
+    call(conn, "pause_definition", key="test")
+    definition(conn, "test", 2)
+    for version in (1, 2):
+        enqueue_one(conn, definition=f"test@{version}", priority=1)
+    other = enqueue_one(conn, definition="other")
+    assert [row["job_id"] for row in claim(connect(), new_worker())] == [other]
+
+
+def test_a_pause_reaches_a_version_that_is_being_registered(
+    conn: Connection, connect: Connect
+) -> None:
+    definition(conn, "test", 1)
+    deploying, pausing = connect(autocommit=False), connect()
+    definition(deploying, "test", 2)
+    pause = partial(call, function="pause_definition", key="test")
+    with in_background(pausing, pause) as future:
+        wait_until_blocked(conn, pausing, future)
+        deploying.commit()
+        future.result(30)
+    rows = conn.execute("select paused_at is null as runs from jobforge.definitions").fetchall()
+    assert [row["runs"] for row in rows] == [False, False]
 
 
 # The audit log.

@@ -22,6 +22,7 @@ from sql.engine import (
     new_worker,
     refused,
 )
+from sql.race import in_background
 
 # What a job leaves behind, and everything that goes day by day.
 HISTORY = ["finished_jobs", "attempts", "job_events"]
@@ -233,6 +234,33 @@ def test_the_key_of_a_job_that_still_waits_is_not_freed_by_age(
     clock.travel(days=40)
     retain(conn)
     assert enqueue_one(conn, key="k", key_mode="active") == job
+
+
+def test_who_reads_the_history_keeps_nobody_from_settling(
+    conn: Connection, connect: Connect, clock: Clock
+) -> None:
+    definition(conn)
+    clock.travel(days=20)
+    expired = enqueue_one(conn, key="k", key_mode="window", key_window_s=0)
+    reader, keeper, worker = connect(autocommit=False), connect(), new_worker()
+    jobs = claim(conn, worker)
+    reader.execute("select from jobforge.finished_jobs")
+    with in_background(keeper, retain) as future:
+        assert complete(connect(), worker, jobs)[0]["job_id"] == expired
+        gone = future.result(5)
+    assert (gone["partitions"], gone["idempotency_keys"]) == (None, 1)
+    reader.rollback()
+    assert retain(conn)["partitions"]
+
+
+def test_buckets_of_keys_go_when_they_are_full(conn: Connection, clock: Clock) -> None:
+    definition(conn, rate_limit_per_key=1, rate_period_per_key_s=3 * 86400, rate_limit=9)
+    enqueue_one(conn, limit_key="k")
+    claim(conn, new_worker())
+    for passed, left in ((2, 2), (2, 1)):
+        clock.travel(days=passed)
+        retain(conn)
+        assert count(conn, "rate_limits") == left
 
 
 def test_workers_gone_for_a_day_are_forgotten(conn: Connection, clock: Clock) -> None:

@@ -218,6 +218,17 @@ def test_cancel_and_retry_reach_through_both_levels(jobs: Connection) -> None:
     assert shown(jobs, within["id"])["workflow"]["result"] == {"y": "done"}
 
 
+def test_a_node_is_not_retried_before_its_parents(jobs: Connection) -> None:
+    workflow_id, made = workflow(jobs, node("a"), node("b", "a"))
+    call(jobs, "cancel_job", job_id=made["a"], tenant_id=TENANT_A)
+    with refused("JF005", job_id=str(made["a"])):
+        call(jobs, "retry_job", job_id=made["b"], tenant_id=TENANT_A)
+    assert shown(jobs, workflow_id)["workflow"]["state"] == "canceled"
+    call(jobs, "retry_job", job_id=made["a"], tenant_id=TENANT_A)
+    call(jobs, "retry_job", job_id=made["b"], tenant_id=TENANT_A)
+    assert states(jobs, workflow_id) == {"a": "queued", "b": "blocked"}
+
+
 def test_a_lost_lease_adds_no_nodes(jobs: Connection) -> None:
     wf, ids = workflow(jobs, node("a"), node("b", "a"))
     worker = new_worker()
@@ -252,6 +263,14 @@ def test_retention_forgets_what_has_ended_and_frees_nobody_for_ever(
         assert count(jobs, table) == 0, table
     with refused("JF004"):
         shown(jobs, wf)
+
+
+def test_a_clock_that_is_set_back_hides_no_end(jobs: Connection, clock: Clock) -> None:
+    workflow_id, made = workflow(jobs, node("a"))
+    clock.travel(seconds=-5)
+    call(jobs, "cancel_job", job_id=made["a"], tenant_id=TENANT_A)
+    assert states(jobs, workflow_id) == {"a": "canceled"}
+    assert shown(jobs, workflow_id)["workflow"]["state"] == "canceled"
 
 
 def test_delete_tenant_takes_workflows_along(jobs: Connection) -> None:

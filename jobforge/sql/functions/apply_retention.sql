@@ -2,9 +2,10 @@
 -- p_limit rows of each kind at most, dead jobs older than p_dead_days, idempotency keys past
 -- their time, workers gone for a day, operations, workflows and firings from before the history
 -- begins, API keys that ended before it, steps of jobs that are gone, notes about failures that
--- are, and what is remembered of requests for a day. Answers what went; where it is p_limit, there
--- may be more. Runs as the owner of the tables; a caller while another is at it answers {}.
--- Raises JF002.
+-- are, buckets of limit keys that are full, and what is remembered of requests for a day. Answers
+-- what went; where it is p_limit, there may be more, and partitions are null while somebody's
+-- transaction reads the history. Runs as the owner of the tables; a caller while another is at it
+-- answers {}. Raises JF002.
 create or replace function jobforge.apply_retention(
     p_history_days integer default 14,
     p_dead_days integer default 90,
@@ -16,8 +17,6 @@ as $$
 declare
     v_now timestamptz := jobforge.now();
     v_begin timestamptz := v_now - make_interval(days => p_history_days);
-    v_partition record;
-    v_dropped text[] := '{}';
     v_dead bigint;
     v_keys bigint;
     v_freed bigint;
@@ -26,6 +25,7 @@ declare
     v_requests bigint;
     v_steps bigint;
     v_workflows bigint;
+    v_gone jsonb;
 begin
     perform jobforge.check_limit(p_limit, 1000000);
     if p_history_days < 1 or p_dead_days < 1 then
@@ -34,20 +34,6 @@ begin
     elsif not pg_try_advisory_xact_lock(hashtextextended('jobforge:partitions', 0)) then
         return '{}';
     end if;
-    for v_partition in
-        select c.relname
-          from jobforge.history_tables() as t
-          join pg_inherits as i on i.inhparent = ('jobforge.' || t.name)::regclass
-          join pg_class as c on c.oid = i.inhrelid
-         where c.relname ~ '_\d{8}$'
-           and to_date(right(c.relname, 8), 'YYYYMMDD') + 1 + p_history_days
-               <= (v_now at time zone 'UTC')::date
-         order by c.relname
-    loop
-        execute format('drop table jobforge.%I', v_partition.relname);
-        v_dropped := v_dropped || v_partition.relname::text;
-    end loop;
-
     delete from jobforge.jobs as j
      where j.state || '' = 'dead' and j.ctid = any (array(
            select d.ctid from jobforge.jobs as d
@@ -88,12 +74,14 @@ begin
     v_workflows := jobforge.sweep_workflows(
         v_begin, v_now - make_interval(days => p_dead_days), p_limit);
     delete from jobforge.request_rates as b where b.refilled_at < v_now - interval '1 day';
-    return jsonb_build_object('partitions', to_jsonb(v_dropped), 'dead_jobs', v_dead,
-                              'idempotency_keys', v_keys + v_freed, 'workers', v_workers,
-                              'operations', v_operations, 'idempotent_requests', v_requests,
-                              'steps', v_steps, 'workflows', v_workflows,
-                              'firings', jobforge.forget_firings(v_begin, p_limit),
-                              'api_keys', jobforge.forget_keys(v_begin, p_limit),
-                              'failure_notes', jobforge.forget_notes(
-                                  v_now - make_interval(days => p_dead_days), p_limit));
+    perform jobforge.forget_buckets(v_now, p_limit);
+    v_gone := jsonb_build_object(
+        'dead_jobs', v_dead, 'idempotency_keys', v_keys + v_freed, 'workers', v_workers,
+        'operations', v_operations, 'idempotent_requests', v_requests, 'steps', v_steps,
+        'workflows', v_workflows, 'firings', jobforge.forget_firings(v_begin, p_limit),
+        'api_keys', jobforge.forget_keys(v_begin, p_limit),
+        'failure_notes', jobforge.forget_notes(
+            v_now - make_interval(days => p_dead_days), p_limit));
+    return v_gone
+        || jsonb_build_object('partitions', jobforge.drop_history(v_now, p_history_days));
 end $$;

@@ -14,11 +14,12 @@ begin
             '{"field": "name"}');
     elsif jsonb_typeof(p_data) is distinct from 'object' then
         perform jobforge.refuse('JF002', 'data must be a JSON object', '{"field": "data"}');
-    elsif pg_column_size(p_data) > 262144 then
+    -- A value from a table may come compressed: what a path answers does not.
+    elsif pg_column_size(p_data #> '{}') > 262144 then
         perform jobforge.refuse('JF007', 'the data is larger than 256 KiB',
             '{"field": "data", "limit": 262144}');
     -- Sixty-five levels take more bytes than that.
-    elsif pg_column_size(p_data) > 500
+    elsif pg_column_size(p_data #> '{}') > 500
           and jsonb_path_exists(p_data, 'strict $.**{65 to last}') then
         perform jobforge.refuse('JF007', 'the data is nested more than 64 levels deep',
             '{"field": "data", "limit": 64}');

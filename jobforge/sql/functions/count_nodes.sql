@@ -1,5 +1,5 @@
--- How many nodes of a workflow are in which state. Finished jobs are looked for in the days since
--- it was made.
+-- How many nodes of a workflow are in which state. Finished jobs are looked for as by
+-- nodes_of.
 create or replace function jobforge.count_nodes(p_workflow jobforge.workflows) returns jsonb
 language sql stable
 as $$
@@ -12,7 +12,8 @@ as $$
                                  where j.tenant_id = m.tenant_id and j.id = m.job_id),
                                (select f.state from jobforge.finished_jobs as f
                                  where f.tenant_id = m.tenant_id and f.id = m.job_id
-                                   and f.finished_at >= p_workflow.created_at),
+                                   and f.finished_at
+                                       >= p_workflow.created_at - interval '1 day'),
                                'forgotten') as state
                       from jobforge.workflow_jobs as m
                      where m.tenant_id = p_workflow.tenant_id

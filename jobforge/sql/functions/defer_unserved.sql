@@ -44,7 +44,7 @@ begin
     update jobforge.jobs as j
        set state = 'scheduled',
            run_at = v_now + make_interval(secs => least(300, 5 * power(2, least(j.deferrals, 10)))),
-           deferrals = j.deferrals + 1
+           deferrals = least(j.deferrals, 99) + 1
      where j.state = 'queued' and j.ctid = any (array(
            select q.ctid
              from jobforge.jobs as q

@@ -1,7 +1,7 @@
 -- Takes the idempotency keys of an enqueue for its jobs. Returns the elements that are not to be
 -- inserted, because another job holds their key: that job, and whether it got the new content.
--- They are counted from 1. Called by enqueue_jobs. Raises JF011 where on_conflict is raise, and
--- JF002.
+-- They are counted from 1. Called by enqueue_jobs. Locks the jobs that it replaces in order of id,
+-- blocked ones last. Raises JF011 where on_conflict is raise, and JF002.
 create or replace function jobforge.hold_keys(p_tenant_id uuid, p_jobs jsonb, p_first_id uuid)
 returns table (index integer, job_id uuid, status text)
 language plpgsql
@@ -9,6 +9,8 @@ as $$
 declare
     v_key record;
     v_is_same boolean;
+    v_replaced integer[] := '{}';
+    v_holders uuid[] := '{}';
 begin
     -- Keys are taken in one order by everybody, so that two batches cannot deadlock.
     for v_key in
@@ -36,10 +38,21 @@ begin
             if jobforge.is_same_batch(job_id, p_first_id) then
                 perform jobforge.refuse('JF002', 'key stands twice in one call, to be replaced',
                     jsonb_build_object('field', 'key', 'index', index - 1));
-            elsif jobforge.replace_job(p_tenant_id, job_id, p_jobs -> index - 1) then
-                status := 'replaced';
             end if;
+            v_replaced := v_replaced || index;
+            v_holders := v_holders || job_id;
+            continue;
         end if;
+        return next;
+    end loop;
+    for index, job_id in
+        select r.index, r.job_id
+          from unnest(v_replaced, v_holders) as r(index, job_id)
+          left join jobforge.jobs as j on j.tenant_id = p_tenant_id and j.id = r.job_id
+         order by j.state || '' = 'blocked', r.job_id, r.index
+    loop
+        status := case when jobforge.replace_job(p_tenant_id, job_id, p_jobs -> index - 1)
+                       then 'replaced' else 'existing' end;
         return next;
     end loop;
 end $$;

@@ -1,7 +1,7 @@
 -- Locks those of some jobs that can be canceled, and answers their rows. Blocked ones come last:
 -- whoever ends a job locks its blocked children after it, so that everybody goes the same way.
--- Jobs that wait for these, and would be canceled with them, are locked in the same pass. Called by
--- cancel_jobs and cancel_nodes.
+-- Jobs that wait for these, and would be canceled with them or let go, are locked in the same pass.
+-- Called by cancel_jobs, cancel_nodes and operate_on.
 create or replace function jobforge.lock_jobs(p_tenant_id uuid, p_ids uuid[]) returns tid[]
 language plpgsql
 as $$
@@ -25,9 +25,16 @@ begin
           from doomed as d
           join jobforge.awaited_jobs as a on a.tenant_id = p_tenant_id and a.job_id = d.id
          where a.on_parent_failure = 'cancel'
+    ), concerned as (
+        select d.id, d.is_named from doomed as d
+        union all
+        select a.waiter_id, false
+          from doomed as d
+          join jobforge.awaited_jobs as a on a.tenant_id = p_tenant_id and a.job_id = d.id
+         where a.on_parent_failure = 'run'
     )
     select array_agg(j.row_id) filter (where d.is_named) into v_blocked
-      from (select w.id, bool_or(w.is_named) as is_named from doomed as w
+      from (select w.id, bool_or(w.is_named) as is_named from concerned as w
              group by w.id order by w.id) as d
      cross join lateral (
         select q.ctid as row_id

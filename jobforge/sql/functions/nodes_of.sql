@@ -1,5 +1,6 @@
--- The jobs of a workflow and of those within it, in their order. Finished ones are looked for in
--- the days since it was made. Called by what shows, cancels and retries workflows.
+-- The jobs of a workflow and of those within it, in their order. Finished ones are looked for from
+-- the day before it was made on: clocks are set back, too. Called by what shows, cancels and
+-- retries workflows.
 create or replace function jobforge.nodes_of(p_tenant_id uuid, p_id uuid)
 returns setof jobforge.workflow_node
 language sql stable
@@ -28,7 +29,7 @@ as $$
       left join lateral (
            select h.* from jobforge.finished_jobs as h
             where j.id is null and h.tenant_id = p_tenant_id and h.id = m.job_id
-              and h.finished_at >= i.created_at
+              and h.finished_at >= i.created_at - interval '1 day'
             limit 1) as f on true
      where m.job_id is not null
      order by i.place || m.position

@@ -1,6 +1,7 @@
 -- Does to some jobs of a tenant what an operation is for, and answers to which; the others have
 -- come into another state meanwhile. p_rate spreads jobs that are revived. Each has it in its
--- timeline. Called by step_operation. Locks the jobs in order of id.
+-- timeline. Called by step_operation. Locks the jobs in order of id, and those that it cancels as
+-- lock_jobs does.
 create or replace function jobforge.operate_on(
     o jobforge.operations,
     p_ids uuid[],
@@ -15,16 +16,20 @@ declare
     v_rows tid[];
     v_ids uuid[];
 begin
+    v_rows := case when o.kind = 'cancel' then jobforge.lock_jobs(o.tenant_id, p_ids) else array(
+        select j.row_id
+          from unnest(array(select i from unnest(p_ids) as i order by i)) as p(id)
+         cross join lateral (
+            select q.ctid as row_id
+              from jobforge.jobs as q
+             where q.tenant_id = o.tenant_id and q.id = p.id
+               for update) as j) end;
     -- Compared again under the lock: what was found may have moved on. Materialized, so that the
     -- comparison does not choose the index by which rows are found.
     with locked as materialized (
-        select j.*
-          from unnest(array(select i from unnest(p_ids) as i order by i)) as p(id)
-         cross join lateral (
-            select q.ctid as row_id, q.id, jobforge.is_operable(q, o.kind, f) as is_wanted
-              from jobforge.jobs as q
-             where q.tenant_id = o.tenant_id and q.id = p.id
-               for update) as j
+        select q.ctid as row_id, q.id, jobforge.is_operable(q, o.kind, f) as is_wanted
+          from jobforge.jobs as q
+         where q.ctid = any (v_rows)
     )
     select array_agg(l.row_id), array_agg(l.id) into v_rows, v_ids
       from locked as l

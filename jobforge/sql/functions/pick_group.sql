@@ -59,7 +59,11 @@ begin
                 v_free := least(v_free, v_limit.max_running
                     - coalesce((taken ->> v_limit.subject)::integer, 0)
                     - jobforge.count_running(v_limit.kind, p_queue, p_tenant_id, v_head.definition,
-                                             v_head.limit_key, v_limit.max_running));
+                                             v_head.limit_key, v_limit.max_running)
+                    - case when v_limit.changed_at > v_now - interval '1 minute'
+                           then jobforge.count_unmarked(
+                                    v_limit.kind, p_queue, p_tenant_id, v_head.definition,
+                                    v_head.limit_key, v_limit.max_running) else 0 end);
             end if;
             if v_limit.rate_limit is not null then
                 v_free := least(v_free, floor(jobforge.tokens_of(

@@ -2,8 +2,8 @@
 -- description, parameters (JSON Schema), queue, timeout_s, max_attempts, backoff_base_s,
 -- backoff_cap_s, max_running, max_running_per_key, rate_limit, rate_period_s, rate_burst,
 -- rate_limit_per_key, rate_period_per_key_s, rate_burst_per_key, is_active, hooks (a job that
--- ends is followed by one of `<key>:hooks`). What operators set over it stays. Limits belong to
--- the key: those of its newest version hold for all. Raises JF002.
+-- ends is followed by one of `<key>:hooks`). What operators set over it stays, a pause too. Limits
+-- belong to the key: those of its newest version hold for all. Raises JF002.
 create or replace function jobforge.put_definition(
     p_key text,
     p_version integer,
@@ -34,11 +34,13 @@ begin
     perform pg_advisory_xact_lock(hashtextextended('jobforge:definition:' || p_key, 0));
     insert into jobforge.definitions as d (
            key, version, registered, overrides, queue, timeout_s, max_attempts, backoff_base_s,
-           backoff_cap_s, rate_period_s, rate_period_per_key_s, is_active, created_at, updated_at)
-    values (p_key, p_version, p_settings,
-            coalesce((select o.overrides from jobforge.definitions as o where o.key = p_key
-                       order by o.version desc limit 1), '{}'),
-            'default', 3600, 5, 1, 3600, 1, 1, true, v_now, v_now)
+           backoff_cap_s, rate_period_s, rate_period_per_key_s, is_active, paused_at, created_at,
+           updated_at)
+    select p_key, p_version, p_settings, coalesce(o.overrides, '{}'), 'default', 3600, 5, 1, 3600,
+           1, 1, true, o.paused_at, v_now, v_now
+      from (select) as one
+      left join (select n.overrides, n.paused_at from jobforge.definitions as n
+                  where n.key = p_key order by n.version desc limit 1) as o on true
     on conflict (key, version) do update set registered = excluded.registered;
     perform jobforge.apply_definition(p_key);
 end $$;

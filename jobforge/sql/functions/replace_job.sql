@@ -44,7 +44,7 @@ begin
            payload = coalesce(v_new.payload, '{}')
      where j.tenant_id = p_tenant_id and j.id = p_job_id
        and j.state in ('scheduled', 'blocked', 'queued')
-       and j.attempt = 0
+       and j.started_at is null
     returning j.state into v_state;
     if v_state = 'queued' then
         perform pg_notify('jobforge:' || v_new.queue, '');

@@ -10,6 +10,7 @@ declare
     v_olds uuid[];
     v_children uuid[];
     v_policies text[];
+    v_tenants uuid[];
 begin
     update jobforge.workflow_jobs as m
        set job_id = r.new_id
@@ -56,6 +57,8 @@ begin
        and (j.id = any (v_news)
             or exists (select from jobforge.workflow_jobs as m
                         where m.tenant_id = p_tenant_id and m.job_id = j.id));
-    perform jobforge.reopen_workflows(
-        array_fill(p_tenant_id, array[cardinality(p_new)]), p_new);
+    v_tenants := array_fill(p_tenant_id, array[cardinality(p_new)]);
+    perform jobforge.reopen_workflows(v_tenants, p_new);
+    -- A new one whose parent was canceled meanwhile has ended already.
+    perform jobforge.advance_workflows(v_tenants, p_new);
 end $$;

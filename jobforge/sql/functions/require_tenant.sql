@@ -1,7 +1,7 @@
 -- First call of every tenant function: the tenant it acts for. The setting app.tenant_id decides;
 -- an argument may repeat it, never contradict it (JF006). Without the setting, only a trusted
 -- back end (session_user in jobforge_service or jobforge_server) may name the tenant by argument;
--- others get JF001.
+-- others get JF001. The largest UUID is no tenant (JF002): claims walk from id to id below it.
 create or replace function jobforge.require_tenant(p_tenant_id uuid) returns uuid
 language plpgsql stable
 as $$
@@ -9,6 +9,9 @@ declare
     -- As jobforge.tenant(), without the call.
     v_setting uuid := nullif(current_setting('app.tenant_id', true), '')::uuid;
 begin
+    if 'ffffffff-ffff-ffff-ffff-ffffffffffff' in (v_setting, p_tenant_id) then
+        perform jobforge.refuse('JF002', 'the largest UUID is no tenant', '{"field": "tenant_id"}');
+    end if;
     if v_setting is not null then
         if p_tenant_id is null or p_tenant_id = v_setting then
             return v_setting;

@@ -3,7 +3,7 @@
 -- made from it (retry_of). So it is with another payload: what a job was asked to do stays on
 -- record, and a dead one is put away as canceled. One that waits for its backoff runs now.
 -- Answers the id of the job that will run. Raises JF001, JF002, JF004, JF005 (running, queued,
--- blocked), JF006 to JF010.
+-- blocked, or after a parent that did not succeed), JF006 to JF010.
 create or replace function jobforge.retry_job(
     p_job_id uuid,
     p_payload jsonb default null,
@@ -25,6 +25,7 @@ declare
     v_old jobforge.finished_jobs;
     v_row tid[];
     v_id uuid;
+    v_parent uuid;
     v_parents jsonb;
     v_jobs jsonb;
 begin
@@ -60,6 +61,16 @@ begin
          where f.tenant_id = v_tenant and f.id = p_job_id;
         if not found then
             perform jobforge.refuse_job(v_tenant, p_job_id, 'retried');
+        end if;
+        select d.parent_id into v_parent
+          from jobforge.dependencies as d
+          join jobforge.all_jobs as a on a.tenant_id = v_tenant and a.id = d.parent_id
+         where d.tenant_id = v_tenant and d.child_id = p_job_id
+           and d.on_parent_failure = 'cancel' and a.state in ('dead', 'canceled')
+         limit 1;
+        if found then
+            perform jobforge.refuse('JF005', 'a parent is dead or canceled: retry that first',
+                jsonb_build_object('job_id', v_parent));
         end if;
         v_id := jobforge.nth_id(jobforge.uuid7(), 0);
         v_parents := (select to_jsonb(array_agg(d.parent_id)) from jobforge.dependencies as d

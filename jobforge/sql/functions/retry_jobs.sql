@@ -26,10 +26,12 @@ declare
 begin
     perform jobforge.check_limit(p_limit, 10000);
     perform jobforge.read_filter(v_filter);
-    if p_rate <= 0 or p_attempts not between 1 and 1000 then
-        perform jobforge.refuse('JF002',
-            'rate must be positive, attempts must lie between 1 and 1000',
+    if p_rate not between 0.001 and 100000 then
+        perform jobforge.refuse('JF002', 'rate must lie between 0.001 and 100000',
             '{"field": "rate"}');
+    elsif p_attempts not between 1 and 1000 then
+        perform jobforge.refuse('JF002', 'attempts must lie between 1 and 1000',
+            '{"field": "attempts"}');
     elsif p_dry_run then
         return (select count(*) from jobforge.matching_jobs(v_tenant, v_filter, p_limit));
     end if;

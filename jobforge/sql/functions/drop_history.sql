@@ -1,0 +1,29 @@
+-- Drops the daily partitions that end p_days or more before today, and answers their names. Until
+-- the transaction ends nobody can settle a job, so it is the last that apply_retention does, and
+-- waits for nobody longer than a moment: others would wait behind it. While somebody's transaction
+-- reads the history, nothing is dropped (null), and the next call tries again.
+create or replace function jobforge.drop_history(p_now timestamptz, p_days integer) returns text[]
+language plpgsql
+set lock_timeout = '100ms'
+as $$
+declare
+    v_partition text;
+    v_dropped text[] := '{}';
+begin
+    for v_partition in
+        select c.relname
+          from jobforge.history_tables() as t
+          join pg_inherits as i on i.inhparent = ('jobforge.' || t.name)::regclass
+          join pg_class as c on c.oid = i.inhrelid
+         where c.relname ~ '_\d{8}$'
+           and to_date(right(c.relname, 8), 'YYYYMMDD') + 1 + p_days
+               <= (p_now at time zone 'UTC')::date
+         order by c.relname
+    loop
+        execute format('drop table jobforge.%I', v_partition);
+        v_dropped := v_dropped || v_partition;
+    end loop;
+    return v_dropped;
+exception
+    when lock_not_available or deadlock_detected then return null;
+end $$;

@@ -1,0 +1,20 @@
+-- Deletes the token buckets of limit keys that have been left alone for longer than any of them
+-- takes to fill, p_limit at most: a full one is as good as none, and there may be one for each key
+-- that ever was. Called by apply_retention.
+create or replace function jobforge.forget_buckets(p_now timestamptz, p_limit integer) returns void
+language plpgsql
+as $$
+declare
+    v_longest_s double precision := (
+        select max(greatest(d.rate_burst_per_key, d.rate_limit_per_key)
+                   * d.rate_period_per_key_s / d.rate_limit_per_key)
+          from jobforge.definitions as d);
+begin
+    delete from jobforge.rate_limits as b
+     where b.ctid = any (array(
+           select e.ctid from jobforge.rate_limits as e
+            where e.bucket like 'key:%'
+              and e.refilled_at < p_now - interval '1 day'
+              and date_part('epoch', p_now - e.refilled_at) > coalesce(v_longest_s, 0)
+            limit p_limit for update skip locked));
+end $$;

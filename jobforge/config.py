@@ -157,7 +157,7 @@ def _find(flags: Mapping[str, Json], environ: Mapping[str, str], folder: Path) -
 
 def _from_flags(flags: Mapping[str, Json]) -> _Layer:
     return {
-        name: _Found(value, f"--{name.replace('_', '-')}")
+        name: _Found(value, _FLAGS.get(name) or f"--{name.replace('_', '-')}")
         for name, value in flags.items()
         if value is not None
     }
@@ -328,6 +328,13 @@ _SECRET_FILES = {
         *("database_url", "listen_url", "key", "session_secret", "jwt_secret"),
         *("secret_key", "secret_key_previous", "artifacts_secret_key", "metrics_token"),
     )
+}
+# Flags that have another name than what they set.
+_FLAGS = {
+    "drain_s": "--drain-timeout",
+    "key": "--api-key",
+    "server_host": "--host",
+    "server_port": "--port",
 }
 # Either leads to the engine: whoever names the one does not mean the other.
 _RIVALS = {"database_url": "server", "server": "database_url"}

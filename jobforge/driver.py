@@ -37,6 +37,8 @@ _NETWORK = {
     "keepalives_count": 2,
     "tcp_user_timeout": 15_000,
 }
+# Without a password, which would be hidden as if it were one.
+URL_HINT = "postgresql://user@host:port/database"
 FAILED_BEFORE = "nothing was done: an earlier call of this transaction has failed"
 _AFTER_A_FAILURE = (psycopg.errors.PipelineAborted, psycopg.errors.InFailedSqlTransaction)
 
@@ -70,7 +72,9 @@ def settings(url: str, *, behind_pooler: bool, timeouts: Timeouts) -> dict[str, 
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
-        raise ConfigError(f"the database URL is wrong: {masked(str(error)).strip()}") from error
+        raise ConfigError(
+            f"the database URL is wrong: {masked(str(error)).strip()}", hint=URL_HINT
+        ) from error
     merged = {**_NETWORK, **given, "autocommit": True, "context": _ADAPTERS}
     if behind_pooler:
         return {**merged, "prepare_threshold": None}

@@ -425,7 +425,9 @@ def from_sqlstate(state: str | None, message: str, detail: str | None) -> JobFor
     if state in _BY_SQLSTATE:
         return _BY_SQLSTATE[state](message, field=facts.get("field"), detail=facts)
     if state == _INSUFFICIENT_PRIVILEGE:
-        return Denied(message)
+        return Denied(message, hint=_ROLES)
+    if state in _NOT_THERE:
+        return JobForgeError(message, detail={"sqlstate": state}, hint=_MIGRATE)
     if state in _CONTENDED:
         return Contended(message, detail={"sqlstate": state})
     if state is None or state.startswith("08") or state in _UNREACHABLE:
@@ -439,6 +441,12 @@ def by_code(code: str) -> type[JobForgeError] | None:
 
 
 _INSUFFICIENT_PRIVILEGE = "42501"
+_ROLES = (
+    "the login needs jobforge_client, or jobforge_worker for workers, jobforge_admin for operators"
+)
+# invalid_schema_name, undefined_function, undefined_table.
+_NOT_THERE = {"3F000", "42883", "42P01"}
+_MIGRATE = "the schema of this release is not installed there: jobforge db migrate"
 # serialization_failure, deadlock_detected, lock_not_available, and a statement that timed out.
 _CONTENDED = {"40001", "40P01", "55P03", "57014"}
 # too_many_connections, and the server shutting down, having crashed, or still starting.

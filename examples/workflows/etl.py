@@ -5,6 +5,7 @@
     extract rates  ─► clean ─┘
 
 jobforge dev examples/workflows/etl.py
+and, in another terminal, python examples/workflows/etl.py
 """
 
 from jobforge import Context, JobForge, Retry, WorkflowHandle

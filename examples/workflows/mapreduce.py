@@ -5,6 +5,7 @@
     count ┘
 
 jobforge dev examples/workflows/mapreduce.py
+and, in another terminal, python examples/workflows/mapreduce.py
 """
 
 from collections import Counter

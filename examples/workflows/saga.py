@@ -3,6 +3,7 @@
     reserve ─► charge ─► ship          a dead one: ─► undo
 
 jobforge dev examples/workflows/saga.py
+and, in another terminal, python examples/workflows/saga.py
 """
 
 from jobforge import Context, Dead, JobForge, WorkflowHandle

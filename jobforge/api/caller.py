@@ -73,12 +73,20 @@ async def for_tenant(request: Request, server: Server, principal: Principal) -> 
     """The principal, for the tenant that the header names."""
     named = request.headers[TENANT_HEADER]
     if principal.role is not Role.SUPER_ADMIN:
-        if as_uuid(named) != principal.tenant_id:
+        if not await _is_named(server, named, principal.tenant_id):
             raise Forbidden("this key is of another tenant")
         return principal
     tenant_id = await _find(server, named)
     await server.accesses.note(principal.actor, tenant_id, f"{request.method} {request.url.path}")
     return replace(principal, tenant_id=tenant_id)
+
+
+async def _is_named(server: Server, named: str, tenant_id: UUID | None) -> bool:
+    """Whether that is the tenant's id or slug. Of others not even that they exist is told."""
+    try:
+        return await _find(server, named) == tenant_id
+    except (Invalid, NotFound):
+        return False
 
 
 async def _find(server: Server, named: str) -> UUID:

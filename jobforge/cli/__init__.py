@@ -4,6 +4,8 @@ One file per group of commands. A command imports what it needs when it runs, so
 answers at once. What becomes of an error is failure.py's.
 """
 
+import sys
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -99,9 +101,16 @@ def version() -> None:
 
 def main() -> None:
     """The entry point of the commands `jobforge` and `jf`."""
+    _write_what_can_be_written()
     try:
         app()
     except errors.JobForgeError as error:
         fail(error)
     except Exception as error:  # noqa: BLE001 - a traceback is for --debug only
         fail(errors.JobForgeError(f"{type(error).__name__}: {error}", hint=INTERNAL))
+
+
+def _write_what_can_be_written() -> None:
+    """As stderr does: a sign that the locale does not have is shown by its number."""
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")

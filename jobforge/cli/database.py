@@ -53,12 +53,14 @@ def url_explained() -> Iterator[None]:
     """Within it, a URL that cannot be read is told as such."""
     import psycopg
 
+    from jobforge.driver import URL_HINT
+
     try:
         yield
     except psycopg.ProgrammingError as error:
         raise ConfigError(
             f"the database URL is wrong: {_one_line(error)}",
-            hint="postgresql://user:password@host:port/database",
+            hint=URL_HINT,
         ) from error
 
 

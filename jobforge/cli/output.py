@@ -156,7 +156,7 @@ def cell(value: Json) -> str:
     if isinstance(value, datetime) and is_terminal():
         return relative(value)
     if isinstance(value, dict | list | bool):
-        return json.dumps(value, default=_text, ensure_ascii=False)
+        return _clean_json(json.dumps(value, default=_text, ensure_ascii=False))
     return clean(_text(value))
 
 
@@ -178,6 +178,11 @@ def relative(moment: datetime) -> str:
 def _aligned(lines: list[list[str]]) -> list[list[str]]:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [[text.ljust(width) for text, width in zip(line, widths, strict=True)] for line in lines]
+
+
+def _clean_json(text: str) -> str:
+    """JSON leaves those above 0x7e as they are; its own escapes keep it JSON."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _text(value: Json) -> str:

@@ -18,6 +18,7 @@ from psycopg.conninfo import conninfo_to_dict
 from jobforge import connectors, loading, telemetry
 from jobforge.app import JobForge
 from jobforge.artifacts import Artifacts, open_artifacts
+from jobforge.cli.database import url_explained
 from jobforge.cli.fleet import Fleet
 from jobforge.cli.way import explained, explained_server
 from jobforge.command import add_commands, servable
@@ -186,7 +187,8 @@ def _configure_logs(config: Config, worker_id: UUID | None = None) -> None:
 def _register_secrets(config: Config) -> None:
     """What this process knows and no line that it writes may show."""
     for url in filter(None, (config.database_url, config.listen_url)):
-        password = conninfo_to_dict(url).get("password")
+        with url_explained():
+            password = conninfo_to_dict(url).get("password")
         if password:
             register_secret(str(password))
     proxy = urlsplit(config.egress_proxy or "").password

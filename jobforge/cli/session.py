@@ -14,7 +14,7 @@ from jobforge.cli import candidates
 from jobforge.cli.options import Command, replaced
 from jobforge.cli.way import Engine, Way, options_of, reached
 from jobforge.config import load
-from jobforge.errors import Forbidden, Invalid, NotFound, TenantRequired
+from jobforge.errors import Denied, Forbidden, Invalid, NotFound, TenantRequired
 
 if TYPE_CHECKING:
     from jobforge.calls import Call
@@ -161,7 +161,13 @@ def find_tenant(engine: Engine, flag: str | None) -> UUID:
     except Forbidden as error:
         raise Forbidden(
             f"this key may not act for {named}",
-            hint="it has a tenant of its own: name none, or that one by its id",
+            hint="it has a tenant of its own: name that one, or none",
+        ) from error
+    except Denied as error:
+        raise Denied(
+            f"this login may not look up {named}",
+            hint="name the tenant by its id; slugs are for jobforge_service, jobforge_worker and "
+            "jobforge_admin",
         ) from error
 
 

@@ -13,10 +13,12 @@ from jobforge.cli.overview import look
 from jobforge.cli.session import TenantOrAll
 from jobforge.cli.way import ApiKey, ServerUrl, Way, reached
 from jobforge.config import load
-from jobforge.errors import ConfigError
+from jobforge.errors import ConfigError, Invalid
 
 if TYPE_CHECKING:
     from jobforge.cli.overview import Overview
+
+_SHORTEST_S = 0.1
 
 
 def top(
@@ -43,6 +45,8 @@ def top(
             return look(engine, named, jobs_of=chosen, state=state)
 
     every_s = parse_duration(every, "--every")
+    if every_s < _SHORTEST_S:
+        raise Invalid(f"--every is {_SHORTEST_S} seconds or more, not {every!r}")
     first = read(None, "running")
     if as_json:
         output.print_json(asdict(first))

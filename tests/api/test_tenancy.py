@@ -63,6 +63,19 @@ def test_foreign_ids_are_as_if_they_did_not_exist(api: House, foreign: Foreign, 
     assert list(rows_of(api.conn, foreign.tenant_id)) == before
 
 
+@pytest.mark.parametrize("role", ["viewer", "tenant_admin"])
+def test_a_key_may_name_its_own_tenant_and_learns_of_no_other(api: House, role: str) -> None:
+    client = api.client(role)
+
+    def ask(tenant: str) -> httpx2.Response:
+        return client.get("/jobs", headers={"X-JobForge-Tenant": tenant})
+
+    assert [ask(own).status_code for own in (str(api.a.tenant_id), "tenant-a")] == [200, 200]
+    refused = [ask(other) for other in (str(api.b.tenant_id), "tenant-b", "nobody", "x" * 201)]
+    told = {(each.status_code, each.json()["detail"]) for each in refused}
+    assert told == {(403, "this key is of another tenant")}
+
+
 def test_no_list_of_a_tenant_has_anything_of_another(api: House, foreign: Foreign) -> None:
     admin = api.client("tenant_admin")
     assert admin.post("/jobs", json={"definition": "plain"}).status_code == 201

@@ -94,6 +94,39 @@ def test_check_fails_before_and_passes_after_migrate(blank: Database) -> None:
     assert _run("db", "migrate", url=url).stdout == ""
 
 
+@pytest.mark.parametrize("command", ["jobs list", "worker", "enqueue mail", "top --once"])
+def test_a_database_without_the_schema_is_answered_with_how_to_install_it(
+    blank: Database, tmp_path: Path, command: str
+) -> None:
+    app = "from jobforge import JobForge\njf = JobForge()\n@jf.job\ndef mail() -> None: ...\n"
+    (tmp_path / "app.py").write_text(app)
+    shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=blank.url, JOBFORGE_TENANT="acme")
+    result = shell.run(*command.split())
+    assert result.returncode == 1
+    assert "jobforge db migrate" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["db check", "keys list", "scheduler", "server"])
+def test_a_url_that_cannot_be_read_is_wrong_use(command: str) -> None:
+    result = _start(*command.split(), "--database-url", "not a URL")
+    assert result.returncode == 2
+    assert "hint: postgresql://user@host:port/database" in result.stderr
+
+
+def test_a_login_without_rights_hears_of_roles_and_not_of_keys(database: Database) -> None:
+    url = database.url_as("client_login")
+    by_slug = _run("jobs", "list", "--tenant", "acme", url=url)
+    assert by_slug.returncode == 4
+    assert "by its id" in by_slug.stderr
+    refused = _run("keys", "list", url=url)
+    assert refused.returncode == 4
+    assert "jobforge_admin for operators" in refused.stderr
+
+
+def test_a_wrong_value_is_blamed_on_the_flag_that_was_given() -> None:
+    assert "it is set by --port" in _run("server", "--port", "many", url=NOWHERE).stderr
+
+
 def test_url_prints_the_database_for_other_programs(tmp_path: Path) -> None:
     (tmp_path / "jobforge.toml").write_text(f'database_url = "{NOWHERE}"')
     assert _run("db", "url", folder=tmp_path).stdout == NOWHERE + "\n"

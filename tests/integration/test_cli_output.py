@@ -1,5 +1,6 @@
 """What commands print on a terminal, and that each explains itself."""
 
+import json
 import os
 import pty
 import signal
@@ -16,7 +17,7 @@ from cluster import Connection, Database, wait_until
 from integration.terminal import COMMANDS, QuickTerminal, Terminal, environment
 
 from jobforge import calls, db
-from jobforge.cli.output import clean, span
+from jobforge.cli.output import cell, clean, span
 
 
 def _paths(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -62,6 +63,24 @@ def test_durations_are_told_in_two_figures_or_so(seconds: float, words: str) -> 
 )
 def test_control_characters_are_made_visible(text: str, shown: str) -> None:
     assert clean(text) == shown
+
+
+def test_control_characters_within_structures_are_made_visible_and_stay_json() -> None:
+    said = {"name": "a\x1b[31m\x9b31m\u202eb", "high": "höhe"}
+    shown = cell(said)
+    assert clean(shown) == shown
+    assert "höhe" in shown
+    assert json.loads(shown) == said
+
+
+def test_signs_that_the_locale_does_not_have_are_told_by_their_numbers(url: str) -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "jobforge", "doctor"],
+        capture_output=True,
+        env=environment(JOBFORGE_DATABASE_URL=url, PYTHONIOENCODING="latin-1"),
+        check=False,  # a database of the tests is not durable
+    )
+    assert said.stdout.startswith(b"\\u2713 server")
 
 
 @pytest.fixture

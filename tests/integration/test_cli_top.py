@@ -1,9 +1,11 @@
 """The screen of `jobforge top`, by textual's pilot, over a real database."""
 
+from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database
+from integration.terminal import QuickTerminal
 from textual.widgets import Static
 
 from jobforge import calls, db
@@ -56,6 +58,14 @@ def _cells(screen: Screen, name: str) -> list[list[str]]:
 
 def _said(screen: Screen) -> str:
     return str(screen.query_one("#summary", Static).content)
+
+
+@pytest.mark.parametrize("every", ["0", "0.01s"])
+def test_nobody_looks_without_a_pause(tmp_path: Path, every: str) -> None:
+    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL="postgresql://127.0.0.1:1/app")
+    result = shell.run("top", "--every", every)
+    assert result.returncode == 2
+    assert "--every is 0.1 seconds or more" in result.stderr
 
 
 async def test_the_screen_shows_sorts_pauses_and_ends(read: Read) -> None:

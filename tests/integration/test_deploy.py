@@ -69,6 +69,8 @@ def test_the_rules_are_promql_and_name_metrics_that_exist() -> None:
         assert re.fullmatch(r"\d+[smh]", rule.get("for", "0s")), rule["alert"]
         assert rule["labels"]["severity"] in {"info", "warning", "critical"}
         assert rule["annotations"]["summary"]
+        for command in re.findall(r"`jobforge ([^`]*)`", str(rule["annotations"])):
+            _check_command(command.split())
         named = re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))
         assert set(named) <= LABELS | {"instance"}
 
@@ -127,6 +129,8 @@ def test_containers_of_kubernetes_are_confined_and_probed() -> None:
     for name in ("jobforge-migrate", "jobforge-server", "jobforge-worker"):
         pod = manifests[name]["spec"]["template"]["spec"]
         assert pod["securityContext"]["runAsNonRoot"]
+        # A Service jobforge-metrics beside them would set JOBFORGE_METRICS_PORT, to tcp://….
+        assert pod["enableServiceLinks"] is False
         [container] = pod["containers"]
         assert container["securityContext"]["readOnlyRootFilesystem"]
         assert container["resources"]["limits"]["memory"]
@@ -226,5 +230,6 @@ def _check_command(words: list[str]) -> None:
     command: Any = typer.main.get_command(commands)
     while words and words[0] in getattr(command, "commands", {}):
         command, words = command.commands[words[0]], words[1:]
+    assert not getattr(command, "commands", None), "which of the group?"
     options = {name for each in command.params for name in each.opts}
     assert {word for word in words if word.startswith("--")} <= options

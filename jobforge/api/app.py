@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobforge.api import openapi
@@ -25,7 +26,7 @@ from jobforge.api.problems import (
     problem_of_request,
     request_id_of,
 )
-from jobforge.api.roles import PREFIX
+from jobforge.api.roles import PREFIX, RULES
 from jobforge.api.routes import (
     audit,
     connectors,
@@ -84,6 +85,7 @@ _ROUTERS = [
     )
 ]
 _SHORTCUTS = {("POST", f"{PREFIX}/jobs"): jobs.create_plain_job}
+_METHODS = [(compile_path(path)[0], method) for method, path in RULES]
 _OURS = ["X-Request-Id", "Retry-After", "Idempotent-Replayed"]
 
 
@@ -200,4 +202,10 @@ async def _hand_on(_: Request, error: Exception) -> Response:
 
 async def _refuse_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - as it was registered
-    return problem_of_http(error, request_id_of(request))
+    answer = problem_of_http(error, request_id_of(request))
+    path = request.scope["path"]
+    # Starlette names those of the first route alone.
+    methods = sorted({method for pattern, method in _METHODS if pattern.match(path)})
+    if error.status_code == 405 and methods:
+        answer.headers["allow"] = ", ".join(methods)
+    return answer

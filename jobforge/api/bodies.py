@@ -6,6 +6,7 @@ store. Each of these is refused here under a code of its own.
 
 import json
 import re
+from collections import Counter
 from typing import Any, NamedTuple, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
@@ -25,7 +26,8 @@ from jobforge.errors import (
 
 _DEEPEST = 70  # the 64 levels of a payload, and what stands around it
 _MEDIA_TYPE = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+# One that does not end goes on to the end: else each quote in it would be tried as a beginning.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b'[]{}"\\'))
 
@@ -141,8 +143,7 @@ def _check_characters(value: Json) -> None:
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     members = dict(pairs)
     if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
+        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
         raise DuplicateMember(f"the member {twice[:100]!r} is there twice")
     return members
 

@@ -1,9 +1,11 @@
-"""How a connection speaks HTTP: as uvicorn does, but for two things.
+"""How a connection speaks HTTP: as uvicorn does, but for three things.
 
 Head and body of an answer go in one packet. uvicorn writes one after the other, and what is written
 is sent at once: whoever asked would be woken up for the head alone, and have to wait again.
 
 What is no sound request is refused by a problem, as everything else is, and not by a line of text.
+
+A head has an end: uvicorn would keep what somebody sends of one for as long as they send it.
 """
 
 import asyncio
@@ -17,10 +19,29 @@ from jobforge.api.problems import problem_of_http
 
 _HEAD = b"HTTP/1.1 "
 _LENGTH = b"\r\ncontent-length: "
+_LONGEST_HEAD = 65_536
 
 
 class Protocol(HttpToolsProtocol):
     """uvicorn's, on a transport of ours."""
+
+    _head: int | None = None  # bytes of one that has begun, without its first packet
+
+    def data_received(self, data: bytes) -> None:
+        if self._head is not None:
+            if self._head > _LONGEST_HEAD:
+                self.send_400_response("")
+                return
+            self._head += len(data)  # it may end in these, and a body follow
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        self._head = 0
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        self._head = None
+        super().on_headers_complete()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         self._joining = Joining(transport)

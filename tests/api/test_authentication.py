@@ -1,6 +1,7 @@
 """Who is behind a request: keys and sessions. Tokens are in test_tokens.py."""
 
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import httpx2
 import pytest
@@ -78,6 +79,18 @@ def test_a_rotated_key_works_during_the_overlap(api: House) -> None:
     last = admin.post(f"/keys/{new['id']}/rotate").json()
     assert api.client(None).get("/session", headers=_bearer(new["key"])).status_code == 401
     assert api.client(None).get("/session", headers=_bearer(last["key"])).status_code == 200
+
+
+def test_a_narrow_key_cannot_turn_a_wider_one_into_its_own(api: House) -> None:
+    admin = api.client("tenant_admin")
+    wide = admin.post("/keys", json={"name": "wide", "role": "tenant_admin"}).json()
+    scopes = {"name": "narrow", "role": "tenant_admin", "scopes": ["keys:write", "jobs:read"]}
+    own = admin.post("/keys", json=scopes).json()
+    narrow = api.bare(_bearer(own["key"]))
+    assert narrow.post(f"/keys/{wide['id']}/rotate").json()["code"] == "out_of_scope"
+    assert narrow.post(f"/keys/{UUID(int=2**128 - 1)}/rotate").status_code == 404
+    assert api.client(None).get("/session", headers=_bearer(wide["key"])).status_code == 200
+    assert narrow.post(f"/keys/{own['id']}/rotate").status_code == 201
 
 
 def test_what_a_key_consists_of_is_shown_once_and_kept_nowhere(api: House) -> None:

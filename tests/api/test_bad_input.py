@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from http.client import HTTPConnection
 from typing import Any, NamedTuple
@@ -159,6 +159,21 @@ def test_what_is_no_http_is_refused_by_a_problem_too(api: House) -> None:
     assert answer.getheader("x-request-id") == problem["request_id"]
 
 
+def test_a_head_without_an_end_is_refused(api: House) -> None:
+    with closing(HTTPConnection(urlsplit(api.url).netloc)) as connection:
+        connection.putrequest("GET", "/health")
+        connection.putheader("x-long", "a" * 4_000_000)
+        with suppress(OSError):  # the answer is lost when more of it comes than is read
+            connection.endheaders()
+            assert connection.getresponse().status == 400
+
+
+def test_a_refused_method_is_told_all_others_of_its_path(api: House) -> None:
+    client = api.client("tenant_admin")
+    assert client.put("/jobs").headers["allow"] == "GET, POST"
+    assert client.put(f"/jobs/{uuid4()}").headers["allow"] == "GET, PATCH"
+
+
 def test_a_body_of_unknown_length_is_cut_off_too(api: House) -> None:
     chunks = (b" " * 100_000 for _ in range(20))
     answer = api.client("tenant_admin").post("/jobs", content=chunks, headers=JSON)
@@ -195,5 +210,18 @@ def test_sound_json_is_taken(text: str, value: Any) -> None:
     ],
 )
 def test_unsound_json_is_not(text: str, error: type[BadBody]) -> None:
+    with pytest.raises(error):
+        parse(text.encode())
+
+
+@pytest.mark.timeout(20)  # of the size of a body, not of its square
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[" * 71 + '"' + '\\"' * 500_000, BadBody),
+        ("{" + "".join(f'"{n}":0,' for n in range(100_000)) + '"99999":0}', DuplicateMember),
+    ],
+)
+def test_no_body_takes_long_to_refuse(text: str, error: type[BadBody]) -> None:
     with pytest.raises(error):
         parse(text.encode())

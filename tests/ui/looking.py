@@ -42,7 +42,7 @@ class Look:
             self.go(path)
             return
         push = "url => history.pushState({}, '', url)"
-        self.page.evaluate(push, f"{self.base}/nowhere")
+        self.page.evaluate(push, f"{self.base}/admin/nowhere")
         self.see("There is no such page")
         self.page.evaluate(push, self.base + path)
 

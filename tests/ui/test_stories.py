@@ -5,6 +5,7 @@ from uuid import uuid4
 
 from cluster import wait_until
 from playwright.sync_api import Browser, expect
+from psycopg.types.json import Jsonb
 from ui.looking import NARROW, Look, looking
 from ui.scene import BIG, Scene
 
@@ -80,6 +81,61 @@ def test_a_dead_job_is_run_again_with_another_payload(shop: Scene, browser: Brow
         expect(look.page).not_to_have_url(re.compile(shop.jobs["refused"]))
         _state(look, "succeeded")
         look.see(f"R-{BIG}")
+
+
+def test_a_double_click_retries_once(shop: Scene, browser: Browser) -> None:
+    done = shop.enqueue("send_welcome", {"to": "twice@example.com"}, correlation_id="clicked twice")
+    shop.wait_for(done, "succeeded")
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go(f"/jobs/{done}")
+        look.page.get_by_role("button", name="Retry", exact=True).dblclick()
+        expect(look.page).not_to_have_url(re.compile(done))
+        _state(look, "succeeded")
+    found = shop.house.client("viewer").get("/jobs", params={"correlation_id": "clicked twice"})
+    assert len(found.json()["items"]) == 2
+
+
+def test_an_address_without_a_page_leads_on(shop: Scene, browser: Browser) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go("/nowhere")
+        look.see("There is no such page")
+        look.press("Jobs", role="link", exact=True)
+        look.see("make_report")
+
+
+def test_a_page_not_seen_before_waits_for_a_server_that_is_away(
+    shop: Scene, browser: Browser
+) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go("/jobs")
+        look.see("make_report")
+        look.page.route("**/*", lambda route: route.abort())
+        look.press("Operations", role="link", exact=True)
+        look.see("No connection")
+        look.page.unroute("**/*")
+        look.press("Try again")
+        look.see("Done in the background")
+        look.complaints.clear()  # what could not be had
+
+
+def test_a_dialog_stays_while_text_is_marked_and_hands_the_focus_back(
+    shop: Scene, browser: Browser
+) -> None:
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go(f"/jobs/{shop.jobs['dead']}")
+        look.press("Edit and retry")
+        payload = look.page.get_by_role("textbox", name="Payload")
+        payload.fill('{"order": 1}')
+        box = payload.bounding_box()
+        assert box is not None
+        look.page.mouse.move(box["x"] + 40, box["y"] + 15)
+        look.page.mouse.down()
+        look.page.mouse.move(box["x"] - 100, box["y"] + 15)
+        look.page.mouse.up()
+        expect(payload).to_have_value('{"order": 1}')
+        look.page.keyboard.press("Escape")
+        expect(payload).to_have_count(0)
+        expect(look.page.get_by_role("button", name="Edit and retry")).to_be_focused()
 
 
 def test_two_attempts_show_how_their_errors_differ(shop: Scene, browser: Browser) -> None:
@@ -350,3 +406,15 @@ def test_a_viewer_is_offered_nothing_that_would_be_refused(shop: Scene, browser:
         look.see("makes no jobs")
         look.press("Menu")
         expect(look.page.get_by_role("dialog", name="Menu")).to_contain_text("Failures")
+
+
+def test_long_names_fit_a_phone(shop: Scene, browser: Browser) -> None:
+    name, queue = f"reconcile.{'all_invoices_' * 14}", f"reconciliation_{'x' * 34}"
+    settings = Jsonb({"queue": queue, "description": "d" * 300})
+    shop.house.conn.execute("select jobforge.put_definition(%s, 1, %s)", [name, settings])
+    job = shop.enqueue(name, {})
+    with looking(browser, shop, _admin(shop), size=NARROW) as look:
+        for path in ("/jobs", f"/jobs/{job}", "/definitions", f"/definitions/{name}", "/queues"):
+            look.go(path)
+            look.see("reconcil")
+            look.check_fits(path)

@@ -8,7 +8,7 @@ import {
   Outlet,
   redirect,
 } from "@tanstack/react-router";
-import { Problem } from "@/api/client";
+import { call, Problem } from "@/api/client";
 import { client, session } from "@/api/queries";
 import { config, routerBase, tenant } from "@/config";
 import { adminPages, innerPages, tenantPages } from "@/pages";
@@ -57,18 +57,32 @@ const pages = [...tenantPages, ...adminPages, ...innerPages].map(({ path, load }
   createRoute({
     getParentRoute: () => shell,
     path,
-    component: lazyRouteComponent(load, "Page"),
+    component: lazyRouteComponent(() => load().catch(unloaded), "Page"),
   }),
 );
 
+const nowhere = createRoute({
+  getParentRoute: () => shell,
+  path: "$",
+  component: () => <Failure error={new Problem(404, { detail: "There is no such page." }, null)} />,
+});
+
+/** A page's file is gone when the server has another version: the router loads all anew then. While
+ * the server is away that would end in the browser's own page. */
+async function unloaded(error: unknown): Promise<never> {
+  await call("get", "/api/v1/session").catch((found: unknown) => {
+    if (found instanceof Problem && found.status === 0) throw found;
+  });
+  throw error;
+}
+
 export const router = createRouter({
-  routeTree: root.addChildren([signInRoute, shell.addChildren(pages)]),
+  routeTree: root.addChildren([signInRoute, shell.addChildren([...pages, nowhere])]),
   basepath: routerBase,
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeleton rows={10} />,
-  defaultErrorComponent: ({ error, reset }) => <Failure error={error} onRetry={reset} />,
-  defaultNotFoundComponent: () => (
-    <Failure error={new Problem(404, { detail: "There is no such page." }, null)} />
+  defaultErrorComponent: ({ error }) => (
+    <Failure error={error} onRetry={() => void router.invalidate()} />
   ),
   scrollRestoration: true,
   parseSearch: (text) => Object.fromEntries(new URLSearchParams(text)),

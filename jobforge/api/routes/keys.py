@@ -15,6 +15,8 @@ from jobforge.errors import Invalid, OutOfScope
 
 router = area("keys")
 
+_LAST_ID = 2**128 - 1
+
 
 @router.get("/keys", response_model=Page[ApiKey], summary="List keys")
 async def list_keys(caller: Caller, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None) -> Answer:
@@ -58,6 +60,7 @@ async def revoke_key(key_id: UUID, caller: Caller) -> Answer:
 )
 async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None) -> Answer:
     """A new key of the same kind; the old one ends after the overlap."""
+    await _check_no_wider_than_caller(caller, key_id)
     key = make_key()
     overlap_s = body.overlap_s if body else 0
     made = await caller.run_for_tenant_or_all(
@@ -65,6 +68,17 @@ async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None)
     )
     caller.server.authentication.forget()
     return Answer({"id": made, "key": key.text}, 201)
+
+
+async def _check_no_wider_than_caller(caller: Caller, key_id: UUID) -> None:
+    """Whoever rotates a key holds the new one: that is as good as making it."""
+    if not caller.principal.scopes:
+        return
+    after = UUID(int=min(key_id.int + 1, _LAST_ID))  # newest first, so it leads the page
+    page_of_one = await caller.run_for_tenant_or_all(calls.list_api_keys(limit=1, before=after))
+    for key in page_of_one:
+        if key.id == key_id:
+            _check_no_wider(caller, key.scopes)
 
 
 def _check_no_wider(caller: Caller, scopes: list[str]) -> None:

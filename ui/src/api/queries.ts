@@ -36,6 +36,23 @@ function askForKey(error: Error, query: Query<unknown, unknown>): void {
   location.assign(`${routerBase}/sign-in?${new URLSearchParams({ back })}`);
 }
 
+const MOST_PAGES = 25;
+
+/** A list that is shown and sorted as one, page after page. */
+async function whole<T>(
+  ask: (cursor: string | undefined) => Promise<{ items: T[]; next: string | null }>,
+): Promise<{ items: T[] }> {
+  const items: T[] = [];
+  let cursor: string | undefined;
+  for (let pages = 0; pages < MOST_PAGES; pages += 1) {
+    const page = await ask(cursor);
+    items.push(...page.items);
+    if (page.next === null) break;
+    cursor = page.next;
+  }
+  return { items };
+}
+
 export const session = () =>
   queryOptions({
     queryKey: ["session"],
@@ -74,15 +91,18 @@ export const explanation = (id: string) =>
 export const failures = () =>
   queryOptions({
     queryKey: ["failures"],
-    queryFn: ({ signal }) => call("get", "/api/v1/failures", { query: { limit: 200 }, signal }),
+    queryFn: ({ signal }) =>
+      whole((cursor) => call("get", "/api/v1/failures", { query: { limit: 200, cursor }, signal })),
   });
 
 export const definitions = () =>
   queryOptions({
     queryKey: ["definitions"],
     queryFn: async ({ signal }) => {
-      const page = await call("get", "/api/v1/definitions", { query: { limit: 200 }, signal });
-      return { ...page, items: page.items.filter((each) => !each.key.endsWith(":hooks")) };
+      const all = await whole((cursor) =>
+        call("get", "/api/v1/definitions", { query: { limit: 200, cursor }, signal }),
+      );
+      return { items: all.items.filter((each) => !each.key.endsWith(":hooks")) };
     },
   });
 
@@ -131,7 +151,8 @@ export function isOver(state: string | undefined): boolean {
 export const keys = () =>
   queryOptions({
     queryKey: ["keys"],
-    queryFn: ({ signal }) => call("get", "/api/v1/keys", { query: { limit: 200 }, signal }),
+    queryFn: ({ signal }) =>
+      whole((cursor) => call("get", "/api/v1/keys", { query: { limit: 200, cursor }, signal })),
   });
 
 export const audit = (filter: { actor?: string; action?: string; target?: string }) =>

@@ -21,7 +21,7 @@ export const COLUMNS: JobColumn[] = [
   { name: "state", title: "State", width: "92px", cell: (job) => <State name={job.state} /> },
   { name: "job", title: "Job", width: "minmax(150px, 1fr)", cell: (job) => <Title job={job} /> },
   { name: "id", title: "Id", width: "60px", cell: (job) => <IdEnd id={job.id} /> },
-  { name: "queue", title: "Queue", width: "64px", cell: (job) => <Cut text={job.queue} /> },
+  { name: "queue", title: "Queue", width: "80px", cell: (job) => <Cut text={job.queue} /> },
   { name: "source", title: "Source", width: "60px", cell: (job) => <Cut text={job.source} /> },
   {
     name: "attempt",
@@ -94,7 +94,7 @@ function Title({ job }: { job: JobListing }) {
   const error = job.error && job.state !== "succeeded" ? errorLine(job.error) : null;
   return (
     <span className="flex min-w-0 items-baseline gap-2">
-      <span className="shrink-0 font-medium">
+      <span className="max-w-full shrink-0 truncate font-medium">
         {job.definition}
         <span className="text-faint">@{job.version}</span>
       </span>

@@ -293,7 +293,7 @@ function Compact({ job }: { job: JobListing }) {
     <span role="cell" className="flex min-w-0 flex-1 flex-col">
       <span className="flex min-w-0 items-center gap-2">
         <JobLink job={job}>
-          <span className="truncate font-medium">
+          <span className="block truncate font-medium">
             {job.definition}
             <span className="text-faint">@{job.version}</span>
           </span>

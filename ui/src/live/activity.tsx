@@ -1,7 +1,7 @@
 /** Attempts that ended while one watches, in steps of five seconds: what the stream told. */
 
-import { useState } from "react";
-import { onBatch, useLive } from "@/live/live";
+import { useRef, useState } from "react";
+import { onSaid, status, useLive } from "@/live/live";
 import { useNow } from "@/parts/time";
 
 const STEP_MS = 5_000;
@@ -15,23 +15,24 @@ interface Step {
 
 // Kept while one goes from page to page.
 const steps = new Map<number, Step>();
-onBatch((batch) => {
+onSaid((said) => {
+  if (said.kind !== "attempt") return;
   const at = Math.floor(Date.now() / STEP_MS);
-  for (const each of batch.happenings) {
-    if (each.kind !== "attempt") continue;
-    const step = steps.get(at) ?? { ok: 0, bad: 0 };
-    if (BAD.has(each.outcome ?? "")) step.bad += 1;
-    else step.ok += 1;
-    steps.set(at, step);
-  }
-  for (const old of steps.keys()) if (old < at - STEPS) steps.delete(old);
+  const step = steps.get(at);
+  if (step === undefined) for (const old of steps.keys()) if (old < at - STEPS) steps.delete(old);
+  const { ok, bad } = step ?? { ok: 0, bad: 0 };
+  const isBad = BAD.has(said.outcome ?? "");
+  steps.set(at, isBad ? { ok, bad: bad + 1 } : { ok: ok + 1, bad });
 });
 
 export function Activity() {
   const now = useNow();
   const [, tick] = useState(0);
   useLive(() => tick((count) => count + 1));
-  const last = Math.floor(now / STEP_MS);
+  const isPaused = status.use() === "paused";
+  const shownAt = useRef(now);
+  if (!isPaused) shownAt.current = now;
+  const last = Math.floor(shownAt.current / STEP_MS);
   const shown = Array.from({ length: STEPS }, (_, index) => last - STEPS + 1 + index).map((at) => ({
     at,
     ...(steps.get(at) ?? { ok: 0, bad: 0 }),

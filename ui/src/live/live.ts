@@ -25,8 +25,6 @@ export interface Happening {
 }
 
 export interface Batch {
-  happenings: Happening[];
-  jobs: Set<string>;
   /** The counts have changed, or nothing is known: ask again. */
   counted: boolean;
 }
@@ -54,10 +52,11 @@ const startedAt = Date.now();
 let isBroken = false;
 export const status = createStore<Status>("connecting");
 const readers = new Set<(batch: Batch) => void>();
+const listeners = new Set<(said: Happening) => void>();
 const channel = typeof BroadcastChannel === "undefined" ? null : new BroadcastChannel(NAME);
 
 function emptyBatch(): Batch {
-  return { happenings: [], jobs: new Set(), counted: false };
+  return { counted: false };
 }
 
 export function startLive(): void {
@@ -101,6 +100,11 @@ export function onBatch(act: (batch: Batch) => void): void {
   readers.add(act);
 }
 
+/** Calls with each happening at once, also while nobody looks: what is kept of it is the caller's. */
+export function onSaid(act: (said: Happening) => void): void {
+  listeners.add(act);
+}
+
 /** Never ends: the lock is held for as long as the page is there. */
 async function readStream(): Promise<void> {
   let lastId: string | null = null;
@@ -137,10 +141,7 @@ function hear(told: Told): void {
   isBroken = false;
   settle();
   if (told.kind === "beat") return;
-  if (told.kind === "said") {
-    pending.happenings.push(told.said);
-    pending.jobs.add(told.said.job_id);
-  }
+  if (told.kind === "said") for (const listen of listeners) listen(told.said);
   pending.counted = true;
   isPending = true;
   schedule();

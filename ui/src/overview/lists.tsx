@@ -41,7 +41,7 @@ export function QueueList() {
                 <div className="bg-run" style={{ width: `${(row.running / most) * 100}%` }} />
                 <div className="bg-strong" style={{ width: `${(row.queued / most) * 100}%` }} />
               </div>
-              <span className="num shrink-0 text-right text-muted text-xs sm:w-36">
+              <span className="num shrink-0 whitespace-nowrap text-right text-muted text-xs sm:min-w-36">
                 {row.paused_at ? <span className="text-warn">paused · </span> : null}
                 {short(row.running)} running · {short(row.queued)} queued
               </span>

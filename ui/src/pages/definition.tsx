@@ -64,7 +64,9 @@ function View({ info }: { info: DefinitionInfo }) {
             </h1>
             <Standing row={info} />
           </div>
-          {info.description && <p className="whitespace-pre-line text-muted">{info.description}</p>}
+          {info.description && (
+            <p className="wrap-anywhere whitespace-pre-line text-muted">{info.description}</p>
+          )}
         </div>
         <div className="flex flex-wrap gap-2">
           <Button onClick={() => void navigate({ to: "/jobs", search: { definition: info.key } })}>

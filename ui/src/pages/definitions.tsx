@@ -40,7 +40,16 @@ const COLUMNS: Column<Row>[] = [
     ),
   },
   { title: "Standing", cell: (row) => <Standing row={row} /> },
-  { title: "Queue", by: (row) => row.queue, cell: (row) => row.queue },
+  {
+    title: "Queue",
+    isWide: true,
+    by: (row) => row.queue,
+    cell: (row) => (
+      <span className="block max-w-48 truncate" title={row.queue}>
+        {row.queue}
+      </span>
+    ),
+  },
   {
     title: "Ran in 24 h",
     isWide: true,

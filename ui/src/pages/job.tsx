@@ -109,6 +109,7 @@ function Head({ job }: { job: Job }) {
             <Button
               look={job.state === "dead" ? "primary" : "plain"}
               icon={RotateCcw}
+              isOnce
               onClick={() => void actions.retry()}
             >
               Retry
@@ -140,7 +141,7 @@ function Why({ id, state }: { id: string; state: string }) {
         {reasons.map((reason, index) => (
           <li
             key={reason.code}
-            className={`flex flex-col gap-0.5 border-line border-b border-l-2 px-4 py-2.5 last:border-b-0 ${index === 0 ? "border-l-warn" : "border-l-transparent"}`}
+            className={`wrap-anywhere flex flex-col gap-0.5 border-line border-b border-l-2 px-4 py-2.5 last:border-b-0 ${index === 0 ? "border-l-warn" : "border-l-transparent"}`}
           >
             <span className="flex flex-wrap items-baseline gap-x-2">
               <strong className="font-semibold">

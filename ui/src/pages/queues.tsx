@@ -42,6 +42,7 @@ export function Page() {
     },
     {
       title: "Running",
+      isWide: canOperate,
       align: "right",
       by: (row) => row.running,
       cell: (row) => <Gauge row={row} isWhole={isWhole} />,

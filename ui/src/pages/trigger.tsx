@@ -94,7 +94,7 @@ function View({ trigger }: { trigger: Trigger }) {
                 <Button icon={History} onClick={() => setOpen("backfill")}>
                   Backfill
                 </Button>
-                <Button icon={Play} onClick={() => void run()}>
+                <Button icon={Play} isOnce onClick={() => void run()}>
                   Run now
                 </Button>
               </>

@@ -149,8 +149,10 @@ function Name({ row }: { row: Trigger }) {
 
 function When({ row }: { row: Trigger }) {
   return (
-    <span className="flex flex-col">
-      <code className="font-mono text-xs">{row.cron ?? row.event}</code>
+    <span className="flex max-w-64 flex-col">
+      <code className="truncate font-mono text-xs" title={row.cron ?? row.event ?? ""}>
+        {row.cron ?? row.event}
+      </code>
       {row.type === "schedule" ? (
         <span className="text-faint text-xs">{row.zone}</span>
       ) : (

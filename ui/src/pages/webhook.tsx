@@ -93,6 +93,7 @@ function View({ webhook }: { webhook: Webhook }) {
           <>
             <Button
               icon={Send}
+              isOnce
               onClick={() =>
                 void attempt(
                   () => call("post", "/api/v1/webhooks/{endpoint_id}/test", { path }),
@@ -303,6 +304,7 @@ function Message({ endpoint, row, canAct }: { endpoint: string; row: Delivery; c
             look="quiet"
             icon={RotateCcw}
             label={row.state === "pending" ? "Send it now" : "Send it again"}
+            isOnce
             onClick={() => void again()}
           />
         )}

@@ -15,6 +15,8 @@ interface Props extends ComponentProps<"button"> {
   icon?: LucideIcon;
   /** For a button that shows an icon alone. */
   label?: string;
+  /** Does something at once: the second click of a double click does it no second time. */
+  isOnce?: boolean;
   children?: ReactNode;
 }
 
@@ -22,8 +24,10 @@ export function Button({
   look = "plain",
   icon: Icon,
   label,
+  isOnce = false,
   children,
   className = "",
+  onClick,
   ...rest
 }: Props) {
   const size = children === undefined ? "w-7 justify-center" : "px-2.5";
@@ -32,6 +36,9 @@ export function Button({
       type="button"
       aria-label={label}
       title={label}
+      onClick={(event) => {
+        if (!isOnce || event.detail < 2) onClick?.(event);
+      }}
       className={`inline-flex h-7 shrink-0 items-center gap-1.5 whitespace-nowrap rounded-md font-medium text-sm transition-colors disabled:opacity-50 ${size} ${LOOKS[look]} ${className}`}
       {...rest}
     >

@@ -31,7 +31,9 @@ export function Detail({ back, title, standing, lead, actions, children }: Props
             <h1 className="break-all font-semibold text-lg leading-7 tracking-tight">{title}</h1>
             {standing}
           </div>
-          {lead && <div className="flex min-w-0 items-center gap-1 text-muted">{lead}</div>}
+          {lead && (
+            <div className="wrap-anywhere flex min-w-0 items-center gap-1 text-muted">{lead}</div>
+          )}
         </div>
         {actions && <div className="flex flex-wrap items-center gap-2">{actions}</div>}
       </header>

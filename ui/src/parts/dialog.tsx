@@ -1,7 +1,7 @@
 /** The browser's own dialog: it keeps the focus, closes on Escape, and needs no style of its own. */
 
 import { X } from "lucide-react";
-import { type ReactNode, useEffect, useId, useRef } from "react";
+import { type ReactNode, useId, useLayoutEffect, useRef } from "react";
 import { Button } from "@/parts/button";
 
 interface Props {
@@ -46,7 +46,9 @@ interface ModalProps {
 
 export function Modal({ onClose, children, className, labelledBy, label }: ModalProps) {
   const element = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  const isPressedOutside = useRef(false);
+  // Closed while it is still in the page, it hands the focus back to where that was.
+  useLayoutEffect(() => {
     const dialog = element.current;
     dialog?.showModal();
     return () => dialog?.close();
@@ -62,8 +64,12 @@ export function Modal({ onClose, children, className, labelledBy, label }: Modal
         event.preventDefault();
         onClose();
       }}
+      onPointerDown={(event) => {
+        isPressedOutside.current = event.target === event.currentTarget;
+      }}
       onClick={(event) => {
-        if (event.target === event.currentTarget) onClose();
+        // Who marks a text and lets go outside means the text.
+        if (isPressedOutside.current && event.target === event.currentTarget) onClose();
       }}
     >
       {children}

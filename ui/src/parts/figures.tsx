@@ -26,7 +26,11 @@ export function Figure(props: Props) {
 /** It has a row of its own where there is little room, so that six others fill theirs. */
 export function Headline(props: Props) {
   return (
-    <One {...props} size="text-3xl leading-8" place="col-span-2 sm:col-span-3 xl:col-span-1" />
+    <One
+      {...props}
+      size="whitespace-nowrap text-3xl leading-8 xl:max-2xl:text-[26px]"
+      place="col-span-2 sm:col-span-3 xl:col-span-1"
+    />
   );
 }
 

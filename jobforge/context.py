@@ -24,6 +24,7 @@ from jobforge.signals import Cancelled
 
 _LONGEST_MESSAGE = 8_000
 _LONGEST_NAME = 200
+_LONGEST_VALUE = 64 * 1024  # the engine keeps no more of all that is said at once
 
 
 class Channel(durable.Channel, Protocol):
@@ -243,11 +244,14 @@ def _plain_members(members: dict[str, Json]) -> dict[str, Json]:
 
 
 def plain(value: Json) -> Json:
-    """The value as JSON has it; what JSON cannot hold is put into words."""
-    if value is None or type(value) in {str, float, bool}:
+    """The value as JSON has it; what JSON cannot hold, or is very long, is put into words."""
+    if value is None or type(value) in {float, bool}:
         return value
+    if type(value) is str:
+        return value if len(value) <= _LONGEST_VALUE else _short(value)
     options = orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
     try:
-        return orjson.loads(orjson.dumps(value, default=str, option=options))
+        text = orjson.dumps(value, default=str, option=options)
+        return orjson.loads(text) if len(text) <= _LONGEST_VALUE else _short(text.decode())
     except (TypeError, ValueError, RecursionError):
         return _short(str(value))

@@ -64,6 +64,7 @@ class Steps:
             raise Invalid(
                 f"the name of a step is a line of 1 to {_LONGEST_NAME} letters", field="name"
             )
+        encode(name, "name")
         key = StepKey(kind, name, self._turns[kind, name])
         self._turns[kind, name] += 1
         return key

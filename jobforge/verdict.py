@@ -70,6 +70,9 @@ class Verdict:
 
     @classmethod
     def from_json(cls, document: dict[str, Json]) -> "Verdict":
+        """ValueError for what no verdict holds: a job may write whatever it likes."""
+        if any(not isinstance(document.get(name), kinds) for name, kinds in _KINDS.items()):
+            raise ValueError("this is no verdict")
         read = {**document, "outcome": Outcome(document["outcome"])}
         if isinstance(read.get("run_at"), str):
             read["run_at"] = datetime.fromisoformat(read["run_at"])
@@ -77,6 +80,14 @@ class Verdict:
 
 
 _NAMES = tuple(field.name for field in fields(Verdict))
+_KINDS = {
+    "error": dict | None,
+    "reason": str | None,
+    "final": bool | None,
+    "retry_in_s": int | float | None,
+    "run_at": str | None,
+    "wait": dict | None,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +118,8 @@ def raised(error: BaseException, settings: Settings, stopped: Stop | None = None
         case Snooze():
             said = Verdict(Outcome.SNOOZED, retry_in_s=error.delay_s, run_at=error.run_at)
         case Cancel():
-            said = Verdict(Outcome.CANCELED, reason=redact_text(_message(error)))
+            reason = redact_text(_message(error))[:_LONGEST_MESSAGE]
+            said = Verdict(Outcome.CANCELED, reason=reason)
         case Dead():
             said = Verdict(Outcome.FAILED, error=_described(error), final=True)
         case Retry():

@@ -17,10 +17,10 @@ from uuid import UUID
 import orjson
 
 from jobforge import errors
-from jobforge.errors import JobForgeError, Json
+from jobforge.errors import Invalid, JobForgeError, Json
 from jobforge.isolation.wire import Frames, Kind, frame, pieces
 from jobforge.job import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
-from jobforge.jsonb import decode, encode
+from jobforge.jsonb import decode, encode, legible
 from jobforge.redact import register_secret
 from jobforge.signals import Cancelled
 
@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 _READ = 65_536
 _LONGEST_PAYLOAD_IN_FRAME = 1024**2
+# The worker holds what its jobs say until it is stored. Of each value ctx passes on 64 KiB at most.
+LONGEST_NOTE = 1024**2
 
 
 class SocketChannel:
@@ -68,7 +70,14 @@ class SocketChannel:
         return self._tenant_id
 
     def note(self, kind: str, data: dict[str, Json]) -> None:
-        self.send(Kind.NOTE, orjson.dumps({"kind": kind, "data": data}, default=str))
+        said = {"kind": kind, "data": data}
+        try:
+            body = orjson.dumps(said, default=str)
+        except TypeError:  # half a character, as in the name of a file that is no UTF-8
+            body = orjson.dumps(legible(said))
+        if len(body) > LONGEST_NOTE:
+            raise Invalid(f"{len(body):,} bytes are more than can be said at once", field="data")
+        self.send(Kind.NOTE, body)
 
     def secret(self, name: str) -> str:
         value = str(self._ask(Kind.SECRET, {"name": name}))

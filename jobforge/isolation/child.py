@@ -10,11 +10,11 @@ is some pages to copy.
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from os import chdir, close, dup2, getppid, mkdir, setsid
+from os import chdir, close, dup2, getpid, getppid, mkdir, setsid
 from signal import default_int_handler
 from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -58,6 +58,10 @@ _SIGUSR1, _SIGTERM, _SIGINT, _SIGHUP = (
     int(number) for number in (signal.SIGUSR1, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 )
 _SIGKILL = int(signal.SIGKILL)
+set_mask: Callable[[int, Collection[int]], object] = import_module("_signal").pthread_sigmask
+# The zygote blocks it, so that one which comes before there is anybody to heed it is not lost.
+_KEPT = (_SIGTERM,)
+_SIG_UNBLOCK = int(signal.SIG_UNBLOCK)
 SIGCHLD, SIGUSR2, SIG_DFL = int(signal.SIGCHLD), int(signal.SIGUSR2), int(signal.SIG_DFL)
 
 
@@ -81,7 +85,11 @@ def become_job(setup: Setup, stdout: int, stderr: int) -> None:
     dup2(stderr, 2)
     close(stdout)
     close(stderr)
-    mkdir(folder, 0o700)  # noqa: PTH102 - no Path for every job
+    try:
+        mkdir(folder, 0o700)  # noqa: PTH102 - no Path for every job
+    except FileNotFoundError:
+        # A cleaner of old temporary files has found the folder around it idle.
+        os.makedirs(folder, 0o700)  # noqa: PTH103 - as above
     chdir(folder)
     _reseed()
     apply(bounds)
@@ -99,7 +107,7 @@ def run_job(definitions: Definitions, control: int, allowed: Limits) -> int:
     for stream in (sys.stdout, sys.stderr):
         try:  # noqa: SIM105 - as with signals
             stream.flush()
-        except (OSError, ValueError):  # the handler may have closed it
+        except Exception:  # noqa: BLE001, S110 - the handler may have closed or replaced it
             pass
     channel.send(Kind.VERDICT, _body(said, channel))
     tracing.flush_job()
@@ -131,16 +139,18 @@ def _run(definition: Definition[..., Any], ctx: Context, channel: SocketChannel)
         limits.make_room()
         return verdict.raised(error, definition.settings)
     except BaseException as error:  # noqa: BLE001 - whatever it is, it is this job's outcome
-        return verdict.raised(_understood(error), definition.settings)
+        if ctx.is_asked:
+            error = _understood(error)
+        return verdict.raised(error, definition.settings)
     finally:
         stopper.end()
 
 
 def _understood(error: BaseException) -> BaseException:
-    """What a cancelled task raises is Cancelled."""
+    """What a cancelled task raises is Cancelled, in a job that was asked to stop."""
     asyncio = sys.modules.get("asyncio")
     if asyncio is not None and isinstance(error, asyncio.CancelledError):
-        return Cancelled(_ASKED)
+        return Cancelled(_ASKED).with_traceback(error.__traceback__)
     return error
 
 
@@ -183,10 +193,12 @@ class Stopper:
         self._channel = channel
         self._task: asyncio.Task[Any] | None = None  # of an async handler
         self._is_running = False
+        self._pid = getpid()
 
     def install(self) -> None:
         set_signal(_SIGUSR1, self._ask)
         set_signal(_SIGTERM, self._insist)
+        set_mask(_SIG_UNBLOCK, _KEPT)
         # The zygote ignores these, and so would every program that the handler runs.
         set_signal(_SIGINT, default_int_handler)
         set_signal(_SIGHUP, SIG_DFL)
@@ -201,7 +213,11 @@ class Stopper:
     def _ask(self, _number: int, _frame: FrameType | None) -> None:
         self._ctx.ask_to_stop()
 
-    def _insist(self, _number: int, _frame: FrameType | None) -> None:
+    def _insist(self, number: int, _frame: FrameType | None) -> None:
+        if getpid() != self._pid:
+            # A fork of the job's own, as multiprocessing makes them, and ends them by this.
+            set_signal(number, SIG_DFL)
+            os.kill(getpid(), number)
         if not self._is_running or not self._ctx.is_asked or self._ctx.has_noticed:
             return
         if self._task is not None:
@@ -231,6 +247,7 @@ def _become_command(command: Command, ctx: Context, allowed: Limits) -> Verdict:
     # Python ignores these and the zygote that one; a program expects them as they come.
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
+    set_mask(_SIG_UNBLOCK, _KEPT)
     limits.apply_to_program(allowed)
     try:
         os.execv(program, argv)
@@ -252,10 +269,10 @@ def _body(said: Verdict, channel: SocketChannel) -> bytes:
         body = text.encode()
         frame(Kind.VERDICT, body)
     except Invalid as error:
-        if said.error is not None:
-            said = Verdict(said.outcome, error=legible(said.error), final=said.final)
-        else:
+        if said.error is None and said.reason is None:
             said = verdict.unusable(error)
+        else:
+            said = replace(said, error=legible(said.error), reason=legible(said.reason))
         body = encode(said.to_json(), "result").encode()
     return body
 

@@ -8,6 +8,7 @@ import ctypes
 import os
 import struct
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 
 from jobforge.isolation.tree import LONGEST_MARK, MARK
 from jobforge.redact import is_secret_name, register_secret
@@ -46,6 +47,7 @@ def reduce(let_through: Iterable[str]) -> None:
     for name, value in kept.items():
         if is_secret_name(name):
             register_secret(value)
+    _forget_start()
 
 
 def remember_place() -> None:
@@ -100,6 +102,22 @@ def show_mark(mark: bytes) -> None:
     """
     if _place is not None:
         _place.raw = mark
+
+
+def _forget_start() -> None:
+    """Leaves nothing but the place in that file: jobs can read it, whatever os.environ has."""
+    if _place is None:
+        return
+    try:
+        about = Path("/proc/self/stat").read_bytes()
+    except OSError:
+        return
+    # The name, in brackets, may itself hold brackets and spaces.
+    start, end = (int(word) for word in about.rpartition(b")")[2].split()[47:49])
+    if start <= ctypes.addressof(_place) < end:
+        kept = _place.raw
+        ctypes.memset(start, 0, end - start)
+        _place.raw = kept
 
 
 def written(mark: str) -> bytes:

@@ -3,7 +3,6 @@
 import array
 import asyncio
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import orjson
 from jobforge import telemetry
 from jobforge.errors import ConfigError, Json
 from jobforge.isolation import environment
+from jobforge.isolation.removal import remove
 from jobforge.isolation.wire import Ended, Frames, Kind, Op, Request, frame
 
 _READ = 65_536
@@ -191,7 +191,7 @@ class _Link:
         self._forget()
         self.program.kill()
         self.program.wait()
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove(self._folder)
 
     def _forget(self) -> None:
         if self._socket.fileno() >= 0:

@@ -19,7 +19,13 @@ from jobforge import tracing
 from jobforge.command import Command
 from jobforge.definition import Definition
 from jobforge.errors import Json
-from jobforge.isolation.channel import answer_frame, job_frames, job_requests, refusal_frame
+from jobforge.isolation.channel import (
+    LONGEST_NOTE,
+    answer_frame,
+    job_frames,
+    job_requests,
+    refusal_frame,
+)
 from jobforge.isolation.tails import Tail
 from jobforge.isolation.wire import (
     LONGEST_FRAME,
@@ -217,7 +223,7 @@ class Process:
         try:
             for kind, body in self._frames.feed(data):
                 self._take(kind, body)
-        except (BrokenWire, ValueError, KeyError, TypeError, AttributeError):
+        except Exception:  # noqa: BLE001 - whatever it made of the frame, its end must be reported
             self._hang_up()
         return len(data)
 
@@ -238,7 +244,7 @@ class Process:
 
     def _take(self, kind: Kind, body: bytes) -> None:
         match kind:
-            case Kind.NOTE:
+            case Kind.NOTE if len(body) <= LONGEST_NOTE:
                 self._note(**orjson.loads(body))
             case Kind.VERDICT:
                 self._said = self._said or Verdict.from_json(decode(body))

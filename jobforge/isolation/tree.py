@@ -101,11 +101,13 @@ def kill_group(leader: int) -> None:
     signal_group(leader, signal.SIGKILL)
 
 
-def signal_group(leader: int, number: int) -> None:
-    try:  # noqa: SIM105 - without suppress a zygote has fewer pages to copy
+def signal_group(leader: int, number: int) -> bool:
+    """False when there is no such group."""
+    try:
         os.killpg(leader, number)
     except (ProcessLookupError, PermissionError):
-        pass
+        return False
+    return True
 
 
 def resident(pid: int) -> int:

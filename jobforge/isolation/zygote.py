@@ -54,6 +54,8 @@ from jobforge.settings import Limits
 
 _FD = struct.calcsize("i")
 _SPACE_FOR_FDS = socket.CMSG_SPACE(3 * _FD)
+# No program that a job becomes or runs may talk to the worker in its name.
+_CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class Zygote:
@@ -99,6 +101,8 @@ class Zygote:
         # A service manager may signal all processes of the worker; it is the worker who decides.
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
+        # A child is forked with it blocked, and heeds what came meanwhile.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
 
     def _step(self) -> bool:
         """False when the worker is gone."""
@@ -120,7 +124,7 @@ class Zygote:
             self._remove_folder(child.folder)
 
     def _serve_one(self) -> bool:
-        data, ancillary, _, _ = self._worker.recvmsg(REQUEST_SIZE, _SPACE_FOR_FDS)
+        data, ancillary, _, _ = self._worker.recvmsg(REQUEST_SIZE, _SPACE_FOR_FDS, _CLOSE_ON_EXEC)
         fds = _received(ancillary)
         while data and len(data) < REQUEST_SIZE:
             rest = self._worker.recv(REQUEST_SIZE - len(data))
@@ -141,7 +145,8 @@ class Zygote:
             case Op.SIGNAL:
                 os.kill(child.pid, request.signal)
             case Op.SIGNAL_GROUP:
-                tree.signal_group(child.pid, request.signal)
+                if not tree.signal_group(child.pid, request.signal):
+                    os.kill(child.pid, request.signal)  # it does not lead a group yet
             case Op.KILL:
                 self._family.kill(child)
 
@@ -188,7 +193,7 @@ class Zygote:
             os._exit(code)
 
     def _tell(self, ended: Ended) -> None:
-        try:  # noqa: SIM105 - as in tree.signal_group
+        try:  # noqa: SIM105 - without suppress a zygote has fewer pages to copy
             self._worker.sendall(frame(Kind.ENDED, ended.pack()))
         except OSError:
             pass  # the worker is gone, and the next read says so too
@@ -204,7 +209,7 @@ class Zygote:
     def _clean(self, folder: str) -> None:
         """A job may leave thousands of files: they are removed in a process apart."""
         # Here, so that it is loaded once; most zygotes never need it.
-        from shutil import rmtree  # noqa: PLC0415 - as above
+        from jobforge.isolation.removal import remove  # noqa: PLC0415 - as above
 
         try:
             pid = self._fork()
@@ -215,7 +220,7 @@ class Zygote:
             return
         try:
             signal.set_wakeup_fd(-1)
-            rmtree(folder, ignore_errors=True)
+            remove(folder)
         finally:
             os._exit(0)
 
@@ -267,9 +272,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.exit(EX_SOFTWARE)
     finally:
-        from shutil import rmtree  # noqa: PLC0415 - as in _clean
+        from jobforge.isolation.removal import remove  # noqa: PLC0415 - as in _clean
 
-        rmtree(setup["folder"], ignore_errors=True)
+        remove(setup["folder"])
 
 
 def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:

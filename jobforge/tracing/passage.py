@@ -47,11 +47,13 @@ def receive(traceparent: str | None, body: bytes) -> None:
 
 
 def _read(document: dict[str, Json], resource: Resource) -> ReadableSpan:
-    events = [Event(name, _attributes(given), at) for name, given, at in document["events"]]
+    events = [
+        Event(str(name), _attributes(given), _moment(at)) for name, given, at in document["events"]
+    ]
     links = [Link(_context(*ids), _attributes({})) for ids in document["links"]]
     code, description = document["status"]
     return ReadableSpan(
-        redact(document["name"]),
+        redact(str(document["name"])),
         _context(*document["ids"]),
         document["parent"] and _context(*document["parent"]),
         resource,
@@ -60,16 +62,30 @@ def _read(document: dict[str, Json], resource: Resource) -> ReadableSpan:
         _bounded(links),
         SpanKind[document["kind"]],
         status=Status(StatusCode[code], description and redact(description)),
-        start_time=int(document["start"]),
-        end_time=int(document["end"]),
-        instrumentation_scope=document["scope"] and InstrumentationScope(*document["scope"]),
+        start_time=_moment(document["start"]),
+        end_time=_moment(document["end"]),
+        instrumentation_scope=_scope(*document["scope"]),
     )
+
+
+# An exporter would fail by what is no time, no text or no id, and lose others along with it.
+
+
+def _moment(given: Json) -> int:
+    moment = int(given)
+    if not 0 <= moment < 2**64:
+        raise ValueError("this is no time of a span")
+    return moment
+
+
+def _scope(name: Json, version: Json) -> InstrumentationScope:
+    return InstrumentationScope(str(name), version and str(version))
 
 
 def _context(trace_id: str, span_id: str) -> SpanContext:
     flags = TraceFlags(TraceFlags.SAMPLED)
     context = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=flags)
-    if not context.is_valid:  # an exporter would fail by it, and lose others along with it
+    if not context.is_valid:
         raise ValueError("these are no ids of a span")
     return context
 

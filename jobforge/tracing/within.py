@@ -10,6 +10,7 @@ process too: from there, it sends them.
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from os import urandom
 from time import time_ns
 from types import TracebackType
@@ -33,8 +34,9 @@ from opentelemetry.trace import (
 from opentelemetry.util._decorator import _agnosticcontextmanager
 from opentelemetry.util.types import Attributes, AttributeValue
 
-from jobforge.errors import Json
+from jobforge.errors import Invalid, Json
 from jobforge.job import ClaimedJob
+from jobforge.jsonb import legible
 from jobforge.tracing import spans
 from jobforge.tracing.parent import NOWHERE, remote, unrecorded
 
@@ -109,7 +111,8 @@ class Provider(trace.TracerProvider):
     def _tell(self, span: "Span") -> None:
         if self._left > 0:
             self._left -= 1
-            self.send(orjson.dumps(_written(span), default=str))
+            with suppress(Invalid):  # it is too large to be told
+                self.send(_body(span))
 
 
 class Tracer(trace.Tracer):
@@ -269,6 +272,14 @@ def _nowhere(_: bytes) -> None:
 def _full_name(kind: type[BaseException]) -> str:
     name = kind.__qualname__
     return name if kind.__module__ == "builtins" else f"{kind.__module__}.{name}"
+
+
+def _body(span: Span) -> bytes:
+    written = _written(span)
+    try:
+        return orjson.dumps(written, default=str)
+    except TypeError:  # half a character, a number of many digits
+        return orjson.dumps(legible(written))
 
 
 def _written(span: Span) -> dict[str, Json]:

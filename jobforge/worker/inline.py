@@ -105,8 +105,6 @@ class InlineRun:
                 result = await self._with_context(arguments)
             else:
                 result = await definition.function(**arguments)
-        except GeneratorExit:
-            raise
         except BaseException as error:  # noqa: BLE001 - whatever a handler raises is its own affair
             if self.stopped is Stop.LOST:
                 return Report(None)

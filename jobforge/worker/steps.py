@@ -29,6 +29,7 @@ class Steps:
         self._leases = leases
         self._asked: deque[Asked] = deque()
         self._sending: list[Asked] = []
+        self._most = _LARGEST_BATCH
 
     def add(self, job: ClaimedJob, name: str, index: int, result: Json) -> "Future[None]":
         """To be awaited: it is stored then."""
@@ -37,7 +38,7 @@ class Steps:
         return stored
 
     async def step(self, loop: Loop) -> None:
-        while self._asked and len(self._sending) < _LARGEST_BATCH:
+        while self._asked and len(self._sending) < self._most:
             self._sending.append(self._asked.popleft())
         # Whoever was stopped meanwhile waits no more.
         self._sending = [asked for asked in self._sending if not asked[1].done()]
@@ -49,13 +50,22 @@ class Steps:
             answers = await self._line.run(call)
         except (Unavailable, Contended):
             raise
-        except Exception as error:  # noqa: BLE001 - the jobs are told, and the loop goes on
-            for _, stored in self._sending:
-                _end(stored, error)
+        except Exception as error:  # noqa: BLE001 - the job is told, and the loop goes on
+            if len(self._sending) > 1:
+                self._halve()
+                return
+            _end(self._sending[0][1], error)
         else:
             for (step, stored), status in zip(self._sending, answers, strict=True):
                 self._answer(step, stored, status)
         self._sending = []
+        self._most = min(_LARGEST_BATCH, self._most * 2)
+
+    def _halve(self) -> None:
+        """There is a bad one in the batch: the others are not to be told of it."""
+        self._most = len(self._sending) // 2
+        self._asked.extendleft(reversed(self._sending[self._most :]))
+        del self._sending[self._most :]
 
     def _answer(self, step: Step, stored: "Future[None]", status: SaveStatus) -> None:
         try:

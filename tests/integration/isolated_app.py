@@ -3,6 +3,7 @@
 import asyncio
 import ctypes
 import mmap
+import multiprocessing
 import os
 import random
 import resource
@@ -12,17 +13,19 @@ import sys
 import tempfile
 import threading
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from jobforge import Context, JobForge
+from jobforge import Cancel, Context, JobForge
 from jobforge.door import find_door
 from jobforge.isolation.channel import SocketChannel
-from jobforge.isolation.wire import Kind
+from jobforge.isolation.wire import Kind, frame
 
 jf = JobForge()
 
 MIB = 1024**2
+AT_IMPORT = dict(os.environ)
 
 
 # Ordinary jobs.
@@ -47,6 +50,7 @@ def describe(ctx: Context) -> dict[str, Any]:
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return {
         "environ": dict(os.environ),
+        "shown": Path("/proc/self/environ").read_text(encoding="utf-8").strip("\0"),
         "cwd": str(Path.cwd()),
         "cwd_mode": Path.cwd().stat().st_mode & 0o777,
         "tempdir": tempfile.gettempdir(),
@@ -122,8 +126,72 @@ def interrupt_program() -> int:
 
 
 @jf.job
+def recall_environment() -> dict[str, str]:
+    return AT_IMPORT
+
+
+@jf.job
 def look_into(pid: int) -> str:
     return Path(f"/proc/{pid}/environ").read_text(encoding="utf-8")
+
+
+@jf.job
+def tell_half_a_character(ctx: Context) -> None:
+    name = os.fsdecode(b"caf\xe9")
+    ctx.progress(1, 2, name)
+    ctx.log.info("read", name=name)
+
+
+@jf.job
+def tell_much(ctx: Context) -> None:
+    for value in ("x" * MIB, ["x"] * MIB):
+        ctx.log.info("answered", status=200, body=value)
+
+
+@jf.job
+def cancel_with_half_a_character() -> None:
+    raise Cancel(os.fsdecode(b"no caf\xe9"))
+
+
+@jf.job
+def replace_output() -> str:
+    sys.stdout = None
+    setattr(sys, "stderr", object())  # noqa: B010 - no checker lets it be assigned
+    return "still here"
+
+
+@jf.job
+async def await_the_cancelled() -> None:
+    waiting = asyncio.create_task(asyncio.sleep(600))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await waiting
+
+
+@jf.job
+def leave_a_pool() -> str:
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        reading, writing = multiprocessing.Pipe(duplex=False)
+        pool.apply_async(_say_and_pause, (writing,))
+        reading.recv()
+    return "left"
+
+
+def _say_and_pause(writing: Connection) -> None:
+    writing.send("up")
+    while True:
+        signal.pause()
+
+
+@jf.job
+def leave_read_only_folders(outside: str) -> str:
+    inner = Path.cwd() / "go" / "mod"
+    inner.mkdir(parents=True)
+    (inner / "file").touch()
+    (inner / "outside").symlink_to(outside)
+    inner.chmod(0o000)
+    inner.parent.chmod(0o500)
+    return str(Path.cwd())
 
 
 @jf.job
@@ -301,6 +369,26 @@ def speak_out_of_turn() -> None:
 
 
 @jf.job
+def forge(kind: int, body: str) -> None:
+    """Says that in the place of its verdict."""
+    channel = find_door()
+    assert isinstance(channel, SocketChannel)
+    channel.send(Kind(kind), body.encode())
+    os._exit(0)
+
+
+@jf.job
+def forge_behind_a_flood(body: str) -> None:
+    """By the time that the worker has come so far, this process has ended."""
+    channel = find_door()
+    assert isinstance(channel, SocketChannel)
+    slow = b'{"kind": "parents", "data": [' + b'{"a": 1},' * 2 * MIB + b"1]}"
+    many = frame(Kind.NOTE, b'{"kind": "progress", "data": {}}') * 3000
+    channel._write(frame(Kind.ASK, slow) + many + frame(Kind.VERDICT, body.encode()))  # noqa: SLF001 - at once
+    os._exit(0)
+
+
+@jf.job
 def ask_and_never_listen() -> None:
     channel = find_door()
     assert isinstance(channel, SocketChannel)
@@ -387,5 +475,7 @@ jf.command(
     "wait_long",
     argv=["sh", "-c", "trap 'echo asked; exit 5' TERM; echo up > $0; sleep 600 & wait", "{fifo}"],
 )
+jf.command("sleep", argv=["sleep", "600"], grace=3)
+jf.command("list_descriptors", argv=["sh", "-c", "ls /proc/$$/fd"])
 jf.command("tell_environment", argv=["env"])
 jf.command("hog", argv=["python3", "-c", "b = bytearray(512 * 1024 * 1024)"], memory="256MB")

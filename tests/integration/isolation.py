@@ -17,7 +17,10 @@ from jobforge.loading import load
 from jobforge.runner import Report, Stop
 
 APP = str(Path(__file__).with_name("isolated_app.py"))
-COMMANDS = ("say", "leave", "missing", "folder", "wait_long", "tell_environment", "hog", "greet")
+COMMANDS = (
+    *("say", "leave", "missing", "folder", "wait_long", "tell_environment", "hog", "greet"),
+    *("sleep", "list_descriptors"),
+)
 
 T = TypeVar("T")
 

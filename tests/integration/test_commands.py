@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -70,6 +71,24 @@ def test_a_command_has_the_built_environment_and_nothing_else(rig: Rig) -> None:
     assert names == {
         *("PATH", "LANG", "LC_ALL", "TZ", "HOME", "TMPDIR", "JOBFORGE_JOB", "JOBFORGE_JOB_ID")
     }
+
+
+def test_a_command_has_no_way_to_the_worker(rig: Rig) -> None:
+    assert rig.run("list_descriptors").stdout_tail == "0\n1\n2\n"
+
+
+@pytest.mark.parametrize("pause_s", [0, 0.001, 0.003])
+def test_a_command_that_is_canceled_before_its_program_runs_is_ended(
+    rig: Rig, pause_s: float
+) -> None:
+    async def canceled() -> Report:
+        started = rig.start("sleep")
+        await asyncio.sleep(pause_s)
+        started.stop(Stop.CANCEL)
+        return await started.report()
+
+    report = rig.go(canceled())
+    assert (outcome(report), report.exit_code) == (Outcome.CANCELED, -signal.SIGTERM)
 
 
 def test_a_command_of_the_configuration_runs(rig: Rig) -> None:

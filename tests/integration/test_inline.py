@@ -393,3 +393,14 @@ async def test_what_a_handler_says_reaches_the_host(desk: Desk) -> None:
         ("log", {"to": "ada", "level": "info", "message": "hello"}),
         ("event", {"name": "sent", "data": {"number": 1}}),
     ]
+
+
+async def test_a_handler_that_raises_what_ends_a_generator_has_failed(desk: Desk) -> None:
+    @desk.app.job(isolation="inline")
+    async def leave(*, late: bool) -> None:
+        if late:
+            await asyncio.sleep(0)
+        raise GeneratorExit
+
+    assert desk.outcome(leave, late=False) is Outcome.FAILED
+    assert _outcome(await desk.ended(desk.begin(leave, late=True))) is Outcome.FAILED

@@ -105,6 +105,12 @@ def test_a_jobs_environment_is_built(described: dict[str, Any]) -> None:
     assert "canary" not in environ.values()
 
 
+def test_a_job_cannot_read_the_workers_environment_from_its_own_process(
+    described: dict[str, Any],
+) -> None:
+    assert described["shown"] == f"JOBFORGE_JOB={described['mark']}"
+
+
 def test_a_jobs_folder_is_its_own_and_is_removed(described: dict[str, Any]) -> None:
     environ = described["environ"]
     assert described["cwd"] == environ["HOME"] == environ["TMPDIR"] == described["tempdir"]
@@ -143,16 +149,72 @@ def test_neither_worker_nor_zygote_can_be_looked_into_by_other_processes(rig: Ri
         assert error(report)["type"] == "PermissionError"
 
 
-def test_the_zygotes_environment_has_no_way_to_the_database(rig: Rig) -> None:
-    environ = Path(f"/proc/{rig.runner.zygote_pid}/environ").read_bytes()
-    for name in (b"JOBFORGE_DATABASE_URL", b"JOBFORGE_SECRET_API", b"PGPASSWORD"):
+def test_an_app_is_imported_with_the_workers_environment_but_no_way_to_the_database(
+    rig: Rig,
+) -> None:
+    environ = rig.result("recall_environment")
+    for name in ("JOBFORGE_DATABASE_URL", "JOBFORGE_SECRET_API", "PGPASSWORD"):
         assert name not in environ
-    assert b"OF_THE_WORKER=canary" in environ
+    assert environ["OF_THE_WORKER"] == "canary"
 
 
 def test_files_that_a_job_leaves_are_removed(rig: Rig) -> None:
     folder = Path(rig.result("leave_files"))
     wait_until(lambda: not folder.exists())
+
+
+def test_folders_that_a_job_forbids_to_write_to_are_removed_and_links_are_not_followed(
+    rig: Rig, tmp_path: Path
+) -> None:
+    tmp_path.chmod(0o750)
+    (tmp_path / "file").touch()
+    left = Path(rig.result("leave_read_only_folders", outside=str(tmp_path)))
+    wait_until(lambda: not left.exists())
+    assert (tmp_path / "file").exists()
+    assert tmp_path.stat().st_mode & 0o777 == 0o750
+
+
+def test_jobs_have_folders_also_after_a_cleaner_has_taken_the_one_around_them(rig: Rig) -> None:
+    around = Path(rig.result("leave_files")).parent
+    wait_until(lambda: not any(around.iterdir()))
+    around.rmdir()
+    assert Path(rig.result("leave_files")).parent == around
+
+
+def test_what_is_no_utf_8_is_said_in_other_words(rig: Rig) -> None:
+    async def said() -> list[tuple[str, dict[str, Any]]]:
+        started = rig.start("tell_half_a_character")
+        assert outcome(await started.report()) is Outcome.SUCCEEDED
+        return rig.desk.said(started.job.job_id)
+
+    assert rig.go(said()) == [
+        ("progress", {"done": 1, "total": 2, "message": "caf?"}),
+        ("log", {"name": "caf?", "level": "info", "message": "read"}),
+    ]
+    verdict = rig.run("cancel_with_half_a_character").verdict
+    assert verdict is not None
+    assert (verdict.outcome, verdict.reason) == (Outcome.CANCELED, "no caf?")
+
+
+def test_of_what_is_very_long_the_worker_is_told_the_beginning(rig: Rig) -> None:
+    async def said() -> list[tuple[str, dict[str, Any]]]:
+        started = rig.start("tell_much")
+        assert outcome(await started.report()) is Outcome.SUCCEEDED
+        return rig.desk.said(started.job.job_id)
+
+    bodies = [data["body"] for _, data in rig.go(said()) if data["status"] == 200]
+    assert bodies == ["x" * 8_000, ('["x",' + '"x",' * 2_000)[:8_000]]
+
+
+def test_a_handler_that_puts_something_else_in_the_place_of_its_output_can_answer(rig: Rig) -> None:
+    assert rig.result("replace_output") == "still here"
+
+
+def test_a_task_that_somebody_else_cancelled_is_no_request_to_stop(rig: Rig) -> None:
+    report = rig.run("await_the_cancelled")
+    assert outcome(report) is Outcome.FAILED
+    assert error(report)["type"] == "asyncio.exceptions.CancelledError"
+    assert "isolated_app.py" in error(report)["traceback"]
 
 
 def test_what_a_job_says_reaches_the_host_in_order(rig: Rig) -> None:
@@ -291,6 +353,14 @@ def test_a_sigterm_of_somebody_else_does_not_stop_a_job(rig: Rig, tmp_path: Path
 
 def test_programs_that_a_job_runs_heed_signals(rig: Rig) -> None:
     assert rig.result("interrupt_program") == -signal.SIGINT
+
+
+def test_processes_of_a_jobs_own_can_be_ended_by_it(rig: Rig) -> None:
+    async def left() -> Report:
+        async with asyncio.timeout(10):
+            return await rig.start("leave_a_pool").report()
+
+    assert outcome(rig.go(left())) is Outcome.SUCCEEDED
 
 
 def test_a_killed_child_is_noticed_at_once(rig: Rig) -> None:

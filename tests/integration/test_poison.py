@@ -13,11 +13,13 @@ from integration.isolation import Rig, error, is_alive, living_of, outcome
 
 from jobforge.isolation import tree
 from jobforge.isolation.tails import TAIL_BYTES
-from jobforge.isolation.wire import LONGEST_FRAME
+from jobforge.isolation.wire import LONGEST_FRAME, Kind
 from jobforge.job import Outcome
 from jobforge.runner import Report, Stop
 
 MIB = 1024**2
+# Beyond what can be read; with a number of many digits, which is read in another way.
+TOO_DEEP = "[1234567890123456789012," + "[" * 10_000
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +136,26 @@ def test_a_handler_that_writes_where_it_should_not_has_crashed(beside: Beside) -
     report = beside.run("speak_out_of_turn")
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == "wrote to the socket that is for its worker"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (Kind.VERDICT, '{"outcome": "failed", "error": 5}'),
+        (Kind.VERDICT, '{"outcome": "canceled", "reason": ["no"]}'),
+        (Kind.VERDICT, '{"outcome": "failed", "final": "yes"}'),
+        (Kind.VERDICT, TOO_DEEP),
+        (Kind.ASK, TOO_DEEP),
+    ],
+)
+def test_a_handler_that_forges_a_verdict_has_crashed(beside: Beside, kind: Kind, body: str) -> None:
+    report = beside.run("forge", kind=kind, body=body)
+    assert outcome(report) is Outcome.CRASHED
+    assert error(report)["message"] == "wrote to the socket that is for its worker"
+
+
+def test_the_end_of_a_process_is_reported_whatever_it_said_last(beside: Beside) -> None:
+    assert outcome(beside.run("forge_behind_a_flood", body=TOO_DEEP)) is Outcome.CRASHED
 
 
 def test_a_handler_that_asks_and_never_listens_has_crashed(

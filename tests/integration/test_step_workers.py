@@ -132,3 +132,32 @@ async def test_a_step_outlasts_an_outage_of_the_database(shop: Workshop) -> None
         set_open(shop.conn, is_open=True)
         await shop.ended(job_id)
     assert runs == [1]
+
+
+async def test_a_step_that_cannot_be_read_does_not_take_others_along(shop: Workshop) -> None:
+    @shop.app.job(isolation="inline")
+    async def mixed(ctx: Context) -> list[str]:
+        bad = {"name": "caf\udce9", "index": 0, "result": 1}
+        ask = ctx._channel.aask  # noqa: SLF001 - ctx itself refuses the name
+        asked = ask("save_step", bad), *(ctx.astep(f"{n}", one) for n in range(5))
+        return [
+            type(each).__name__ for each in await asyncio.gather(*asked, return_exceptions=True)
+        ]
+
+    @shop.app.job(isolation="inline", retry=Retry(max_attempts=1))
+    async def misnamed(ctx: Context) -> None:
+        await ctx.astep("caf\udce9", one)
+
+    async def one() -> int:
+        return 1
+
+    shop.register()
+    async with shop.working():
+        job_id = shop.enqueue("mixed")
+        await eventually(lambda: shop.state(job_id) is State.SUCCEEDED)
+        assert shop.history(job_id).job.result == ["Invalid", *["int"] * 5]
+        job_id = shop.enqueue("misnamed")
+        await eventually(lambda: shop.state(job_id) is State.DEAD)
+        error = shop.history(job_id).attempts[-1].error
+        assert error is not None
+        assert error["message"].startswith("name cannot be written")

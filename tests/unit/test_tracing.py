@@ -36,6 +36,7 @@ from opentelemetry.trace import (
 from jobforge import tracing
 from jobforge.current import CURRENT
 from jobforge.errors import LeaseLost
+from jobforge.isolation.wire import LONGEST_FRAME, Kind, frame
 from jobforge.job import ClaimedJob, JobRequest, Outcome
 from jobforge.tracing import export
 from jobforge.tracing.attempts import Attempts
@@ -441,6 +442,41 @@ def test_what_is_said_of_a_span_after_its_end_is_said_in_vain() -> None:
     span.end()
     assert not span.is_recording()
     assert [orjson.loads(body)["attributes"] for body in sent] == [{}]
+
+
+def test_what_cannot_be_told_of_a_span_is_no_fault_of_the_job() -> None:
+    there, receiver = _receiving()
+    provider = Provider()
+    provider.send = partial(receiver.take, RECORDED)
+    tracer = provider.get_tracer("test")
+    with tracer.start_as_current_span("read", remote(RECORDED)) as span:
+        span.set_attributes({"name": "caf\udce9", "size": 2**70})
+        span.update_name(7)  # type: ignore[arg-type]
+    (told,) = there.get_finished_spans()
+    assert told.name == "7"
+    assert dict(told.attributes or {}) == {"name": "caf?", "size": "<int>"}
+
+
+def test_a_span_that_is_too_large_is_left_out() -> None:
+    provider = Provider()
+    provider.send = partial(frame, Kind.SPAN)  # type: ignore[assignment]
+    span = provider.get_tracer("test").start_span("read", remote(RECORDED))
+    span.set_attribute("text", "x" * LONGEST_FRAME)
+    span.end()
+    assert not span.is_recording()
+
+
+@pytest.mark.parametrize(
+    "forged", [{"start": -1}, {"end": 2.0**64}, {"events": [["seen", {}, -1]]}]
+)
+def test_times_by_which_an_exporter_would_fail_are_refused(forged: dict[str, object]) -> None:
+    sent: list[bytes] = []
+    provider = Provider()
+    provider.send = sent.append
+    provider.get_tracer("test").start_span("read", remote(RECORDED)).end()
+    _, receiver = _receiving()
+    with pytest.raises(ValueError, match="time"):
+        receiver.take(RECORDED, orjson.dumps(orjson.loads(sent[0]) | forged))
 
 
 def test_a_job_tells_of_its_own_trace_only() -> None:

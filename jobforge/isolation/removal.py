@@ -1,0 +1,22 @@
+"""Removing the folders of jobs, whatever is left in them. Links are removed, never followed."""
+
+import os
+import shutil
+from contextlib import suppress
+
+
+def remove(folder: str) -> None:
+    """Also what a job has forbidden to write to, as Go does with the modules that it downloads."""
+    shutil.rmtree(folder, ignore_errors=True)
+    if os.path.lexists(folder):
+        _permit(folder)
+        for parent, names, _ in os.walk(folder):
+            for name in names:
+                _permit(f"{parent}/{name}")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _permit(folder: str) -> None:
+    with suppress(OSError):
+        if not os.path.islink(folder):  # noqa: PTH114 - as above
+            os.chmod(folder, 0o700)  # noqa: PTH101 - as above

@@ -8,7 +8,7 @@ from jobforge import calls, tracing
 from jobforge.calls import Call
 from jobforge.client import Build, Client, Submission
 from jobforge.duration import Duration
-from jobforge.enqueuer import AnyArgs, request_of
+from jobforge.enqueuer import AnyArgs, checked, request_of
 from jobforge.errors import Conflict, Invalid, Json
 from jobforge.handle import Awaited, auntil, until
 from jobforge.job import Enqueued, JobRequest
@@ -69,7 +69,7 @@ class BatchHandle:
         return lambda tenant: calls.cancel_batch(self.id, reason=reason, tenant_id=tenant)
 
     def _adding(self, jobs: tuple[AnyArgs, ...]) -> Build[list[Enqueued]]:
-        requests = tracing.carrying([job.request for job in jobs])
+        requests = tracing.carrying([checked(job).request for job in jobs])
         return lambda tenant: calls.add_to_batch(self.id, requests, tenant_id=tenant)
 
 
@@ -166,7 +166,7 @@ class Batch:
 
     def _is_due_with(self, jobs: tuple[AnyArgs, ...]) -> bool:
         """Keeps the jobs; whether those that are kept should go out now."""
-        self._jobs += tracing.carrying([job.request for job in jobs])
+        self._jobs += tracing.carrying([checked(job).request for job in jobs])
         if self._request.open:
             return len(self._jobs) >= _FLUSHED
         if len(self._jobs) > _MOST_AT_ONCE:

@@ -354,11 +354,15 @@ class Client:
 
     def _choose(self, named: Tenant | None) -> Tenant:
         try:
-            return choose(named, self._default_tenant)
+            return choose(named, self._tenant_of_job_or_app)
         except TenantRequired:
             if not self.pools.is_remote:
                 raise
             return _THAT_OF_THE_KEY
+
+    def _tenant_of_job_or_app(self) -> Tenant | None:
+        door = find_door()
+        return self._default_tenant() if door is None else door.tenant_id
 
     def _refuse_connection(self, conn: Conn) -> None:
         if conn is not None and self.pools.is_remote:

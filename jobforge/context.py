@@ -15,9 +15,9 @@ import orjson
 from jobforge import durable
 from jobforge.calls.work import complete_job
 from jobforge.durable import DONE, Done, Durable
-from jobforge.errors import Invalid, Json
+from jobforge.errors import Invalid, InvalidResult, Json
 from jobforge.integrations import run_on
-from jobforge.job import ClaimedJob, Enqueued, JobRequest, Outcome, OutcomeReport
+from jobforge.job import ClaimedJob, Enqueued, JobRequest, Outcome, OutcomeReport, State
 from jobforge.lineage import Origin, OwnWorkflow, Parents
 from jobforge.redact import redact_text
 from jobforge.signals import Cancelled
@@ -188,12 +188,13 @@ class Context(Durable):
         """Ends the job as succeeded within the transaction of the handler's own connection.
 
         Await it when the connection is an async one. Whether the handler's writes and this are
-        kept, its commit decides: for both or for neither.
+        kept, its commit decides: for both or for neither. InvalidResult for a result that no row
+        can keep: then neither should be committed.
         """
         if self._worker_id is None:
             raise Invalid("no worker holds this job, so it cannot be completed", field="conn")
         report = OutcomeReport(*self._job.token, Outcome.SUCCEEDED, self._job.started_at, result)
-        done = run_on(conn, complete_job(self._worker_id, report))
+        done = run_on(conn, complete_job(self._worker_id, report).then(_check_kept))
         self._completed = True
         return done if hasattr(done, "__await__") else DONE
 
@@ -230,6 +231,16 @@ class Context(Durable):
 
     def ask_to_stop(self) -> None:
         self._asked = True
+
+
+def _check_kept(state: State | None) -> None:
+    """The engine settles a result that it cannot keep as a failure. None: it was told before."""
+    if state not in {None, State.SUCCEEDED}:
+        raise InvalidResult(
+            "the job cannot be completed with this result: it is no JSON, larger than 1 MiB or"
+            " nested more than 64 levels deep",
+            field="result",
+        )
 
 
 def _short(message: str) -> str:

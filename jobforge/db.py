@@ -6,6 +6,7 @@ its own. Every error of the driver becomes one of errors.py (driver.py) here.
 """
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -65,9 +66,11 @@ class Database:
             self._listen_settings = settings(listen_url, behind_pooler=False, timeouts=timeouts)
         self.can_listen = bool(listen_url) or not behind_pooler
         self.keeps_operations = False
+        self._made: weakref.WeakSet[AsyncSession] = weakref.WeakSet()
         self._pool = AsyncConnectionPool(
             connection_class=AsyncSession,
             kwargs=self._settings,
+            configure=self._keep,
             min_size=1,
             max_size=size,
             timeout=10,
@@ -88,6 +91,14 @@ class Database:
         if self._wire is not None:
             await self._wire.close()
         await self._pool.close()
+
+    def drop(self) -> None:
+        """Ends its connections after its loop was closed, where nothing can be awaited."""
+        for conn in list(self._made):
+            conn.pgconn.finish()
+
+    async def _keep(self, conn: AsyncSession) -> None:
+        self._made.add(conn)
 
     async def __aenter__(self) -> Self:
         await self.open()

@@ -88,7 +88,11 @@ class Definition(Enqueuer[P, R], Target):
 
     def registration(self) -> dict[str, Json]:
         """Its settings, as put_definition takes them."""
-        return self.settings.registration(self.parameters.schema())
+        try:
+            schema = self.parameters.schema()
+        except Invalid as error:
+            raise Invalid(f"{self.settings.key}: {error.message}") from error
+        return self.settings.registration(schema)
 
     def arguments(self, version: int, payload: dict[str, Json]) -> Arguments:
         """What the handler is given for a payload of that version; InvalidPayload if it is bad."""

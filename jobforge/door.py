@@ -12,7 +12,7 @@ from jobforge.enqueuing import batches, joined
 from jobforge.errors import Conflict, Denied, Json
 from jobforge.job import ClaimedJob, Enqueued, JobRequest
 from jobforge.options import Tenant
-from jobforge.tenants import as_uuid
+from jobforge.tenants import ambient, as_uuid
 
 Answer = tuple[UUID, Iterable[Enqueued]]  # the tenant, and what became of each request
 
@@ -63,8 +63,9 @@ async def enqueue_by(
 
 
 def check_own(tenant: Tenant | None, own: UUID) -> None:
-    """Raises Denied for any tenant but the job's own."""
-    if tenant is not None and as_uuid(tenant) != own:
+    """Raises Denied for any tenant but the job's own, be it named or ambient."""
+    wanted = ambient() if tenant is None else tenant
+    if wanted is not None and as_uuid(wanted) != own:
         raise Denied("a job enqueues for its own tenant only: leave tenant out", field="tenant")
 
 

@@ -66,7 +66,14 @@ AnyArgs = Args[..., Any]
 
 
 def request_of(job: AnyArgs | None) -> JobRequest | None:
-    return None if job is None else job.request
+    return None if job is None else checked(job).request
+
+
+def checked(job: object) -> AnyArgs:
+    """Invalid for what `definition.args(…)` did not make, such as the definition itself."""
+    if isinstance(job, Args):
+        return job
+    raise Invalid(f"a job is given as definition.args(…), not as {job!r}", field="jobs")
 
 
 class Enqueuer(Generic[P, R]):

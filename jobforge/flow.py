@@ -157,11 +157,13 @@ class Workflow(Place):
 
     def enqueue(self) -> WorkflowHandle:
         """Makes its jobs: what the end of the `with` block does."""
+        self._refuse_twice()
         tenant_id, made = self._client.submit(self._submission(), self._tenant, self._conn)
         return self._settled(tenant_id, made)
 
     async def aenqueue(self) -> WorkflowHandle:
         """As `enqueue`, for async code."""
+        self._refuse_twice()
         tenant_id, made = await self._client.asubmit(self._submission(), self._tenant, self._conn)
         return self._settled(tenant_id, made)
 
@@ -191,6 +193,13 @@ class Workflow(Place):
         BUILDING.reset(self._entered.pop())
         if kind is None and not self._joined_outer():
             await self.aenqueue()
+
+    def _refuse_twice(self) -> None:
+        if self._handle is not None:
+            raise Conflict(
+                f"workflow {self._title} is enqueued already, as {self._handle.id}: the end of its"
+                " with block does so"
+            )
 
     def _joined_outer(self) -> bool:
         if self._is_inner:

@@ -4,6 +4,7 @@ A node knows its name and what it comes after, and once the workflow is enqueued
 workflow gets to the engine is in flow.py.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
@@ -64,6 +65,7 @@ class Nodes:
         self._jobs: list[tuple[Node[Any], MakeHandle]] = []
         self._inner: list[tuple[str, Nodes]] = []
         self._names: set[str] = set()
+        self._last: Counter[str] = Counter()  # the number of the last node of a name
 
     def add(
         self, request: JobRequest, name: str | None, after: Iterable[object], handle: MakeHandle
@@ -95,12 +97,11 @@ class Nodes:
 
     def _named(self, given: str | None, otherwise: str) -> str:
         name = given or otherwise
-        number = 1
         while name in self._names:
             if given is not None:
                 raise Invalid(f"there are two nodes {name}", field="node")
-            number += 1
-            name = f"{otherwise}-{number}"
+            self._last[otherwise] += 1
+            name = f"{otherwise}-{self._last[otherwise] + 1}"
         self._names.add(name)
         return name
 

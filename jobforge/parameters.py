@@ -40,6 +40,7 @@ class Shape:
     def __init__(self, kind: Any) -> None:  # noqa: ANN401 - a type as hints spell it, or a Table
         self._kind = kind
         plain = plain_schema(kind)
+        self.hides_secrets = plain is None and _hides_secrets(self._adapter.core_schema)
         validator = self._adapter.validator if plain is None else SchemaValidator(plain)
         self._validate = validator.validate_python
         self._validate_json = validator.validate_json
@@ -86,7 +87,12 @@ class Shape:
             raise Invalid(f"cannot be written as JSON: {error}") from error
 
     def schema(self) -> dict[str, Json]:
-        return self._adapter.json_schema()
+        from pydantic.errors import PydanticUserError  # noqa: PLC0415 - as above
+
+        try:
+            return self._adapter.json_schema()
+        except PydanticUserError as error:
+            raise Invalid(f"its types have no JSON Schema: {_first_line(error)}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +171,10 @@ def read_parameters(function: Callable[..., Any], *, skip: int = 0) -> Parameter
     names = tuple(parameter.name for parameter in parameters)
     model = _only_model(names, hints)
     if model is not None:
-        return Parameters(names, _shape(name, hints[model]), model)
+        return Parameters(names, _sendable(name, hints[model]), model)
     members = {each: hints.get(each, Any) for each in names}
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
-    return Parameters(names, _shape(name, Table(name, members, defaults)), None)
+    return Parameters(names, _sendable(name, Table(name, members, defaults)), None)
 
 
 def read_result(function: Callable[..., Any]) -> Shape:
@@ -250,6 +256,16 @@ def _typed_dict(table: Table) -> Any:  # noqa: ANN401 - a type
     return made
 
 
+def _sendable(name: str, kind: Any) -> Shape:  # noqa: ANN401 - as in _shape
+    shape = _shape(name, kind)
+    if shape.hides_secrets:
+        raise Invalid(
+            f"{name}: a secret would be sent as asterisks: send its name, and have the handler ask"
+            " ctx.secret(…)"
+        )
+    return shape
+
+
 def _shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - a type as hints spell it, or a Table
     if plain_schema(kind) is not None:
         return Shape(kind)
@@ -258,8 +274,26 @@ def _shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - a type as hints spe
     try:
         return Shape(kind)
     except PydanticUserError as error:
-        reason = str(error).splitlines()[0]
-        raise Invalid(f"{name}: its types cannot be written as JSON: {reason}") from error
+        raise Invalid(
+            f"{name}: its types cannot be written as JSON: {_first_line(error)}"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
+
+
+def _hides_secrets(schema: Any) -> bool:  # noqa: ANN401 - any part of a schema of pydantic
+    """Whether something is written as asterisks, as pydantic does with secrets."""
+    if isinstance(schema, list | tuple):
+        return any(map(_hides_secrets, schema))
+    if not isinstance(schema, dict):
+        return False
+    writer = schema.get("serialization", {}).get("function")
+    if writer is None:
+        return any(map(_hides_secrets, schema.values()))
+    name, module = getattr(writer, "__name__", ""), getattr(writer, "__module__", "")
+    return module == "pydantic.types" and name.startswith("_serialize_secret")
 
 
 _ANYTHING = Shape(Any)

@@ -111,22 +111,21 @@ class Pools:
         return pool
 
     def sync(self) -> Source:
-        if self._pid != os.getpid():
-            self._leave_to_parent()
-        if self._source is None:
+        self._leave_to_parent()
+        source = self._source
+        if source is None:
             with self._lock:
-                if self._source is None:
-                    self._source = self._open()
-        return self._source
+                source = self._source = self._source or self._open()
+        return source
 
     async def of_this_loop(self) -> AsyncSource:
-        if self._pid != os.getpid():
-            self._leave_to_parent()
+        self._leave_to_parent()
         import asyncio  # noqa: PLC0415 - not in a zygote: isolation/coroutines.py says why
 
         loop = asyncio.get_running_loop()
         opening = self._by_loop.get(loop)
         if opening is None:
+            self._drop_closed_loops()
             opening = self._by_loop[loop] = loop.create_task(self._aopen())
         try:
             # Whoever comes first may be canceled; the others wait for the same opening.
@@ -138,6 +137,7 @@ class Pools:
 
     def close(self) -> None:
         """Closes the pool of threads; those of loops are closed by their own loop's `aclose`."""
+        self._leave_to_parent()
         with self._lock:
             source, self._source = self._source, None
         if source is not None:
@@ -145,6 +145,7 @@ class Pools:
 
     async def aclose(self) -> None:
         """Closes the pool of this loop, and that of threads."""
+        self._leave_to_parent()
         import asyncio  # noqa: PLC0415 - not in a zygote: isolation/coroutines.py says why
 
         opening = self._by_loop.pop(asyncio.get_running_loop(), None)
@@ -154,13 +155,31 @@ class Pools:
 
     def close_all(self) -> None:
         """Closes also the pools of loops, from outside: for tests, between two of them."""
+        self._leave_to_parent()
         for loop, opening in list(self._by_loop.items()):
             if not loop.is_closed():
                 _finish(loop, _close(opening))
         self._by_loop.clear()
         self.close()
 
+    def _drop_closed_loops(self) -> None:
+        """Those that ended without `aclose`, as at the end of `asyncio.run`.
+
+        Their Tasks hold them, so they would stay for ever, and their connections with them.
+        """
+        # Other threads may do so with theirs: a list of references is made in one go.
+        for reference in self._by_loop.keyrefs():
+            loop = reference()
+            opening = self._by_loop.pop(loop, None) if loop and loop.is_closed() else None
+            if opening is None or opening.cancelled() or not opening.done():
+                continue
+            if opening.exception() is None:
+                opening.result().pool.drop()
+
     def _leave_to_parent(self) -> None:
+        """In a process that was forked since the last use."""
+        if self._pid == os.getpid():
+            return
         # To close or collect them here would end the parent's sessions.
         _LEFT_TO_PARENT.append((self._source, self._by_loop))
         self._pid, self._lock = os.getpid(), threading.Lock()
@@ -172,14 +191,15 @@ class Pools:
             from jobforge.remote.transport import Transport  # noqa: PLC0415 - httpx2 is an extra
 
             transport = Transport(server)
-            weakref.finalize(self, transport.close)
+            weakref.finalize(self, _close_own, transport, os.getpid())
             return Source(transport, is_service=True)
         from jobforge.db import Pool  # noqa: PLC0415 - see above
 
         address = self._find_address()
         pool = Pool(address.url, size=self._size, behind_pooler=address.behind_pooler)
         pool.open()
-        weakref.finalize(self, pool.close)  # at the latest when the interpreter ends
+        # At the latest when the interpreter ends.
+        weakref.finalize(self, _close_own, pool, os.getpid())
         return Source(pool, pool.inspect().is_service)
 
     async def _aopen(self) -> AsyncSource:
@@ -194,6 +214,12 @@ class Pools:
         pool = Database(address.url, size=self._size, behind_pooler=address.behind_pooler)
         await pool.open()
         return AsyncSource(pool, (await pool.inspect()).is_service)
+
+
+def _close_own(pool: "Pool | Transport", opened_by: int) -> None:
+    # A forked process ends with the same finalizers.
+    if opened_by == os.getpid():
+        pool.close()
 
 
 async def _close(opening: "asyncio.Task[AsyncSource]") -> None:

@@ -135,6 +135,10 @@ def nested(match: Mapping[str, Scalar]) -> dict[str, Json]:
 
 def written(key: StepKey, shape: Shape, result: Any) -> Json:  # noqa: ANN401 - whatever it returned
     """The result as JSON; InvalidResult when it cannot be kept, and so would run again for ever."""
+    if shape.hides_secrets:
+        raise InvalidResult(
+            f"the result of step {key} would be kept as asterisks: it is a secret", field="result"
+        )
     try:
         document = shape.write(result)
         size = len(encode(document, "result"))

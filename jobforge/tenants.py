@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from types import TracebackType
 from uuid import UUID
 
@@ -12,26 +12,26 @@ from jobforge.options import Tenant
 
 _REMEMBERED_S = 60.0
 
-# Set by `with jf.tenant(…)`.
-AMBIENT: ContextVar[Tenant | None] = ContextVar("jobforge_tenant", default=None)
+# Set by `with jf.tenant(…)`; the innermost is the last.
+_AMBIENT: ContextVar[tuple[Tenant, ...]] = ContextVar("jobforge_tenant", default=())
 
 
 class Ambient:
-    """`with jf.tenant("acme"):` in sync or async code; may be entered again, also within itself."""
+    """`with jf.tenant("acme"):` in sync or async code; may be entered again, also within itself
+    and by others at the same time, so it keeps nothing of who has entered it."""
 
-    __slots__ = ("_tenant", "_tokens")
+    __slots__ = ("_tenant",)
 
     def __init__(self, tenant: Tenant) -> None:
-        self._tenant = tenant
-        self._tokens: list[Token[Tenant | None]] = []
+        self._tenant = _checked(tenant)
 
     def __enter__(self) -> None:
-        self._tokens.append(AMBIENT.set(self._tenant))
+        _AMBIENT.set((*_AMBIENT.get(), self._tenant))
 
     def __exit__(
         self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
     ) -> None:
-        AMBIENT.reset(self._tokens.pop())
+        _AMBIENT.set(_AMBIENT.get()[:-1])
 
 
 class Slugs:
@@ -54,13 +54,21 @@ class Slugs:
 
 def choose(named: Tenant | None, default: Callable[[], Tenant | None]) -> Tenant:
     """TenantRequired, with the ways to name one, when none is."""
-    tenant = named or AMBIENT.get() or _of_current_job() or default()
+    for tenant in (named, ambient(), _of_current_job()):
+        if tenant is not None:
+            return _checked(tenant)
+    tenant = default()
     if tenant is not None:
         return _checked(tenant)
     raise TenantRequired(
         "no tenant is named: give one with using(tenant=…), around the call with jf.tenant(…), or"
         " for the app with JobForge(tenant=…) or JOBFORGE_TENANT"
     )
+
+
+def ambient() -> Tenant | None:
+    """The one of `with jf.tenant(…)` around this call."""
+    return next(reversed(_AMBIENT.get()), None)
 
 
 def _of_current_job() -> UUID | None:

@@ -1,5 +1,6 @@
 """`jobforge worker`: claims jobs and runs them until it is told to stop."""
 
+import os
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,6 +12,8 @@ from jobforge.cli.options import INTRODUCE, UNTIL_STDIN_CLOSES, App, MetricsPort
 from jobforge.cli.target import find_target
 from jobforge.cli.way import ApiKey, ServerUrl, Way, reached
 from jobforge.config import Config, load
+
+_LEAVING_S = 5.0
 
 
 def worker(
@@ -99,4 +102,20 @@ def _run(target: str, config: Config, *, until_stdin_closes: bool, introduce: bo
     app = serving.load_app(target, config)
     if introduce:
         introduction.print_introduction(app.definitions.values())
-    return asyncio.run(serving.serve(app, target, config, until_stdin_closes=until_stdin_closes))
+
+    async def serve() -> int:
+        code = await serving.serve(app, target, config, until_stdin_closes=until_stdin_closes)
+        _leave_in_time(code)
+        return code
+
+    return asyncio.run(serve())
+
+
+def _leave_in_time(code: int) -> None:
+    """Inline jobs that were abandoned may have left coroutines that go on, and threads. Python
+    would wait for them; all that they hold was handed back."""
+    from threading import Timer
+
+    leaving = Timer(_LEAVING_S, os._exit, [code])
+    leaving.daemon = True
+    leaving.start()

@@ -78,6 +78,9 @@ class AsyncTransport:
     async def close(self) -> None:
         await self.http.aclose()
 
+    def drop(self) -> None:
+        """After its loop was closed: the sockets go with it."""
+
     async def _send(self, request: Request[object]) -> Json:
         try:
             return answer_of(await self.http.request(**_parts(request)))

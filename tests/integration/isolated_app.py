@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from jobforge import Cancel, Context, JobForge
+from jobforge import Cancel, Context, JobForge, Retry
 from jobforge.door import find_door
 from jobforge.isolation.channel import SocketChannel
 from jobforge.isolation.wire import Kind, frame
@@ -26,6 +26,7 @@ jf = JobForge()
 
 MIB = 1024**2
 AT_IMPORT = dict(os.environ)
+NO_TEXT = "\0\ud800"
 
 
 # Ordinary jobs.
@@ -119,6 +120,27 @@ def fail(message: str) -> None:
 
 
 @jf.job
+def ask_for_later(message: str) -> None:
+    raise Retry(message + NO_TEXT, after=600)
+
+
+@jf.job
+def give_up(message: str) -> None:
+    raise Cancel(message + NO_TEXT)
+
+
+@jf.job
+def enqueue_for(tenant: str) -> None:
+    with jf.tenant(tenant):
+        add.enqueue(1, 1)
+
+
+@jf.job
+def name_tenant() -> str:
+    return str(jf.client.tenant_id(None))
+
+
+@jf.job
 def interrupt_program() -> int:
     with subprocess.Popen(["/bin/sleep", "600"]) as program:
         program.send_signal(signal.SIGINT)
@@ -146,11 +168,6 @@ def tell_half_a_character(ctx: Context) -> None:
 def tell_much(ctx: Context) -> None:
     for value in ("x" * MIB, ["x"] * MIB):
         ctx.log.info("answered", status=200, body=value)
-
-
-@jf.job
-def cancel_with_half_a_character() -> None:
-    raise Cancel(os.fsdecode(b"no caf\xe9"))
 
 
 @jf.job

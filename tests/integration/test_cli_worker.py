@@ -37,6 +37,29 @@ async def echo(words: str) -> str:
     return words
 """
 
+# Jobs of the loop that cannot be ended.
+STUBBORN = """
+import asyncio, pathlib, time
+from jobforge import Context, JobForge
+
+jf = JobForge()
+FOLDER = pathlib.Path(__file__).parent
+
+@jf.job(isolation="inline", grace=0)
+async def in_thread() -> None:
+    (FOLDER / "thread.runs").touch()
+    await asyncio.to_thread(time.sleep, 600)
+
+@jf.job(isolation="inline", grace=0)
+async def in_loop() -> None:
+    (FOLDER / "loop.runs").touch()
+    while True:
+        try:
+            await asyncio.sleep(600)
+        except asyncio.CancelledError:
+            pass
+"""
+
 
 @pytest.fixture
 def shell(database: Database, conn: Connection, tmp_path: Path) -> Terminal:
@@ -121,6 +144,18 @@ def test_what_a_drain_cannot_wait_for_is_handed_back(shell: Terminal) -> None:
         worker.signal(signal.SIGTERM)
         assert worker.end() == 0
     assert _state(shell, job_id) == "queued"
+
+
+def test_what_abandoned_jobs_have_left_does_not_keep_the_process(shell: Terminal) -> None:
+    (shell.folder / "app.py").write_text(STUBBORN)
+    with shell.started("worker", "app.py", "--drain-timeout", "0.1s") as worker:
+        worker.wait_for(STARTED)
+        for name in ("thread", "loop"):
+            shell.read("enqueue", f"in_{name}")
+            wait_until((shell.folder / f"{name}.runs").exists)
+        worker.signal(signal.SIGTERM)
+        worker.wait_for('"worker.stopped"')
+        assert worker.end() == 0
 
 
 def test_a_worker_drains_from_afar(shell: Terminal) -> None:

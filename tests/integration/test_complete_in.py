@@ -11,7 +11,7 @@ from integration.killing import Ward, opened_ward
 
 from jobforge import Context, JobForge, Retry, calls, db
 from jobforge.embedded import Server
-from jobforge.errors import Invalid, LeaseLost
+from jobforge.errors import Invalid, InvalidResult, LeaseLost
 from jobforge.job import Outcome, State
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
@@ -33,6 +33,14 @@ async def pay_async(ctx: Context, url: str) -> None:
     async with await psycopg.AsyncConnection.connect(url) as conn:
         await conn.execute("insert into payments values (%s)", [ctx.attempt])
         await ctx.complete_in(conn, {"paid": True})
+
+
+@jf.job(retry=Retry(max_attempts=2))
+def pay_with(ctx: Context, url: str, result: str) -> None:
+    results = {"no number": float("nan"), "too much": "x" * 2_000_000}
+    with psycopg.connect(url) as conn:
+        conn.execute("insert into payments values (%s)", [ctx.attempt])
+        ctx.complete_in(conn, results[result])
 
 
 @jf.job(retry=Retry(max_attempts=2))
@@ -91,6 +99,15 @@ def test_a_handler_that_does_not_commit_has_failed(kit: Kit) -> None:
     error = handle.job().error
     assert error is not None
     assert error["type"] == "NotCommitted"
+
+
+@pytest.mark.parametrize("result", ["no number", "too much"])
+def test_a_result_that_cannot_be_kept_leaves_nothing_of_the_handler(kit: Kit, result: str) -> None:
+    pay_with.enqueue(url=kit.url, result=result)
+    (ran,) = kit.drain().jobs
+    assert isinstance(ran.exception, InvalidResult)
+    assert ran.state is State.DEAD
+    assert _payments(kit) == []
 
 
 def test_a_handler_that_lost_its_lease_can_commit_nothing(

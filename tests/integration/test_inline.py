@@ -101,6 +101,17 @@ async def test_a_handler_that_never_waits_has_ended_when_it_was_started(desk: De
     assert (verdict.outcome, verdict.result) == (Outcome.SUCCEEDED, 42)
 
 
+async def test_whatever_a_handler_raises_is_how_its_attempt_ended(desk: Desk) -> None:
+    @desk.app.job(isolation="inline")
+    async def leave(*, wait: bool) -> None:
+        if wait:
+            await asyncio.sleep(0)
+        raise GeneratorExit
+
+    assert desk.outcome(leave, wait=False) is Outcome.FAILED
+    assert _outcome(await desk.ended(desk.begin(leave, wait=True))) is Outcome.FAILED
+
+
 async def test_handlers_that_never_wait_need_no_task_each(desk: Desk) -> None:
     tasks: list[asyncio.Task[Any] | None] = []
 
@@ -393,14 +404,3 @@ async def test_what_a_handler_says_reaches_the_host(desk: Desk) -> None:
         ("log", {"to": "ada", "level": "info", "message": "hello"}),
         ("event", {"name": "sent", "data": {"number": 1}}),
     ]
-
-
-async def test_a_handler_that_raises_what_ends_a_generator_has_failed(desk: Desk) -> None:
-    @desk.app.job(isolation="inline")
-    async def leave(*, late: bool) -> None:
-        if late:
-            await asyncio.sleep(0)
-        raise GeneratorExit
-
-    assert desk.outcome(leave, late=False) is Outcome.FAILED
-    assert _outcome(await desk.ended(desk.begin(leave, late=True))) is Outcome.FAILED

@@ -82,6 +82,29 @@ def test_a_payload_larger_than_a_sockets_buffer_arrives_and_returns(rig: Rig) ->
     assert rig.result("echo", value=value) == value
 
 
+def test_a_message_that_is_no_text_changes_nothing_else_of_what_was_said(rig: Rig) -> None:
+    later = rig.run("ask_for_later", message="busy").verdict
+    assert later is not None
+    assert (later.outcome, later.retry_in_s) == (Outcome.FAILED, 600)
+    given_up = rig.run("give_up", message="gone").verdict
+    assert given_up is not None
+    assert (given_up.outcome, given_up.reason) == (Outcome.CANCELED, "gone\ufffd?")
+
+
+def test_a_job_enqueues_for_no_other_tenant_around_it_either(rig: Rig) -> None:
+    report = rig.run("enqueue_for", tenant="00000000-0000-0000-0000-000000000007")
+    assert error(report)["type"] == "Denied"
+
+
+def test_the_tenant_inside_a_job_is_the_jobs(rig: Rig) -> None:
+    async def named() -> bool:
+        job = rig.start("name_tenant")
+        verdict = (await job.report()).verdict
+        return verdict is not None and verdict.result == str(job.job.tenant_id)
+
+    assert rig.go(named())
+
+
 def test_an_integer_of_many_digits_arrives_exactly(rig: Rig) -> None:
     report = rig.run("echo", value=10**30)
     # It cannot be returned, as Python's JSON has no room for it; but it was read.
@@ -191,9 +214,6 @@ def test_what_is_no_utf_8_is_said_in_other_words(rig: Rig) -> None:
         ("progress", {"done": 1, "total": 2, "message": "caf?"}),
         ("log", {"name": "caf?", "level": "info", "message": "read"}),
     ]
-    verdict = rig.run("cancel_with_half_a_character").verdict
-    assert verdict is not None
-    assert (verdict.outcome, verdict.reason) == (Outcome.CANCELED, "no caf?")
 
 
 def test_of_what_is_very_long_the_worker_is_told_the_beginning(rig: Rig) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 import warnings
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
@@ -11,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from cluster import Connection, Database
+from cluster import Connection, Database, wait_until
 from integration.seam import TENANT_A, TENANT_B, count_jobs
 
 from jobforge import Context, JobForge, db, errors
@@ -244,6 +246,35 @@ async def test_the_ambient_tenant_is_that_of_the_task(ajf: JobForge) -> None:
     assert found == (TENANT_A, TENANT_B)
 
 
+async def test_one_ambient_tenant_may_be_around_many_tasks_at_once(ajf: JobForge) -> None:
+    add, ambient = ajf.definitions["add"], ajf.tenant(TENANT_A)
+    second_entered, first_left = asyncio.Event(), asyncio.Event()
+
+    async def first() -> UUID:
+        with ambient:
+            await second_entered.wait()
+        first_left.set()
+        return (await add.using(tenant=TENANT_B).aenqueue(1, 1)).tenant_id
+
+    async def second() -> UUID:
+        with ambient:
+            second_entered.set()
+            await first_left.wait()
+            return (await add.aenqueue(1, 1)).tenant_id
+
+    assert tuple(await asyncio.gather(first(), second())) == (TENANT_B, TENANT_A)
+    with pytest.raises(errors.TenantRequired):
+        await add.aenqueue(1, 1)
+
+
+def test_an_empty_tenant_does_not_stand_for_the_default(database: Database) -> None:
+    app = make_app(database.url_as("service_login"), tenant=TENANT_A)
+    with pytest.raises(errors.Invalid, match="UUID or a slug"):
+        app.definitions["add"].using(tenant="").enqueue(1, 1)
+    with pytest.raises(errors.Invalid, match="UUID or a slug"):
+        app.tenant("")
+
+
 def test_a_slug_stands_for_its_tenant_and_is_looked_up_once(
     database: Database, conn: Connection
 ) -> None:
@@ -353,6 +384,63 @@ def test_a_forked_process_has_connections_of_its_own(database: Database, conn: C
     add.enqueue(3, 3)
     assert [job["payload"]["left"] for job in jobs(conn)] == [1, 2, 3]
     app.close()
+
+
+FORKING = """
+import os, sys
+from uuid import UUID
+from jobforge import JobForge
+
+url, tenant, end = sys.argv[1:]
+app = JobForge(url, tenant=UUID(tenant))
+
+@app.job
+def add(left: int, right: int) -> int: ...
+
+add.enqueue(1, 1)
+wait, let_go = os.pipe()
+child = os.fork()
+if child == 0:
+    os.read(wait, 1)
+    if end == "by close":
+        app.close()
+        os._exit(0)
+    sys.exit()
+with app.transaction() as tx:
+    add.using(conn=tx).enqueue(2, 2)
+    os.write(let_go, b"!")
+    os.waitpid(child, 0)
+    add.using(conn=tx).enqueue(3, 3)
+"""
+
+
+@pytest.mark.parametrize("end", ["by exit", "by close"])
+def test_a_forked_process_ends_no_session_of_its_parent(
+    database: Database, conn: Connection, end: str
+) -> None:
+    url = database.url_as("service_login")
+    register(make_app(url), database)
+    given = [sys.executable, "-W", "ignore", "-c", FORKING, url, str(TENANT_A), end]
+    assert subprocess.run(given, capture_output=True, text=True, check=False).stderr == ""
+    assert [job["payload"]["left"] for job in jobs(conn)] == [1, 2, 3]
+
+
+def test_a_loop_that_was_closed_leaves_no_connection_behind(
+    database: Database, conn: Connection
+) -> None:
+    app = make_app(database.url_as("service_login"), tenant=TENANT_A)
+    register(app, database)
+    for _ in range(3):
+        asyncio.run(_enqueue(app))
+    query = "select from pg_stat_activity where usename = 'service_login'"
+    wait_until(lambda: conn.execute(query).rowcount <= 1)
+    asyncio.run(_enqueue(app, close=True))
+
+
+async def _enqueue(app: JobForge, *, close: bool = False) -> None:
+    await app.definitions["add"].aenqueue(1, 1)
+    if close:
+        await app.aclose()
 
 
 def test_connected_to_leads_to_another_database(jf: JobForge, conn: Connection) -> None:

@@ -69,6 +69,22 @@ def results(drained: Drained, definition: str) -> list[Json]:
     return [ran.result for ran in drained.jobs if ran.job.definition == definition]
 
 
+def test_a_workflow_is_made_once(kit: Kit) -> None:
+    with jf.workflow("once") as wf:
+        work.node("a")
+    with pytest.raises(Conflict, match="already"):
+        wf.enqueue()
+    kit.assert_enqueued(work, count=1)
+
+
+def test_nodes_of_one_definition_are_numbered(kit: Kit) -> None:
+    with jf.workflow("numbers"):
+        taken = work.using(node="work-2").node("taken")
+        nodes = [taken, *(work.node(str(number)) for number in range(3))]
+    assert [node.name for node in nodes] == ["work-2", "work", "work-3", "work-4"]
+    kit.assert_enqueued(work, count=len(nodes))
+
+
 def test_a_node_has_the_results_of_those_it_came_after(kit: Kit) -> None:
     with jf.workflow("diamond") as wf:
         first = work.node("a")

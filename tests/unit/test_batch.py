@@ -1,6 +1,7 @@
 """A batch while it is being made."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -22,3 +23,17 @@ def test_more_jobs_than_can_be_made_at_once_are_refused_in_async_code_too(
         jf.batch().add(work.args(), work.args())
     with pytest.raises(Invalid, match="open=True"):
         asyncio.run(jf.batch().aadd(work.args(), work.args()))
+
+
+def test_a_definition_is_no_job() -> None:
+    jf = JobForge(tenant="acme")
+
+    @jf.job
+    def work() -> None:
+        return None
+
+    wrong: Any = work
+    with pytest.raises(Invalid, match=r"definition\.args"):
+        jf.batch(on_success=wrong)
+    with pytest.raises(Invalid, match=r"definition\.args"):
+        jf.batch().add(wrong)

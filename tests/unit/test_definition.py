@@ -386,3 +386,11 @@ def test_a_tenant_that_is_neither_uuid_nor_slug_is_refused(jf: JobForge) -> None
     with pytest.raises(Invalid) as refusal:
         jf.job(_nothing).using(tenant=tenant).enqueue()
     assert refusal.value.field == "tenant"
+
+
+def test_a_type_without_a_schema_is_told_with_its_definition(jf: JobForge) -> None:
+    def call(what: type) -> str:
+        return what.__name__
+
+    with pytest.raises(Invalid, match="call: its types have no JSON Schema"):
+        jf.job(call).registration()

@@ -9,7 +9,15 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    Secret,
+    SecretStr,
+    computed_field,
+)
 
 from jobforge import jsonb
 from jobforge.errors import Invalid, InvalidPayload
@@ -220,3 +228,21 @@ def test_a_result_without_a_type_is_any_json() -> None:
     }
     with pytest.raises(Invalid):
         shape.write(object())
+
+
+def _one(secret: SecretStr) -> None: ...
+def _among_others(number: int, dates: dict[str, Secret[date] | None]) -> None: ...
+def _shown(secret: Annotated[SecretStr, PlainSerializer(lambda it: it.get_secret_value())]) -> None:
+    assert secret
+
+
+@pytest.mark.parametrize("function", [_one, _among_others])
+def test_a_secret_that_would_be_sent_as_asterisks_is_refused(function: Callable[..., Any]) -> None:
+    with pytest.raises(Invalid, match=r"ctx\.secret"):
+        read_parameters(function)
+
+
+def test_a_secret_that_says_how_it_is_written_is_sent() -> None:
+    parameters = read_parameters(_shown)
+    payload = parameters.payload([SecretStr("x")], {})
+    assert parameters.arguments(payload) == {"secret": SecretStr("x")}

@@ -271,7 +271,7 @@ _PARSERS: Mapping[str, values.Parser] = {
     "concurrency": values.whole(1, 100_000),
     "processes": values.whole(1, 256),
     "build": values.text,
-    "lease_s": values.seconds(1, _DAY),
+    "lease_s": values.seconds(1, 3600),
     "heartbeat_s": values.seconds(0.1, _DAY),
     "poll_s": values.seconds(0.01, 3600),
     "drain_s": values.seconds(0, _DAY),

@@ -10,7 +10,6 @@ from jobforge.errors import Invalid, Json
 CatchUp = Literal["none", "last", "all"]
 Overlap = Literal["allow", "skip", "queue", "cancel_running"]
 
-EVERY_TENANT = "*"
 OWN_CLOCKS = "tenant"  # of the tenant whose schedule it is
 ROOTS = ("schedule",)  # what the tags of a payload start with
 

@@ -19,7 +19,7 @@ from jobforge.command import Command
 from jobforge.config import load
 from jobforge.context import Context
 from jobforge.definition import Definition
-from jobforge.door import set_door
+from jobforge.door import flowing, set_door
 from jobforge.errors import Invalid, Json, NotCommitted
 from jobforge.hooks import Hook
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, Note, Step
@@ -32,7 +32,6 @@ from jobforge.testing.notes import Notes
 from jobforge.testing.program import run_program
 from jobforge.verdict import Verdict, raised, returned, unusable
 from jobforge.worker.fetches import with_parents
-from jobforge.worker.host import flowing
 from jobforge.worker.lineage import question
 from jobforge.worker.steps import check_saved, children
 

@@ -108,7 +108,7 @@ def routed(span: "Span | None", method: str, route: str) -> None:
 
 
 def fail(span: "Span", kind: str, message: str | None = None) -> None:
-    from opentelemetry.trace import StatusCode  # noqa: PLC0415 - as above
+    from opentelemetry.trace import StatusCode  # noqa: PLC0415 - it may not be installed
 
     span.set_attribute("error.type", kind)
     span.set_status(StatusCode.ERROR, message)

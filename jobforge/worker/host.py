@@ -4,13 +4,14 @@ Each question is put under the lease of the job that asks. What a job enqueues i
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from uuid import UUID
 
 from jobforge import calls, telemetry
 from jobforge.artifacts import Artifacts
 from jobforge.artifacts.size import may_have_large_payload
+from jobforge.door import flowing
 from jobforge.engine import Engine
 from jobforge.errors import Json
 from jobforge.job import ClaimedJob, Enqueued, JobRequest
@@ -82,14 +83,3 @@ class WorkerHost:
 
     def secret(self, name: str) -> str:
         return self._secrets.lookup(name)
-
-
-def flowing(job: ClaimedJob, jobs: Iterable[JobRequest]) -> list[JobRequest]:
-    """What a job enqueues is of its correlation and its trace, unless it says otherwise."""
-    return [
-        request._replace(
-            correlation_id=request.correlation_id or job.correlation_id,
-            traceparent=request.traceparent or job.traceparent,
-        )
-        for request in jobs
-    ]

@@ -96,13 +96,12 @@ class Leases:
             if key in self._held:
                 self._held[key].lose()
 
-    def stop_overdue(self) -> int:
-        """Stops what may be somebody else's by now; answers how many."""
+    def stop_overdue(self) -> None:
+        """Stops what may be somebody else's by now."""
         moment = now()
-        overdue = [held for held in self._held.values() if held.deadline <= moment]
-        for held in overdue:
-            held.lose()
-        return len(overdue)
+        for held in [*self._held.values()]:
+            if held.deadline <= moment:
+                held.lose()
 
     def stop_all(self, why: Stop) -> None:
         for run in self:

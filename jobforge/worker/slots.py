@@ -19,10 +19,6 @@ class Slots:
         }
         self.total = sum(queues.values())
 
-    @property
-    def taken(self) -> int:
-        return self.total - sum(self._free.values())
-
     def limits(self, room: int) -> dict[str, int]:
         """What a claim for `room` jobs may ask for. The smallest first: none is crowded out."""
         return self._shared(room, self._free)

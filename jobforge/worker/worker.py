@@ -47,6 +47,9 @@ from jobforge.worker.turns import Turns
 from jobforge.worker.upkeep import Upkeep
 from jobforge.worker.wakeups import Wakeups
 
+# As the engine has them.
+_MOST_QUEUES = 100
+_LONGEST_LEASE_S = 3600
 _WATCH_S = 1.0
 # What the end of a worker may take beyond its drain: for killed jobs to be gone, for a claim that
 # is on its way, and for the last outcomes.
@@ -87,10 +90,7 @@ class Worker:
         scheduler: Scheduler | None = None,
         meters: Meters | None = None,
     ) -> None:
-        if not queues or min(queues.values()) < 1:
-            raise ConfigError("a worker needs a queue, and each queue a slot", field="queues")
-        if heartbeat_s * 2 > lease_s:
-            raise ConfigError("a lease must last two heartbeats", field="heartbeat_s")
+        _check(queues, lease_s, heartbeat_s)
         self.worker_id: UUID = uuid4()
         self._app = app
         self._database = database
@@ -370,6 +370,18 @@ class Worker:
                     await self._moved.wait()
         except TimeoutError:
             return
+
+
+def _check(queues: Mapping[str, int], lease_s: float, heartbeat_s: float) -> None:
+    """Raises ConfigError for what the engine would refuse with each claim."""
+    if not queues or min(queues.values()) < 1:
+        raise ConfigError("a worker needs a queue, and each queue a slot", field="queues")
+    if len(queues) > _MOST_QUEUES:
+        raise ConfigError(f"a worker serves at most {_MOST_QUEUES} queues", field="queues")
+    if not 1 <= lease_s <= _LONGEST_LEASE_S:
+        raise ConfigError(f"a lease lasts 1 to {_LONGEST_LEASE_S} seconds", field="lease_s")
+    if heartbeat_s * 2 > lease_s:
+        raise ConfigError("a lease must last two heartbeats", field="heartbeat_s")
 
 
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:

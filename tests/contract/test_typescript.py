@@ -79,6 +79,19 @@ def test_workers_of_both_languages_on_one_queue_run_what_they_serve(
     assert {job.result for job in jobs} == {1, "python"}
 
 
+def test_a_worker_ends_when_it_is_told_to_whatever_its_app_keeps_open(
+    database: Database, tmp_path: Path
+) -> None:
+    app = tmp_path / "app.ts"
+    app.write_text(_APP_WITH_A_TIMER.replace("SDK", str(sdk() / "src" / "index.ts")))
+    environment = {"JOBFORGE_DATABASE_URL": database.url}
+    with (
+        db.connect(database.url) as conn,
+        _serving(worker_command(str(app)), tmp_path, environment),
+    ):
+        wait_until(lambda: len(db.run(conn, calls.list_workers())) == 1, within_s=60)
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An empty project into which the packed package was installed; one for all processes."""
@@ -235,6 +248,13 @@ jf = JobForge()
 @jf.job(key="python.only", queue="faults", isolation="inline")
 async def python_only(marks: str, seconds: float) -> str:
     return "python"
+"""
+_APP_WITH_A_TIMER = """
+import { JobForge } from "SDK";
+
+export const jf = new JobForge();
+jf.job("noop", { isolation: "inline" }, () => undefined);
+setInterval(() => undefined, 1000);
 """
 _STALE = "run scripts/write_errors.py or scripts/write_http_types.py"
 _PRISMA_SCHEMA = """

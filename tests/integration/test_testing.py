@@ -350,13 +350,17 @@ def test_a_result_that_json_cannot_hold_is_an_error_of_the_handler(jf_test: Kit)
     assert job.state is State.DEAD
 
 
+@pytest.mark.parametrize("is_named", [True, False])
 @pytest.mark.usefixtures("ambient")
-def test_a_job_enqueues_for_its_own_tenant_only(jf_test: Kit) -> None:
+def test_a_job_enqueues_for_its_own_tenant_only(jf_test: Kit, *, is_named: bool) -> None:
     own = JobForge()
 
     @own.job
     def stray(tenant: str) -> None:
-        send.using(tenant=tenant).enqueue("ada")
+        if is_named:
+            send.using(tenant=tenant).enqueue("ada")
+        with own.tenant(tenant):
+            send.enqueue("ada")
 
     jf_test.use(own)
     stray.enqueue(str(jf_test.tenant("globex")))

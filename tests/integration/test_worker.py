@@ -3,6 +3,7 @@
 import asyncio
 from datetime import timedelta
 from typing import Any
+from uuid import UUID
 
 import pytest
 from cluster import Connect, Connection, Database
@@ -218,6 +219,29 @@ async def test_a_job_enqueued_for_a_running_one_is_of_its_tenant_and_correlation
     assert child.traceparent == "00-ab-cd-01"
 
 
+async def test_what_a_job_in_the_loop_enqueues_is_of_its_correlation_and_trace(
+    shop: Workshop,
+) -> None:
+    @shop.app.job(isolation="inline")
+    async def child(number: int) -> int:
+        return number
+
+    @shop.app.job(isolation="inline")
+    async def parent() -> list[str]:
+        alone = await child.aenqueue(1)
+        alike = await child.aenqueue_many([child.args(2), child.args(3)])
+        return [str(each.id) for each in (alone, *alike)]
+
+    shop.register()
+    job_id = shop.enqueue("parent", correlation_id="order-1", traceparent="00-ab-cd-01")
+    async with shop.working(login="admin_login"):
+        made = [UUID(each) for each in (await shop.ended(job_id)).job.result]
+        children = [shop.history(each).job for each in made]
+    assert {(each.correlation_id, each.traceparent) for each in children} == {
+        ("order-1", "00-ab-cd-01")
+    }
+
+
 async def test_a_definition_without_a_runner_is_not_served(shop: Workshop) -> None:
     @shop.app.job
     def isolated() -> None:
@@ -243,7 +267,9 @@ async def test_a_definition_without_a_runner_is_not_served(shop: Workshop) -> No
     [
         {"queues": {}},
         {"queues": {"default": 0}},
+        {"queues": {f"q{number}": 1 for number in range(101)}},
         {"lease_s": 10, "heartbeat_s": 6},
+        {"lease_s": 7200},
     ],
 )
 async def test_settings_that_cannot_work_are_refused(

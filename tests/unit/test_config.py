@@ -181,6 +181,7 @@ def test_commands_are_tables_of_the_file(tmp_path: Path) -> None:
         ("lease_s", "0"),
         ("lease_s", "nan"),
         ("lease_s", "inf"),
+        ("lease_s", "7200"),
         ("poll_s", "-1"),
         ("log_level", "loud"),
         ("log_format", "xml"),

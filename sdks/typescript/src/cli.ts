@@ -87,7 +87,6 @@ async function main(): Promise<number> {
     hasFailed = true;
   });
   await worker.run();
-  await app.close();
   return signals > 1 || hasFailed ? 1 : 0;
 }
 
@@ -130,3 +129,5 @@ try {
   process.stderr.write(`jobforge-worker: ${words}\n`);
   process.exitCode = error instanceof Unavailable ? 7 : 1;
 }
+// What the app keeps open, or an abandoned handler waits for, would go on for as long as it likes.
+process.exit();

@@ -4,7 +4,7 @@
  */
 
 import * as calls from "./calls/index.ts";
-import { CURRENT } from "./current.ts";
+import { AMBIENT, CURRENT, flowing } from "./current.ts";
 import { Database, type DatabaseOptions } from "./db.ts";
 import {
   ConfigError,
@@ -53,8 +53,9 @@ export class Client {
       return await through(current.door, current.tenantId, requests, tenant);
     }
     const tenantId = await this.tenantId(tenant, conn);
+    const jobs = current?.origin ? flowing(current.origin, requests) : requests;
     try {
-      return { tenantId, jobs: await this.#send(requests, tenantId, conn) };
+      return { tenantId, jobs: await this.#send(jobs, tenantId, conn) };
     } catch (error) {
       throw advised(error, conn);
     }
@@ -221,7 +222,8 @@ async function through(
   requests: readonly JobRequest[],
   tenant: string | undefined,
 ): Promise<Sent> {
-  if (tenant !== undefined && tenant.toLowerCase() !== own) {
+  const chosen = tenant ?? AMBIENT.getStore();
+  if (chosen !== undefined && chosen.toLowerCase() !== own) {
     throw new Denied("a job enqueues for its own tenant only: leave tenant out", {
       field: "tenant",
     });

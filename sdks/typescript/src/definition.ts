@@ -20,7 +20,7 @@ import {
 } from "./hooks.ts";
 import type { ClaimedJob, Json, JsonObject } from "./job.ts";
 import { NO_OPTIONS } from "./options.ts";
-import { argumentsOf, resultOf, schemaOf } from "./parameters.ts";
+import { argumentsOf, isElsewhere, resultOf, schemaOf } from "./parameters.ts";
 import { readSettings, registration, type Settings } from "./settings.ts";
 
 export type Handler<A, R> = (ctx: Context, args: A) => R | Promise<R>;
@@ -137,6 +137,9 @@ export class Definition<P extends z.ZodObject, R>
 
   #arguments(job: ClaimedJob): z.output<P> {
     const payload = JSON.parse(job.payload_json) as JsonObject;
+    if (isElsewhere(payload)) {
+      throw new InvalidPayload("the payload lies in the artifact store, which only Python reads");
+    }
     if (job.version === this.settings.version) return argumentsOf(this.params, payload);
     return argumentsOf(this.params, this.#upgraded(job.version, payload));
   }

@@ -6,6 +6,7 @@ import type { Client } from "./client.ts";
 import { type Duration, seconds } from "./duration.ts";
 import { Invalid, JobFailed, WaitTimeout } from "./errors.ts";
 import { type EnqueueStatus, FINAL_STATES, type Job, type Json, type JsonObject } from "./job.ts";
+import { isElsewhere } from "./parameters.ts";
 
 /** What a job that has ended is asked for. Past retention it has no state. */
 export interface Ended {
@@ -63,7 +64,7 @@ export class Handle<R> {
       if ((FINAL_STATES as readonly string[]).includes(job.state)) return job;
       const leftMs = deadline - performance.now();
       if (leftMs <= 0) {
-        throw new WaitTimeout(`job ${this.id} has not ended within ${options.timeout} s`, {
+        throw new WaitTimeout(`job ${this.id} has not ended within ${timeoutS} s`, {
           detail: { job_id: this.id },
         });
       }
@@ -83,6 +84,12 @@ export class Handle<R> {
   /** What a job that has ended returned; JobFailed when it did not. */
   answer(job: Ended): R {
     if (job.state !== "succeeded") throw failure(job);
+    if (isElsewhere(job.result)) {
+      throw new Invalid(
+        `the result of job ${this.id} lies in the artifact store, which only Python reads`,
+        { field: "result", detail: { job_id: this.id } },
+      );
+    }
     if (this.#result === undefined) return job.result as R;
     const read = this.#result.safeParse(job.result);
     if (read.success) return read.data;

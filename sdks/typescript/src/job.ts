@@ -191,6 +191,7 @@ export interface JobListing {
 /** A job with its payload and result. */
 export interface Job extends JobListing {
   readonly tenant_id: string;
+  readonly traceparent: string | null;
   readonly cancel_reason: string | null;
   readonly payload: JsonObject;
   readonly result: Json;

@@ -4,6 +4,7 @@ import { Invalid } from "./errors.ts";
 import type { Json } from "./job.ts";
 
 const DEEPEST = 64; // as the engine has it
+const MOST_OBJECTS = 10_000; // more than there is room for in a note
 
 /** The value as JSON text; Invalid with the field when something in it would be lost. */
 export function encode(value: unknown, field: string): string {
@@ -15,19 +16,29 @@ export function encode(value: unknown, field: string): string {
 }
 
 /** The value with whatever jsonb cannot keep put into words: for messages, not for results. */
-export function legible(value: unknown, depth = 0): Json {
+export function legible(value: unknown): Json {
+  return said(value, 0, { objects: MOST_OBJECTS });
+}
+
+/** What is tied to many others, as a request or a socket is, ends when there is no more `left`. */
+function said(value: unknown, depth: number, left: { objects: number }): Json {
   if (typeof value === "string") return value.replaceAll("\0", "\ufffd").toWellFormed();
   if (value === null || typeof value === "boolean") return value;
   if (typeof value === "number") return Number.isFinite(value) ? value : String(value);
   if (value === undefined) return null;
-  if (typeof value !== "object" || depth >= DEEPEST) return worded(value);
+  if (typeof value !== "object" || depth >= DEEPEST || left.objects <= 0) return worded(value);
+  left.objects -= 1;
+  return guarded(() => saidWithin(value, depth + 1, left));
+}
+
+function saidWithin(value: object, depth: number, left: { objects: number }): Json {
   if ("toJSON" in value && typeof value.toJSON === "function") {
-    return guarded(() => legible((value as { toJSON(): unknown }).toJSON(), depth + 1));
+    return said(value.toJSON(), depth, left);
   }
   if (value instanceof Error) return `${value.name}: ${legible(value.message)}`;
-  if (Array.isArray(value)) return value.map((inner) => legible(inner, depth + 1));
+  if (Array.isArray(value)) return value.map((inner) => said(inner, depth, left));
   const members = Object.entries(value).map(
-    ([name, inner]) => [String(legible(name)), legible(inner, depth + 1)] as const,
+    ([name, inner]) => [String(legible(name)), said(inner, depth, left)] as const,
   );
   return Object.fromEntries(members);
 }

@@ -34,6 +34,12 @@ export function payloadOf(params: z.ZodObject, given: unknown): JsonObject {
   }
 }
 
+/** Whether it only stands for a document that was too large for a row: docs/artifacts.md. */
+export function isElsewhere(document: unknown): boolean {
+  if (typeof document !== "object" || document === null) return false;
+  return "$artifact" in document && Object.keys(document).length === 1;
+}
+
 /** What the handler is given for a payload. */
 export function argumentsOf<P extends z.ZodObject>(params: P, payload: unknown): z.output<P> {
   const read = params.safeParse(payload);

@@ -12,7 +12,7 @@ import {
   InvalidResult,
 } from "./errors.ts";
 import type { Json, JsonObject, Outcome } from "./job.ts";
-import { redactText } from "./redact/index.ts";
+import { redact, redactText } from "./redact/index.ts";
 import type { Settings } from "./settings.ts";
 import { Cancel, Dead, Retry, Snooze } from "./signals.ts";
 import type { Waiting } from "./steps.ts";
@@ -20,6 +20,7 @@ import type { Waiting } from "./steps.ts";
 // The engine keeps errors of up to 64 KiB whole.
 const LONGEST_MESSAGE = 8_000;
 const LONGEST_TRACE = 16_000;
+const DEEPEST_CAUSE = 10;
 // The next attempt would meet the same: what a step has come to is stored.
 const FINAL = [InvalidPayload, InvalidResult, EventTimeout, ChildFailed];
 
@@ -127,32 +128,46 @@ function isOutOfMemory(error: unknown): boolean {
   return error instanceof RangeError && /allocation failed/.test(error.message);
 }
 
+/** Whatever was thrown: a handler may throw anything. */
 export function described(error: unknown, name?: string): JsonObject {
-  const type = name ?? (error instanceof Error ? nameOf(error) : typeof error);
   // Redacted before it is cut: half a secret would not be known as one.
   return {
-    type,
-    message: redactText(messageOf(error)).slice(0, LONGEST_MESSAGE),
-    traceback: redactText(traceOf(error)).slice(0, LONGEST_TRACE),
+    type: name ?? read(() => typeOf(error)),
+    message: redactText(read(() => messageOf(error))).slice(0, LONGEST_MESSAGE),
+    traceback: redactText(read(() => traceOf(error))).slice(0, LONGEST_TRACE),
   };
 }
 
-function nameOf(error: Error): string {
-  return error.name === "Error" ? error.constructor.name : error.name;
-}
-
-function messageOf(error: unknown): string {
+function read(find: () => unknown): string {
   try {
-    return error instanceof Error ? String(error.message) : String(error);
+    return String(find());
   } catch {
-    return "<its message failed>";
+    return "<unreadable>";
   }
 }
 
-function traceOf(error: unknown): string {
-  const trace = error instanceof Error ? String(error.stack ?? "") : "";
-  const cause = error instanceof Error && error.cause instanceof Error ? error.cause : null;
-  return cause === null ? trace : `${trace}\ncaused by: ${String(cause.stack ?? cause.message)}`;
+function typeOf(error: unknown): unknown {
+  if (!(error instanceof Error)) return typeof error;
+  return error.name === "Error" ? error.constructor.name : error.name;
+}
+
+function messageOf(error: unknown): unknown {
+  if (typeof error !== "object" || error === null) return String(error);
+  if (error instanceof AggregateError && error.message === "") {
+    return error.errors.map(messageOf).join("; ");
+  }
+  return "message" in error ? error.message : JSON.stringify(redact(error));
+}
+
+/** With what it was caused by, and what it gathers. */
+function traceOf(error: unknown, depth = 0): string {
+  if (!(error instanceof Error))
+    return typeof error === "object" ? JSON.stringify(redact(error)) : String(error);
+  const within = [error.cause, ...(error instanceof AggregateError ? error.errors : [])];
+  const causes = depth < DEEPEST_CAUSE ? within.filter((each) => each !== undefined) : [];
+  return [error.stack, ...causes.map((each) => `caused by: ${traceOf(each, depth + 1)}`)].join(
+    "\n",
+  );
 }
 
 function crash(how: Exit): JsonObject {

@@ -4,7 +4,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { z } from "zod";
-import { Dead, JobForge } from "../src/index.ts";
+import { Dead, JobForge, type Json } from "../src/index.ts";
 
 export const QUEUE = "isolated_tests";
 export const jf = new JobForge(undefined, { tenant: "aaaaaaaa-0000-4000-8000-000000000003" });
@@ -42,13 +42,18 @@ export const fail = jf.job(
     if (how === "exit") process.exit(3);
     if (how === "abort") process.abort();
     if (how === "memory") hoard([]);
+    if (how === "deep") return nested(100);
     if (how === "wait") {
       await once(ctx.signal, "abort");
       ctx.check();
     }
-    for (;;) if (how !== "busy") break;
+    for (;;) if (how !== "busy") return undefined;
   },
 );
+
+function nested(levels: number): Json {
+  return levels === 0 ? null : [nested(levels - 1)];
+}
 
 function hoard(kept: object[]): never {
   for (;;) kept.push(Array.from({ length: 1000 }, () => ({})));

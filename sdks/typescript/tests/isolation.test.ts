@@ -10,6 +10,7 @@ import { until, urlOf } from "./ground.ts";
 
 process.env.JOBFORGE_DATABASE_URL = urlOf();
 process.env.JOBFORGE_SECRET_ISOLATED = "open sesame";
+process.env.DATABASE_URL = urlOf(); // of the app itself
 const { breed, child, fail, jf, look, parent, pidIn, QUEUE } = await import("./isolated_app.ts");
 const module = new URL("./isolated_app.ts", import.meta.url).href;
 
@@ -50,7 +51,7 @@ test("a job enqueues others through its worker, for its own tenant", async () =>
 
 test("a process that fails, crashes or hoards memory is told apart", async () => {
   const handles = await fail.enqueueMany(
-    ["dead", "exit", "abort", "memory"].map((how) => ({ how })),
+    ["dead", "exit", "abort", "memory", "deep"].map((how) => ({ how })),
   );
   const jobs = await Promise.all(handles.map((handle) => handle.wait({ timeout: 60 })));
   const errors = jobs.map(({ error }) => [error?.type, error?.message]);
@@ -59,7 +60,10 @@ test("a process that fails, crashes or hoards memory is told apart", async () =>
     ["Crashed", "ended with exit code 3 and no outcome"],
     ["Crashed", "killed by SIGABRT"],
     ["Crashed", "went over its memory limit"],
+    ["ResultTooDeep", "ResultTooDeep"],
   ]);
+  const [, exit, abort] = await Promise.all(handles.map(({ id }) => jf.client.getHistory(id)));
+  assert.deepEqual([exit?.attempts[0]?.exit_code, abort?.attempts[0]?.exit_code], [3, -6]);
 });
 
 test("a canceled job is asked; one that computes is killed after its grace", async () => {
@@ -73,6 +77,18 @@ test("a canceled job is asked; one that computes is killed after its grace", asy
     jobs.map((job) => job.state),
     ["canceled", "canceled"],
   );
+});
+
+test("a job that ends when it is asked to has timed out, or was canceled", async () => {
+  const canceled = await fail.enqueue({ how: "wait" });
+  await until(async () => (await canceled.job()).state === "running");
+  await jf.client.cancelJob(canceled.id);
+  const late = await fail.using({ timeout: 1 }).enqueue({ how: "wait" });
+  const outcomes = [canceled, late].map(async (handle) => {
+    await handle.wait({ timeout: 30 });
+    return (await jf.client.getHistory(handle.id)).attempts[0]?.outcome;
+  });
+  assert.deepEqual(await Promise.all(outcomes), ["canceled", "timed_out"]);
 });
 
 test("a killed job leaves no process behind, also none that has left its group", async () => {

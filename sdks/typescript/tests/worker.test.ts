@@ -1,12 +1,16 @@
 /** The worker with inline jobs: outcomes, stops, leases, outages, hooks. */
 
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { test } from "node:test";
 import { z } from "zod";
 import { Cancel, Dead, errors, JobForge, Retry, Snooze } from "../src/index.ts";
+import type { ClaimedJob } from "../src/job.ts";
 import type { JobOptions } from "../src/settings.ts";
+import { now } from "../src/worker/clock.ts";
 import { configureLogs, Worker } from "../src/worker/index.ts";
+import { Leases } from "../src/worker/leases.ts";
 import { newApp, unique, until, urlOf, withClient, withWorker } from "./ground.ts";
 
 /** A queue that only this test's worker serves, and settings of inline jobs on it. */
@@ -34,6 +38,104 @@ test("a handler's answer is the result of its handle", async () => {
     await until(() => registered(jf));
     const handle = await add.enqueue({ left: 2 });
     assert.deepEqual(await handle.result({ timeout: 20 }), { sum: 3 });
+  });
+});
+
+test("what a job enqueues is of its correlation and its trace", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const child = jf.job(unique("child"), inline, () => undefined);
+  const parent = jf.job(unique("parent"), inline, async () => {
+    const handles = [await child.enqueue({}), ...(await child.enqueueMany([{}, {}]))];
+    return handles.map(({ id }) => id);
+  });
+  const origin = { correlationId: "order-1", traceparent: "00-ab-cd-01" };
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    const made = await (await parent.using(origin).enqueue({})).result({ timeout: 20 });
+    const jobs = await Promise.all(made.map((id) => jf.client.getJob(id)));
+    const seen = jobs.map(({ correlation_id, traceparent }) => [correlation_id, traceparent]);
+    assert.deepEqual(seen, Array(3).fill(["order-1", "00-ab-cd-01"]));
+  });
+});
+
+test("a handler may return what can be awaited and is no promise, as query builders do", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  // biome-ignore lint/suspicious/noThenProperty: it is what they have
+  const query = { then: (resolve: (rows: number[]) => void) => resolve([1, 2]) };
+  const select = jf.job(unique("select"), inline, () => query as unknown as Promise<number[]>);
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    assert.deepEqual(await (await select.enqueue({})).result({ timeout: 20 }), [1, 2]);
+  });
+});
+
+test("whatever is thrown ends the attempt, and is told as well as it can be", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const unreadable = Object.defineProperty(new Error("x"), "stack", {
+    get: () => {
+      throw new Error("no");
+    },
+  });
+  const thrown: unknown[] = [
+    { code: "23505", message: "card declined" },
+    { code: 7 },
+    new AggregateError([new Error("one"), new Error("two")]),
+    unreadable,
+    undefined,
+  ];
+  const params = z.object({ which: z.number() });
+  const fail = jf.job(unique("fail"), { ...inline, params, retry: 1 }, async (_ctx, { which }) => {
+    throw thrown[which];
+  });
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    const handles = await fail.enqueueMany(thrown.map((_, which) => ({ which })));
+    const jobs = await Promise.all(handles.map((handle) => handle.wait({ timeout: 20 })));
+    assert.deepEqual(
+      jobs.map(({ error }) => [error?.type, error?.message]),
+      [
+        ["object", "card declined"],
+        ["object", '{"code":7}'],
+        ["AggregateError", "one; two"],
+        ["Error", "x"],
+        ["undefined", "undefined"],
+      ],
+    );
+  });
+});
+
+test("a log line may hold what refers to itself in many ways", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const talk = jf.job(unique("talk"), inline, (ctx) => {
+    const request: Record<string, unknown> = {};
+    request.socket = request.parser = request;
+    ctx.log.info("sent", { request });
+    return "said";
+  });
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    assert.equal(await (await talk.enqueue({})).result({ timeout: 20 }), "said");
+  });
+});
+
+test("a payload that lies in the artifact store is refused, and so is a result", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const params = z.object({ text: z.string().optional() });
+  const read = jf.job(unique("read"), { ...inline, params }, (_ctx, { text }) => text);
+  const elsewhere = { $artifact: { ref: "artifact:x", bytes: 1, sha256: "0" } };
+  const make = jf.job(unique("make"), inline, () => elsewhere);
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    const request = { definition: read.key, payload: elsewhere };
+    const [refused] = (await jf.client.enqueue([request], undefined, undefined)).jobs;
+    await until(async () => (await jf.client.getJob(refused?.job_id ?? "")).state === "dead");
+    const made = await make.enqueue({});
+    await assert.rejects(made.result({ timeout: 20 }), errors.Invalid);
   });
 });
 
@@ -352,6 +454,50 @@ test("a lease that another has taken is given up, and its outcome is not recorde
   });
 });
 
+test("a lease that has run out by our own clock is given up, and never extended again", () => {
+  const [stops, deadlines]: [string[], number[]] = [[], []];
+  const job = { job_id: randomUUID(), lease: "1" } as ClaimedJob;
+  const run = {
+    ...{ job, hasEnded: false },
+    stop: (why: string) => void stops.push(why),
+    extend: (deadline: number) => void deadlines.push(deadline),
+  };
+  const leases = new Leases(30);
+  leases.hold(
+    run,
+    now(),
+    setTimeout(() => undefined),
+  );
+  leases.stopOverdue();
+  leases.renew(now(), [{ job_id: job.job_id, lease: job.lease, status: "ok" }]);
+  assert.deepEqual([stops, deadlines.length], [["lost"], 1]);
+  leases.drop(job);
+});
+
+test("an outcome whose job somebody has locked does not keep the others", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  let end = () => {};
+  const ending = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const held = jf.job(unique("held"), inline, async () => await ending);
+  const quick = jf.job(unique("quick"), inline, () => undefined);
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    const handle = await held.enqueue({});
+    await until(async () => (await handle.job()).state === "running");
+    await withClient(async (client) => {
+      await client.query("begin");
+      await client.query("select from jobforge.jobs where id = $1 for update", [handle.id]);
+      end();
+      await (await quick.enqueue({})).result({ timeout: 20 });
+      await client.query("rollback");
+    });
+    assert.equal((await handle.wait({ timeout: 20 })).state, "succeeded");
+  });
+});
+
 test("outcomes are kept while connections are lost, and recorded after", async () => {
   const jf = newApp();
   const { queues, inline } = place();
@@ -446,6 +592,15 @@ test("a worker needs a module for jobs that run in processes of their own", asyn
   const jf = newApp();
   jf.job(unique("isolated"), {}, () => undefined);
   assert.throws(() => new Worker(jf), errors.ConfigError);
+  await jf.close();
+});
+
+test("settings with which no claim would be answered are refused", async () => {
+  const jf = newApp();
+  jf.job(unique("noop"), { isolation: "inline" }, () => undefined);
+  const crowded = Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`q${n}`, 1]));
+  assert.throws(() => new Worker(jf, { queues: crowded }), errors.ConfigError);
+  assert.throws(() => new Worker(jf, { leaseS: 7200 }), errors.ConfigError);
   await jf.close();
 });
 

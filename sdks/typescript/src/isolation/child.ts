@@ -11,7 +11,6 @@ import { CURRENT, type Door } from "../current.ts";
 import type { Runnable } from "../definition.ts";
 import { Invalid, NotFound } from "../errors.ts";
 import type { ClaimedJob, Enqueued, JobRequest, Json, JsonObject, NoteKind } from "../job.ts";
-import { legible } from "../jsonb.ts";
 import { registerSecret } from "../redact/index.ts";
 import { byCode } from "../sqlstates.ts";
 import type { Waiting } from "../steps.ts";
@@ -159,9 +158,8 @@ function end(verdict: Verdict): void {
     cpu_ms: Math.round((usage.userCPUTime + usage.systemCPUTime) / 1000),
     peak_memory_bytes: usage.maxRSS * 1024,
   };
-  const word = { kind: "verdict", used, verdict: legible(verdict) as unknown as Verdict } as const;
   // What was printed has to be out before the exit: pipes are written without waiting.
-  say(word, () => {
+  say({ kind: "verdict", used, verdict }, () => {
     process.stdout.write("", () => process.stderr.write("", () => process.exit(0)));
   });
 }

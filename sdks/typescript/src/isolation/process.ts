@@ -3,7 +3,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
@@ -196,7 +196,7 @@ export class Process implements Run {
     }
   }
 
-  async #end(code: number | null, signal: string | null): Promise<void> {
+  async #end(code: number | null, signal: NodeJS.Signals | null): Promise<void> {
     this.#isOver = true;
     clearTimeout(this.#grace);
     clearInterval(this.#weighing);
@@ -208,13 +208,18 @@ export class Process implements Run {
     this.hasEnded = true;
     this.#onEnd(this.job, {
       verdict: exited(how, this.#stopped, this.#said),
-      exit_code: code ?? undefined,
+      exit_code: exitCode(code, signal),
       pid: child.pid,
       ...this.#used,
       stdout_tail: stdout.text(),
       stderr_tail: stderr.text(),
     });
   }
+}
+
+/** As Python has it: negative after a signal. */
+function exitCode(code: number | null, signal: NodeJS.Signals | null): number | undefined {
+  return signal === null ? (code ?? undefined) : -constants.signals[signal];
 }
 
 function over(signal: string | null, stderr: Tail): Limit | null {

@@ -32,11 +32,18 @@ export class Inline implements Runner {
 
   start(job: ClaimedJob, definition: Runnable, onEnd: OnEnd): Run | Report {
     const run = new InlineRun(this.#host, job, definition, onEnd);
-    return run.begin(this.#within(job.tenant_id)) ?? run;
+    return run.begin(this.#within(job)) ?? run;
   }
 
-  /** What its jobs enqueue is of that tenant. Kept: to make one costs a tenth of a short job. */
-  #within(tenantId: string): Within {
+  /** What it enqueues is of its tenant, and of its correlation and trace where it has them. */
+  #within(job: ClaimedJob): Within {
+    if (job.correlation_id === null && job.traceparent === null) return this.#plain(job.tenant_id);
+    const current = { tenantId: job.tenant_id, door: null, origin: job };
+    return (work) => CURRENT.run(current, work);
+  }
+
+  /** Kept for all jobs of a tenant: to make one costs a tenth of a short job. */
+  #plain(tenantId: string): Within {
     const known = this.#tenants.get(tenantId);
     if (known !== undefined) return known;
     if (this.#tenants.size >= MOST_TENANTS) this.#tenants.clear();
@@ -67,7 +74,7 @@ class InlineRun implements Run {
   /** A report if it has ended already. */
   begin(within: Within): Report | null {
     try {
-      const answer = within(() => this.#definition.invoke(this.#context, this.job));
+      const answer = within(() => promised(this.#definition.invoke(this.#context, this.job)));
       if (!(answer instanceof Promise)) return this.#atOnce(this.#returned(answer));
       answer.then(
         (result) => this.#end(this.#returned(result)),
@@ -151,4 +158,14 @@ class InlineRun implements Run {
     if (this.#stopped === "lost") return { verdict: null };
     return { verdict: thrown(error, this.#definition.settings, this.#stopped) };
   }
+}
+
+/** Query builders are awaited as promises are, and do nothing before, but are none. */
+function promised(answer: unknown): unknown {
+  const isThenable =
+    typeof answer === "object" &&
+    answer !== null &&
+    "then" in answer &&
+    typeof answer.then === "function";
+  return isThenable ? Promise.resolve(answer) : answer;
 }

@@ -21,6 +21,7 @@ import {
   registerWorker,
   unregisterWorker,
 } from "../calls/index.ts";
+import { flowing } from "../current.ts";
 import type { Database } from "../db.ts";
 import type { Runnable } from "../definition.ts";
 import { Isolated, type IsolationOptions } from "../isolation/isolated.ts";
@@ -330,15 +331,6 @@ export class Worker implements Host {
     await within(holds, seconds);
     this.#onMoved = null;
   }
-}
-
-/** What ties the jobs that a job makes to it, where they say nothing else. */
-function flowing(job: ClaimedJob, jobs: readonly JobRequest[]): JobRequest[] {
-  return jobs.map((request) => ({
-    ...request,
-    correlation_id: request.correlation_id ?? job.correlation_id ?? undefined,
-    traceparent: request.traceparent ?? job.traceparent ?? undefined,
-  }));
 }
 
 /** Until it has ended, or the time is up. */

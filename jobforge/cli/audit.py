@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobforge.cli import output
-from jobforge.cli.options import AsJson, Limit
+from jobforge.cli.listing import Form, in_form, print_listing
+from jobforge.cli.options import Limit
 from jobforge.cli.session import TenantOrAll, find_tenant_or_all
 from jobforge.cli.way import Engine, on_engine
 from jobforge.errors import Json
@@ -15,24 +15,25 @@ if TYPE_CHECKING:
 
 
 @on_engine
+@in_form
 def audit(
     engine: Engine,
+    form: Form,
     *,
     actor: Annotated[str | None, typer.Option(help="Only what this one did.")] = None,
     action: Annotated[str | None, typer.Option(help="Only this, such as queue.pause.")] = None,
     target: Annotated[str | None, typer.Option(help="Only what was done to this.")] = None,
     limit: Limit = 50,
     tenant: TenantOrAll = None,
-    as_json: AsJson = False,
 ) -> None:
     """List what operators and keys changed, newest first. Of a tenant, or of all."""
     from jobforge import calls
-    from jobforge.control import AuditFilter
+    from jobforge.control import AuditEntry, AuditFilter
 
     which = AuditFilter(actor, action, target)
     named = find_tenant_or_all(engine, tenant)
     entries = engine.run(calls.list_audit(which, limit=limit, tenant_id=named))
-    output.print_listing(entries, _line, as_json=as_json)
+    print_listing(entries, AuditEntry, _line, form=form)
 
 
 def _line(entry: "AuditEntry") -> dict[str, Json]:

@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import typer
 
 from jobforge.cli import following, output
+from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_duration
 from jobforge.cli.options import AsJson, Quiet
 from jobforge.cli.session import Session, in_session
@@ -46,12 +47,14 @@ Sealed = Annotated[
 
 @app.command("list")
 @in_session
-def list_(scope: Session, *, quiet: Quiet = False, as_json: AsJson = False) -> None:
+@in_form
+def list_(scope: Session, form: Form, *, quiet: Quiet = False) -> None:
     """List configurations by name."""
     from jobforge import calls
+    from jobforge.control import ConnectorConfig
 
     configs = scope.run(calls.list_connector_configs(limit=200))
-    output.print_listing(configs, _line, as_json=as_json, quiet=quiet)
+    print_listing(configs, ConnectorConfig, _line, form=form, quiet=quiet)
 
 
 @app.command()

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli import candidates, output
+from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.options import AsJson, Payload
 from jobforge.cli.payload import parse_payload
 from jobforge.cli.way import Engine, on_engine
@@ -25,14 +26,16 @@ _PAGE = 200
 
 @app.command("list")
 @on_engine
+@in_form
 def list_(
     engine: Engine,
+    form: Form,
     *,
     prefix: Annotated[str | None, typer.Option(help="Only keys that start so.")] = None,
-    as_json: AsJson = False,
 ) -> None:
     """List definitions by key, with the settings that hold."""
     from jobforge import calls
+    from jobforge.control import DefinitionListing
 
     listed: list[DefinitionListing] = []
     while True:
@@ -41,7 +44,7 @@ def list_(
         listed += page
         if len(page) < _PAGE:
             break
-    output.print_listing(listed, _line, as_json=as_json)
+    print_listing(listed, DefinitionListing, _line, form=form)
 
 
 @app.command()

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli import output
+from jobforge.cli.listing import Form, in_form, print_listing
+from jobforge.cli.moment import parse_pace
 from jobforge.cli.operation import DryRun, Manner, Wait, Yes, operate
 from jobforge.cli.options import AsJson
 from jobforge.cli.session import Session, in_session
@@ -27,15 +29,18 @@ _MOST_GROUPS = 200
 
 @app.command()
 @in_session
+@in_form
 def groups(
     scope: Session,
+    form: Form,
     *,
     definition: Annotated[str | None, typer.Option(metavar="KEY")] = None,
-    as_json: AsJson = False,
 ) -> None:
     """List groups of dead jobs, the one that died last first."""
+    from jobforge.control import FailureGroup
+
     found = _groups(scope, definition)
-    output.print_listing(found, _line, _document, as_json=as_json)
+    print_listing(found, FailureGroup, _line, _document, form=form)
 
 
 @app.command()
@@ -71,7 +76,7 @@ def redrive(
         int, typer.Option(min=0, help="So many first; if one dies again, no other is released.")
     ] = 1,
     rate: Annotated[
-        float | None, typer.Option(metavar="PER_SECOND", help="How many a second; else at once.")
+        str | None, typer.Option(metavar="N/PERIOD", help="Such as 10/s or 600/m; else at once.")
     ] = None,
     attempts: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="How many more each gets.")
@@ -83,7 +88,8 @@ def redrive(
     """Run a group of dead jobs again, a canary first. Prints the operation's id."""
     from jobforge.control import OperationKind, OperationOptions
 
-    options = OperationOptions(attempts=attempts, canary=canary or None, rate=rate)
+    pace = None if rate is None else parse_pace(rate, "--rate")
+    options = OperationOptions(attempts=attempts, canary=canary or None, rate=pace)
     which = _which(scope, group, everything=everything)
     operate(scope, OperationKind.REDRIVE, which, options, Manner(yes, dry_run, wait))
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import typer
 
 from jobforge.cli import output
+from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.options import AsJson, Limit, Payload, Quiet
 from jobforge.cli.payload import parse_payload
 from jobforge.cli.session import Id, Session, in_session
@@ -52,20 +53,21 @@ def send(
 
 @app.command("list")
 @in_session
+@in_form
 def list_(
     scope: Session,
+    form: Form,
     *,
     name: Name = None,
     limit: Limit = 50,
     quiet: Quiet = False,
-    as_json: AsJson = False,
 ) -> None:
     """List events, newest first."""
     from jobforge import calls
-    from jobforge.event import EventFilter
+    from jobforge.event import EventFilter, EventListing
 
     events = scope.run(calls.list_events(EventFilter(name), limit=limit))
-    output.print_listing(events, _line, as_json=as_json, quiet=quiet)
+    print_listing(events, EventListing, _line, form=form, quiet=quiet)
 
 
 @app.command()
@@ -142,18 +144,20 @@ def try_(scope: Session, event: Id, trigger: TriggerId, *, as_json: AsJson = Fal
 
 @app.command()
 @in_session
+@in_form
 def deliveries(
     scope: Session,
     trigger: TriggerId,
+    form: Form,
     *,
     limit: Limit = 50,
-    as_json: AsJson = False,
 ) -> None:
     """List what a trigger made of events, newest first."""
     from jobforge import calls
+    from jobforge.event import EventDelivery
 
     made = scope.run(calls.list_event_deliveries(scope.find("trigger", trigger), limit=limit))
-    output.print_rows([asdict(delivery) for delivery in made], as_json=as_json)
+    print_listing(made, EventDelivery, form=form)
 
 
 def _trial(scope: Session, event_id: UUID, trigger_id: UUID) -> "Reaction":

@@ -40,7 +40,7 @@ def fail(error: errors.JobForgeError) -> NoReturn:
     if "--debug" in sys.argv:
         raise error
     message, hint = _shown(error.message), _shown(error.hint or _next_step(error))
-    if "--json" in sys.argv:
+    if {"--json", "--jsonl"} & set(sys.argv):
         body = {"code": error.code, "message": message, "hint": hint or None}
         typer.echo(json.dumps({"error": body}), err=True)
     else:

@@ -23,7 +23,7 @@ _STEP_FIELDS = ("at", "kind", "name", "index", "state", "result", "match", "jobs
 def document(history: "JobHistory", steps: "Sequence[StoredStep]") -> dict[str, Json]:
     """What the engine knows, with secrets hidden wherever a program's words may stand."""
     return {
-        "job": _hidden(history.job, "payload", "result", "error", "cancel_reason"),
+        "job": whole(history.job),
         "attempts": [
             _hidden(attempt, "error", "stdout_tail", "stderr_tail") for attempt in history.attempts
         ],
@@ -35,8 +35,13 @@ def document(history: "JobHistory", steps: "Sequence[StoredStep]") -> dict[str, 
     }
 
 
+def whole(job: "Job") -> dict[str, Json]:
+    """A job with all its fields."""
+    return _hidden(job, "payload", "result", "error", "cancel_reason")
+
+
 def listed(job: "JobListing") -> dict[str, Json]:
-    """A job of a list, whole."""
+    """A job as a list has it."""
     return _hidden(job, "error")
 
 
@@ -47,17 +52,17 @@ def _hidden(
 
 
 def print_history(history: "JobHistory", steps: "Sequence[StoredStep]") -> None:
-    whole = document(history, steps)
-    output.print_fields({name: whole["job"][name] for name in whole["job"] if name != "lease"})
-    for attempt, shown in zip(history.attempts, whole["attempts"], strict=True):
+    told = document(history, steps)
+    output.print_fields({name: told["job"][name] for name in told["job"] if name != "lease"})
+    for attempt, shown in zip(history.attempts, told["attempts"], strict=True):
         _print_attempt(attempt, shown)
     for relation in ("parents", "children"):
-        _print_section(relation, whole[relation], ("job_id", "definition", "state"))
+        _print_section(relation, told[relation], ("job_id", "definition", "state"))
     if history.workflow is not None:
         typer.echo(f"\n{history.workflow.kind}")
-        output.print_fields(whole["workflow"], indent=2)
-    _print_section("steps", whole["steps"], _STEP_FIELDS)
-    _print_section("timeline", whole["events"], ("at", "kind", "actor", "data"))
+        output.print_fields(told["workflow"], indent=2)
+    _print_section("steps", told["steps"], _STEP_FIELDS)
+    _print_section("timeline", told["events"], ("at", "kind", "actor", "data"))
 
 
 def _print_attempt(attempt: "Attempt", shown: dict[str, Json]) -> None:

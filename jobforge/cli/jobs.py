@@ -1,54 +1,89 @@
 """`jobforge jobs`: a tenant's jobs."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from jobforge.cli import candidates, following, history, output
+from jobforge.cli import candidates, export, following, history, output, selection
+from jobforge.cli.listing import FieldNames, Form, in_form, print_pages
 from jobforge.cli.moment import parse_duration, parse_moment
 from jobforge.cli.operation import DryRun, Manner, Wait, Yes
-from jobforge.cli.options import AsJson, Payload, Quiet, given
+from jobforge.cli.options import AsJson, Payload, Quiet, given, one_of
 from jobforge.cli.overview import job_line
 from jobforge.cli.payload import parse_payload
-from jobforge.cli.selection import All, operate_on_all, with_filter
+from jobforge.cli.selection import All, Key, narrowed, operate_on_all, with_filter
 from jobforge.cli.session import Id, Session, in_session
-from jobforge.errors import Invalid
+from jobforge.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
     from jobforge.artifacts.document import Of
-    from jobforge.job import JobFilter, JobListing
+    from jobforge.job import JobFilter
 
 app = typer.Typer(help="Look at jobs and change them.", no_args_is_help=True)
 
-_MOST_IN_A_PAGE = 200
+_DEFAULT_LIMIT = 50
 
 
 @app.command("list")
 @in_session
 @with_filter
+@in_form
 def list_(
     scope: Session,
     which: "JobFilter",
+    form: Form,
     *,
-    key: Annotated[str | None, typer.Option(help="Only the job with this idempotency key.")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")] = 50,
+    key: Key = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help=f"How many at most; else {_DEFAULT_LIMIT}."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="All that match, page after page.")
+    ] = False,
     quiet: Quiet = False,
-    as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first."""
-    from jobforge import calls
+    from jobforge.job import JobListing
 
-    which = replace(which, key=key)
-    jobs: list[JobListing] = []
-    while len(jobs) < limit:
-        size = min(limit - len(jobs), _MOST_IN_A_PAGE)
-        before = jobs[-1].id if jobs else None
-        page = scope.run(calls.list_jobs(which, limit=size, before=before))
-        jobs += page
-        if len(page) < size:
-            break
-    output.print_listing(jobs, job_line, history.listed, as_json=as_json, quiet=quiet)
+    if everything and limit is not None:
+        raise Invalid("--all and --limit exclude each other")
+    most = None if everything else limit or _DEFAULT_LIMIT
+    pages = selection.pages(scope, narrowed(which, {"key": key}), most)
+    print_pages(pages, JobListing, job_line, history.listed, form=form, quiet=quiet)
+
+
+@app.command("export")
+@in_session
+@with_filter
+def export_(
+    scope: Session,
+    which: "JobFilter",
+    *,
+    key: Key = None,
+    field_names: FieldNames = None,
+    as_: Annotated[
+        str, typer.Option("--format", metavar="jsonl|csv", help="Lines of JSON, or CSV.")
+    ] = "jsonl",
+    to: Annotated[
+        str, typer.Option("--output", "-o", metavar="FILE", help="Where to; - is stdout.")
+    ] = "-",
+    force: Annotated[bool, typer.Option("--force", help="Replace the file.")] = False,
+) -> None:
+    """Write all jobs that match, newest first. Payloads and results too, secrets hidden.
+
+    A file is there when all of it is.
+    """
+    write = export.WRITERS[one_of("format", as_, export.WRITERS)]
+    if to != "-" and not force and Path(to).exists():
+        raise Conflict(f"{to} is there already", hint="--force replaces it")
+    names = export.fields_named(field_names)
+    pages = selection.pages(scope, narrowed(which, {"key": key}), None)
+    count = export.export(scope, pages, names, write, to)
+    if to != "-":
+        output.note(f"{count:,} job{'s' * (count != 1)} written to {to}")
 
 
 @app.command()

@@ -7,6 +7,7 @@ from uuid import UUID
 import typer
 
 from jobforge.cli import output
+from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_duration
 from jobforge.cli.options import AsJson, Quiet, one_of
 from jobforge.cli.session import Tenant, find_tenant
@@ -64,14 +65,14 @@ def create(
 
 @app.command("list")
 @on_engine
-def list_(
-    engine: Engine, *, quiet: Quiet = False, tenant: Tenant = None, as_json: AsJson = False
-) -> None:
+@in_form
+def list_(engine: Engine, form: Form, *, quiet: Quiet = False, tenant: Tenant = None) -> None:
     """List the newest 200 keys; of one tenant, or of all."""
     from jobforge import calls
+    from jobforge.control import ApiKey
 
     keys = engine.run(calls.list_api_keys(limit=200, tenant_id=_named(engine, tenant)))
-    output.print_listing(keys, _line, as_json=as_json, quiet=quiet)
+    print_listing(keys, ApiKey, _line, form=form, quiet=quiet)
 
 
 @app.command()

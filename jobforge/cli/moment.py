@@ -1,11 +1,12 @@
 """Times as they are typed: `2026-12-24T18:00`, `90`, `90s`, `15m`, `2h`, `1d`, `10/s`."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from jobforge.errors import Invalid
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+_NUMBER = re.compile(r"\d+(?:\.\d+)?", re.ASCII)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smhd]?)", re.ASCII)
 
 
@@ -24,6 +25,29 @@ def parse_rate(text: str, option: str) -> tuple[int, float]:
     if not count.isdecimal() or _DURATION.fullmatch(length) is None:
         raise Invalid(f"{option} is a rate such as 10/s, 100/m or 5/30s, not {text!r}")
     return int(count), parse_duration(length, option)
+
+
+def parse_pace(text: str, option: str) -> float:
+    """So many a second: a rate, or a number, which is just that."""
+    if _NUMBER.fullmatch(text.strip()):
+        return float(text)
+    try:
+        count, period_s = parse_rate(text, option)
+        return count / period_s
+    except (Invalid, ArithmeticError) as error:
+        raise Invalid(f"{option} is a rate such as 10, 10/s or 600/m, not {text!r}") from error
+
+
+def parse_past(text: str, option: str) -> datetime:
+    """A time, or how long ago it was."""
+    if text[:4].isdecimal() and "-" in text:
+        return parse_moment(text, option)
+    if _DURATION.fullmatch(text.strip()) is None:
+        raise Invalid(f"{option} is a time such as 2026-12-24T18:00, or an age: 1h; not {text!r}")
+    try:
+        return datetime.now(UTC) - timedelta(seconds=parse_duration(text, option))
+    except OverflowError as error:
+        raise Invalid(f"{option} lies too far back: {text!r}") from error
 
 
 def parse_moment(text: str, option: str) -> datetime:

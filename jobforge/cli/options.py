@@ -54,6 +54,14 @@ def one_of(option: str, text: str, words: Iterable[str]) -> str:
     return text
 
 
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """A question, if one of them is nearly that word."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(word.lower(), list(known), n=1)
+    return f"did you mean {near[0]}?" if near else None
+
+
 def given(**settings: Any) -> dict[str, Any]:  # noqa: ANN401 - as the engine takes them
     """Those that were said."""
     return {name: value for name, value in settings.items() if value is not None}

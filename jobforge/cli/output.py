@@ -9,16 +9,15 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TypeVar
+from textwrap import indent as indented
+from typing import IO
 
 import typer
 
-from jobforge.errors import Json
+from jobforge.errors import Invalid, Json
 
-T = TypeVar("T")
 Row = Mapping[str, Json]
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
@@ -34,31 +33,23 @@ def is_terminal() -> bool:
 def print_rows(rows: Sequence[Row], *, as_json: bool) -> None:
     """A list of things, all with the same fields."""
     if as_json:
-        print_json([dict(row) for row in rows])
-        return
-    lines = [[cell(value) for value in row.values()] for row in rows]
-    if is_terminal() and rows:
-        lines = _aligned([[name.upper().replace("_", " ") for name in rows[0]], *lines])
-    for line in lines:
-        typer.echo(("  " if is_terminal() else "\t").join(line).rstrip())
+        print_array(rows)
+    else:
+        print_table([rows])
 
 
-def print_listing(
-    things: Sequence[T],
-    line: Callable[[T], Row] | None = None,
-    document: Callable[[T], Row] | None = None,
-    *,
-    as_json: bool,
-    quiet: bool = False,
-) -> None:
-    """What was listed: `line` has what people read, `document` everything; else all fields."""
-    if quiet:
-        for thing in things:
-            typer.echo(str(thing.id))  # type: ignore[attr-defined] # who has -q lists what has ids
-        return
-    whole: Callable[[T], Row] = document or asdict  # type: ignore[assignment] # of a dataclass
-    shown = whole if as_json or line is None else line
-    print_rows([shown(thing) for thing in things], as_json=as_json)
+def print_table(pages: Iterable[Sequence[Row]]) -> None:
+    """Rows as they come; on a terminal a page is as wide as those before it, or wider."""
+    widths: list[int] = []
+    for rows in pages:
+        lines = [[cell(value) for value in row.values()] for row in rows]
+        if is_terminal() and rows:
+            if not widths:
+                lines.insert(0, [name.upper().replace("_", " ") for name in rows[0]])
+            widths = _widths(lines, widths)
+            lines = [list(map(str.ljust, line, widths)) for line in lines]
+        for line in lines:
+            typer.echo(("  " if is_terminal() else "\t").join(line).rstrip())
 
 
 def print_thing(fields: Row, *, as_json: bool) -> None:
@@ -91,12 +82,27 @@ def print_ids(ids: Iterable[object]) -> None:
 
 
 def print_json(value: Json) -> None:
-    typer.echo(json.dumps(value, default=_text, indent=2 if is_terminal() else None))
+    typer.echo(_dumped(value))
+
+
+def print_array(rows: Iterable[Row]) -> None:
+    """As one value of JSON, a member as soon as it comes."""
+    begin, between, end = ("[\n", ",\n", "\n]") if is_terminal() else ("[", ", ", "]")
+    before = begin
+    for row in rows:
+        member = indented(_dumped(dict(row)), "  ") if is_terminal() else _dumped(dict(row))
+        typer.echo(before + member, nl=False)
+        before = between
+    typer.echo("[]" if before == begin else end)
 
 
 def print_json_line(value: Json) -> None:
     """One of a stream of values."""
-    typer.echo(json.dumps(value, default=_text))
+    typer.echo(line_of_json(value))
+
+
+def line_of_json(value: Json) -> str:
+    return json.dumps(value, default=text_of)
 
 
 def print_block(text: str, *, indent: int = 0) -> None:
@@ -113,7 +119,7 @@ def save(pieces: Iterable[bytes], to: str) -> None:
         sys.stdout.buffer.flush()
         return
     target = Path(to)
-    with tempfile.NamedTemporaryFile(dir=target.parent, delete=False) as aside:
+    with _beside(target) as aside:
         try:
             for piece in pieces:
                 aside.write(piece)
@@ -125,14 +131,20 @@ def save(pieces: Iterable[bytes], to: str) -> None:
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Tells so many of so many as a bar, where people watch; it is gone at the end."""
-    is_watched = sys.stderr.isatty()
+def progress(label: str, *, in_data: bool = False) -> Iterator[Callable[[int, int | None], None]]:
+    """Tells so many of so many as a bar, where people watch; it is gone at the end.
 
-    def tell(done: int, total: int) -> None:
-        if is_watched and total:
-            bar = ("█" * (done * _BAR // total)).ljust(_BAR, "░")
-            typer.echo(f"\r{label}  {bar}  {done:,} of {total:,}", nl=False, err=True)
+    None is for how many nobody knows. Where the data itself goes to the terminal, nothing is told.
+    """
+    is_watched = sys.stderr.isatty() and not in_data
+
+    def tell(done: int, total: int | None) -> None:
+        if not is_watched or total == 0:
+            return
+        words = f"{done:,}"
+        if total is not None:
+            words = f"{('█' * (done * _BAR // total)).ljust(_BAR, '░')}  {words} of {total:,}"
+        typer.echo(f"\r{label}  {words}", nl=False, err=True)
 
     try:
         yield tell
@@ -156,8 +168,14 @@ def cell(value: Json) -> str:
     if isinstance(value, datetime) and is_terminal():
         return relative(value)
     if isinstance(value, dict | list | bool):
-        return _clean_json(json.dumps(value, default=_text, ensure_ascii=False))
-    return clean(_text(value))
+        return _clean_json(json.dumps(value, default=text_of, ensure_ascii=False))
+    return clean(text_of(value))
+
+
+def text_of(value: Json) -> str:
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat(timespec="milliseconds")
+    return "" if value is None else str(value)
 
 
 def span(duration: timedelta) -> str:
@@ -175,17 +193,25 @@ def relative(moment: datetime) -> str:
     return f"{span(now - moment)} ago" if moment <= now else f"in {span(moment - now)}"
 
 
-def _aligned(lines: list[list[str]]) -> list[list[str]]:
+def _beside(target: Path) -> "IO[bytes]":
+    """A new file in the folder of another one, for what will take its place."""
+    if target.exists() and not target.is_file():
+        raise Invalid(f"{target} is no file")  # nor may a file take the place of a device
+    try:
+        return tempfile.NamedTemporaryFile(dir=target.parent, delete=False)
+    except OSError as error:
+        raise Invalid(f"{target} cannot be written: {error.strerror}") from error
+
+
+def _widths(lines: list[list[str]], before: list[int]) -> list[int]:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return [[text.ljust(width) for text, width in zip(line, widths, strict=True)] for line in lines]
+    return list(map(max, widths, before)) if before else widths
+
+
+def _dumped(value: Json) -> str:
+    return json.dumps(value, default=text_of, indent=2 if is_terminal() else None)
 
 
 def _clean_json(text: str) -> str:
     """JSON leaves those above 0x7e as they are; its own escapes keep it JSON."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _text(value: Json) -> str:
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).isoformat(timespec="milliseconds")
-    return "" if value is None else str(value)

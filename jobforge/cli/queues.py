@@ -1,19 +1,16 @@
 """`jobforge queues`: what waits where, pauses, limits."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from jobforge.cli import candidates, output
+from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_rate
-from jobforge.cli.options import AsJson
 from jobforge.cli.overview import queue_line
 from jobforge.cli.session import TenantOrAll, find_tenant_or_all
 from jobforge.cli.way import Engine, on_engine
 from jobforge.errors import Invalid, Json
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(help="See queues, pause and limit them.", no_args_is_help=True)
 
@@ -22,12 +19,14 @@ Name = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=candidates.
 
 @app.command("list")
 @on_engine
-def list_(engine: Engine, *, tenant: TenantOrAll = None, as_json: AsJson = False) -> None:
+@in_form
+def list_(engine: Engine, form: Form, *, tenant: TenantOrAll = None) -> None:
     """List queues, with how many jobs they have. For operators who name no tenant, of all."""
     from jobforge import calls
+    from jobforge.control import QueueInfo
 
     queues = engine.run(calls.list_queues(tenant_id=find_tenant_or_all(engine, tenant)))
-    output.print_listing(queues, queue_line, as_json=as_json)
+    print_listing(queues, QueueInfo, queue_line, form=form)
 
 
 @app.command()

@@ -1,6 +1,5 @@
 """`jobforge stats`: how many attempts ended, how, how long they took, and who used what."""
 
-from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -8,8 +7,8 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.database import DatabaseUrl
-from jobforge.cli.moment import parse_duration, parse_moment
-from jobforge.cli.options import AsJson
+from jobforge.cli.listing import Form, in_form, print_listing
+from jobforge.cli.moment import parse_duration, parse_past
 from jobforge.cli.session import TenantOrAll, find_tenant_or_all
 from jobforge.cli.way import ApiKey, Engine, ServerUrl, Way, on_engine, reached
 from jobforge.errors import Invalid, Json
@@ -28,8 +27,10 @@ _LINES = 30  # of a table, about
 
 
 @app.callback(invoke_without_command=True)
+@in_form
 def stats(
     context: typer.Context,
+    form: Form,
     *,
     since: Since = "1h",
     until: Until = None,
@@ -42,7 +43,6 @@ def stats(
         str | None, typer.Option(metavar="definition|queue", help="A line for each of them.")
     ] = None,
     tenant: TenantOrAll = None,
-    as_json: AsJson = False,
     database_url: DatabaseUrl = None,
     server: ServerUrl = None,
     api_key: ApiKey = None,
@@ -51,8 +51,9 @@ def stats(
     if context.invoked_subcommand is not None:
         return
     from jobforge import calls
+    from jobforge.statistics import Statistic
 
-    begin, end = _moment(since, "--since"), _moment(until, "--until")
+    begin, end = parse_past(since, "--since"), _until(until)
     with reached(Way(database_url, server, api_key)) as engine:
         call = calls.get_statistics(
             begin,
@@ -64,39 +65,34 @@ def stats(
             tenant_id=find_tenant_or_all(engine, tenant),
         )
         found = engine.run(call)
-    output.print_listing(found, _line, as_json=as_json)
+    print_listing(found, Statistic, _line, form=form)
 
 
 @app.command()
 @on_engine
+@in_form
 def usage(
     engine: Engine,
+    form: Form,
     *,
     since: Since = "1d",
     until: Until = None,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Show what each tenant used: attempts, run and CPU time, memory. For operators."""
     from jobforge import calls
-    from jobforge.statistics import usage_as_csv
+    from jobforge.statistics import Usage, usage_as_csv
 
-    call = calls.meter_tenants(_moment(since, "--since"), _moment(until, "--until"))
+    call = calls.meter_tenants(parse_past(since, "--since"), _until(until))
     used = engine.run(call)
     if as_csv:
         typer.echo(usage_as_csv(used), nl=False)
         return
-    rows: list[dict[str, Json]] = [asdict(each) for each in used]
-    output.print_rows(rows, as_json=as_json)
+    print_listing(used, Usage, form=form)
 
 
-def _moment(text: str | None, option: str) -> datetime | None:
-    """A time, or how long ago it was."""
-    if text is None:
-        return None
-    if text[:4].isdecimal() and "-" in text:
-        return parse_moment(text, option)
-    return datetime.now(UTC) - timedelta(seconds=parse_duration(text, option))
+def _until(text: str | None) -> datetime | None:
+    return None if text is None else parse_past(text, "--until")
 
 
 def _step(text: str | None, begin: datetime | None, end: datetime | None) -> int:

@@ -7,6 +7,7 @@ from uuid import UUID, uuid4
 import typer
 
 from jobforge.cli import candidates, output
+from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_rate
 from jobforge.cli.operation import Yes, confirm
 from jobforge.cli.options import AsJson, Quiet, given
@@ -30,11 +31,13 @@ _NO_LIMITS: dict[str, Json] = dict.fromkeys(
 
 @app.command("list")
 @on_engine
-def list_(engine: Engine, *, quiet: Quiet = False, as_json: AsJson = False) -> None:
+@in_form
+def list_(engine: Engine, form: Form, *, quiet: Quiet = False) -> None:
     """List the tenants that have settings. Others are known by their id alone."""
     from jobforge import calls
+    from jobforge.control import TenantInfo
 
-    output.print_listing(engine.run(calls.list_tenants()), as_json=as_json, quiet=quiet)
+    print_listing(engine.run(calls.list_tenants()), TenantInfo, form=form, quiet=quiet)
 
 
 @app.command()

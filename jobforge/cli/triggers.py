@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli import output
+from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_moment
 from jobforge.cli.options import AsJson, Limit, Quiet, one_of
 from jobforge.cli.session import Id, Session, in_session
@@ -22,8 +23,10 @@ Settings = dict[str, Json]
 
 @app.command("list")
 @in_session
+@in_form
 def list_(
     scope: Session,
+    form: Form,
     *,
     type_: Annotated[
         str | None, typer.Option("--type", metavar="schedule|event", help="Only those.")
@@ -31,15 +34,14 @@ def list_(
     definition: DefinitionOption = None,
     enabled: Annotated[bool | None, typer.Option("--enabled/--disabled")] = None,
     quiet: Quiet = False,
-    as_json: AsJson = False,
 ) -> None:
     """List the newest 200 triggers."""
     from jobforge import calls
-    from jobforge.trigger import TriggerFilter
+    from jobforge.trigger import Trigger, TriggerFilter
 
     which = TriggerFilter(_type(type_) if type_ else None, definition, enabled=enabled)
     triggers = scope.run(calls.list_triggers(which, limit=200))
-    output.print_listing(triggers, _line, _shown, as_json=as_json, quiet=quiet)
+    print_listing(triggers, Trigger, _line, _shown, form=form, quiet=quiet)
 
 
 @app.command()
@@ -174,18 +176,20 @@ def backfill(
 
 @app.command()
 @in_session
+@in_form
 def firings(
     scope: Session,
     trigger: Id,
+    form: Form,
     *,
     limit: Limit = 50,
-    as_json: AsJson = False,
 ) -> None:
     """List what came of a schedule's times, latest first."""
     from jobforge import calls
+    from jobforge.trigger import Firing
 
     found = scope.run(calls.list_firings(scope.find("trigger", trigger), limit=limit))
-    output.print_listing(found, as_json=as_json)
+    print_listing(found, Firing, form=form)
 
 
 @app.command("next")

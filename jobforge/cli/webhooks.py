@@ -8,6 +8,7 @@ from uuid import UUID
 import typer
 
 from jobforge.cli import output
+from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_duration
 from jobforge.cli.options import AsJson, Limit, Quiet, given, one_of
 from jobforge.cli.session import Id, Session, in_session
@@ -36,12 +37,14 @@ Description = Annotated[str | None, typer.Option(help="What it is for.")]
 
 @app.command("list")
 @in_session
-def list_(scope: Session, *, quiet: Quiet = False, as_json: AsJson = False) -> None:
+@in_form
+def list_(scope: Session, form: Form, *, quiet: Quiet = False) -> None:
     """List webhooks, newest first."""
     from jobforge import calls
+    from jobforge.webhook import Webhook
 
     webhooks = scope.run(calls.list_webhooks(limit=200))
-    output.print_listing(webhooks, _line, as_json=as_json, quiet=quiet)
+    print_listing(webhooks, Webhook, _line, form=form, quiet=quiet)
 
 
 @app.command()
@@ -148,23 +151,25 @@ def send_test(scope: Session, webhook: Id, *, as_json: AsJson = False) -> None:
 
 @app.command()
 @in_session
+@in_form
 def deliveries(
     scope: Session,
     webhook: Id,
+    form: Form,
     *,
     state: Annotated[
         str | None, typer.Option(metavar="STATE", help="pending, delivered or failed.")
     ] = None,
     limit: Limit = 50,
     quiet: Quiet = False,
-    as_json: AsJson = False,
 ) -> None:
     """List what was sent to a webhook, newest first. --json has the receiver's answers."""
     from jobforge import calls
+    from jobforge.webhook import Delivery
 
     webhook_id = scope.find("webhook", webhook)
     found = scope.run(calls.list_deliveries(webhook_id, _state(state), limit=limit))
-    output.print_listing(found, _delivery_line, as_json=as_json, quiet=quiet)
+    print_listing(found, Delivery, _delivery_line, form=form, quiet=quiet)
 
 
 @app.command()

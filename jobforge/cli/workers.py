@@ -1,18 +1,15 @@
 """`jobforge workers`: the processes that run jobs. For operators."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 from uuid import UUID
 
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.options import AsJson
+from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.overview import worker_line
 from jobforge.cli.way import Engine, on_engine
 from jobforge.errors import Invalid, NotFound
-
-if TYPE_CHECKING:
-    pass
 
 app = typer.Typer(help="See workers, and end them from afar.", no_args_is_help=True)
 
@@ -25,18 +22,20 @@ _SHORTEST = 8
 
 @app.command("list")
 @on_engine
+@in_form
 def list_(
     engine: Engine,
+    form: Form,
     *,
     show_all: Annotated[bool, typer.Option("--all", help="Those that have stopped too.")] = False,
-    as_json: AsJson = False,
 ) -> None:
     """List workers, the newest first."""
     from jobforge import calls
+    from jobforge.control import WorkerInfo
 
     workers = engine.run(calls.list_workers())
     shown = [worker for worker in workers if show_all or worker.state != "stopped"]
-    output.print_listing(shown, worker_line, as_json=as_json)
+    print_listing(shown, WorkerInfo, worker_line, form=form)
 
 
 @app.command()

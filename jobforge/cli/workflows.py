@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge.cli import graph, output
+from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.options import AsJson, Quiet, one_of
 from jobforge.cli.session import Id, Session, in_session
 from jobforge.errors import Json
@@ -22,8 +23,10 @@ _STATES = ("running", "succeeded", "failed", "canceled")
 
 @app.command("list")
 @in_session
+@in_form
 def list_(
     scope: Session,
+    form: Form,
     *,
     name: Annotated[str | None, typer.Option(help="Only workflows of this name.")] = None,
     state: Annotated[
@@ -31,11 +34,10 @@ def list_(
     ] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")] = 50,
     quiet: Quiet = False,
-    as_json: AsJson = False,
 ) -> None:
     """List workflows, newest first."""
     from jobforge import calls
-    from jobforge.workflow import WorkflowFilter
+    from jobforge.workflow import WorkflowFilter, WorkflowInfo
 
     if state is not None:
         one_of("state", state, _STATES)
@@ -48,7 +50,7 @@ def list_(
         found += page
         if len(page) < size:
             break
-    output.print_listing(found, _line, _document, as_json=as_json, quiet=quiet)
+    print_listing(found, WorkflowInfo, _line, _document, form=form, quiet=quiet)
 
 
 @app.command()

@@ -60,4 +60,6 @@ def text_of(value: Json) -> str:
         return ""
     if isinstance(value, str):
         return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # orjson has none of more than 64 bits
     return orjson.dumps(value, default=str).decode()

@@ -67,4 +67,4 @@ def test_a_shell_completes_commands_and_names(
         env=variables,
         timeout=60,
     )
-    assert done.stdout.split() == ["explain", "mail"]
+    assert done.stdout.split() == ["export", "explain", "mail"]

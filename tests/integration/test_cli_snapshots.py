@@ -184,7 +184,7 @@ def _command(words: list[str]) -> tuple[str, ...]:
 
 
 def test_every_command_has_a_success_its_json_and_a_failure() -> None:
-    shown, as_json, failed = (set[tuple[str, ...]]() for _ in range(3))
+    shown, as_json, as_lines, failed = (set[tuple[str, ...]]() for _ in range(4))
     for transcript in TRANSCRIPTS:
         for case, code in exit_codes(transcript):
             command = _command(case.words)
@@ -192,9 +192,14 @@ def test_every_command_has_a_success_its_json_and_a_failure() -> None:
                 failed.add(command)
             else:
                 (as_json if "--json" in case.words else shown).add(command)
+            if not code and "--jsonl" in case.words:
+                as_lines.add(command)
     assert set(LEAVES) - shown - ELSEWHERE == set()
     with_json = {command for command, options in LEAVES.items() if "--json" in options}
     assert with_json - as_json - ELSEWHERE == set()
+    with_lines = {command for command, options in LEAVES.items() if "--jsonl" in options}
+    assert {command for command in with_json if command[-1] == "list"} - with_lines == set()
+    assert with_lines - as_lines == set()
     assert set(LEAVES) - failed - UNFAILING == set()
 
 

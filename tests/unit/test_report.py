@@ -61,6 +61,7 @@ def test_no_cell_of_csv_begins_as_a_formula(formula: str) -> None:
 def test_numbers_stay_numbers_and_texts_stay_texts() -> None:
     row = {"n": -5, "f": -0.5, "t": "a - b", "none": None, "flag": True, "list": [1, "=x"]}
     assert _cells([row])[1] == ["-5", "-0.5", "a - b", "", "true", '[1,"=x"]']
+    assert _cells([{"long": 10**30}])[1] == ["1" + "0" * 30]
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -111,12 +111,16 @@ def ensure_partitions(*, days: int = 7) -> Call[int]:
 def apply_retention(
     *, history_days: int = 14, dead_days: int = 90, limit: int = 10_000
 ) -> Call[dict[str, Json]]:
-    """Answers what went, by kind; nothing when another caller is at it."""
-    return Call(
+    """Answers what went, by kind; nothing when another caller is at it.
+
+    One that was cut off would be so again and again, and no history be dropped.
+    """
+    call: Call[dict[str, Json]] = Call(
         "select jobforge.apply_retention(%s::integer, %s::integer, %s::integer)",
         (history_days, dead_days, limit),
         rows.value,
     )
+    return call.under("statement_timeout", "10min")
 
 
 def regate_jobs(after: SweepPosition | None = None, *, limit: int = 5000) -> Call[SweepPosition]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from jobforge import calls, reaction, telemetry
-from jobforge.errors import Contended, JobForgeError, Json, Unavailable
+from jobforge.errors import Contended, Denied, JobForgeError, Json, Unavailable
 from jobforge.event import (
     DeliveryOutcome,
     Dispatched,
@@ -83,12 +83,13 @@ class Dispatcher:
     async def _record(self, line: Line, dispatched: Sequence[Dispatched]) -> dict[str, int]:
         try:
             return await line.run(calls.record_deliveries(dispatched))
-        except (Unavailable, Contended):
+        except (Unavailable, Denied):
             raise  # the events come again
         except JobForgeError as error:
             if len(dispatched) == 1:
-                return await line.run(calls.record_deliveries([_failed(dispatched[0], error)]))
-        # One of them has what the engine cannot take; the others must not wait for it for ever.
+                return await _fail(line, dispatched[0], error)
+        # One of them has what the engine cannot take, or somebody's transaction holds a job that
+        # waits for it; the others must not wait for that.
         counts: dict[str, int] = {}
         for each in dispatched:
             for outcome, number in (await self._record(line, [each])).items():
@@ -138,6 +139,19 @@ def _reactions_to(event: PendingEvent, readers: dict[UUID, Reader]) -> list[Reac
         event.replay,
     )
     return [readers[each].react(occurrence) for each in event.triggers if each in readers]
+
+
+async def _fail(line: Line, dispatched: Dispatched, error: JobForgeError) -> dict[str, int]:
+    """What cannot even fail comes again in a while."""
+    if not isinstance(error, Contended):
+        try:
+            return await line.run(calls.record_deliveries([_failed(dispatched, error)]))
+        except (Unavailable, Denied):
+            raise
+        except JobForgeError as again:
+            error = again
+    telemetry.emit("event.stuck", "warning", place=dispatched.id, error=error.message)
+    return {}
 
 
 def _failed(dispatched: Dispatched, error: JobForgeError) -> Dispatched:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from jobforge import calls, cron, telemetry, template, validation
 from jobforge.cron import Cron
 from jobforge.engine import Link
-from jobforge.errors import Invalid, Json
+from jobforge.errors import Denied, Invalid, JobForgeError, Json, Unavailable
 from jobforge.schedule import ROOTS
 from jobforge.trigger import (
     CatchUp,
@@ -36,6 +36,8 @@ _RECORDED_AT_ONCE = 1_000  # firings
 _PLANNED_IN_A_TURN = 50
 _INSTANT = timedelta(microseconds=1)
 _MISSED = "missed: no scheduler was there in time"
+# Not of a schedule, that is: all of them wait until it is over.
+_NOBODYS_FAULT = (Denied, Unavailable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +55,20 @@ async def fire(line: Link) -> Next:
     if not due.triggers:
         wake_in_s = None if due.wake_at is None else (due.wake_at - due.now).total_seconds()
         return Next(has_more=False, wake_in_s=wake_in_s)
-    recorded = 0
+    recorded, is_stuck = 0, False
     for plans in _batches(await _plan_all(due)):
-        count = await line.run(calls.record_firings(plans))
+        try:
+            count = await line.run(calls.record_firings(plans))
+        except _NOBODYS_FAULT:
+            raise
+        except JobForgeError:
+            is_stuck = True
+            count = await _record_singly(line, plans)
         recorded += count or 0
         if not count and (count is None or any(each.firings for each in plans)):
             # Somebody else is at it, or was quicker: one of us is enough.
             return Next(has_more=False, recorded=recorded)
-    return Next(has_more=True, recorded=recorded)
+    return Next(has_more=not is_stuck, recorded=recorded)
 
 
 def plans_of(due: DueSchedules) -> Iterator[Plan]:
@@ -241,6 +249,25 @@ def _unreadable(schedule: DueSchedule, fault: Invalid) -> Plan:
         for each in schedule.pending
     ]
     return Plan(schedule, None, firings, fault=reason)
+
+
+async def _record_singly(line: Link, plans: Sequence[Plan]) -> int | None:
+    """One of them has what the engine cannot take, or somebody's transaction holds what it needs.
+    The others must not wait for it.
+    """
+    recorded = 0
+    for each in plans:
+        try:
+            count = await line.run(calls.record_firings([each]))
+        except _NOBODYS_FAULT:
+            raise
+        except JobForgeError as error:
+            telemetry.emit("schedule.stuck", "warning", trigger=each.of.id, error=error.message)
+            continue
+        if count is None:
+            return None
+        recorded += count
+    return recorded
 
 
 async def _plan_all(due: DueSchedules) -> list[Plan]:

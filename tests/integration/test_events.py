@@ -20,6 +20,8 @@ from integration.test_sdk_connections import (
     sqlalchemy_asyncpg_session,
     sqlalchemy_session,
 )
+from psycopg import sql
+from sql import engine
 
 from jobforge import JobForge, calls, db, errors
 from jobforge.current import CURRENT
@@ -261,6 +263,41 @@ async def test_what_the_engine_cannot_take_fails_alone(shop: Shop, line: Line) -
     ]
     await Dispatcher()._record(line, dispatched)  # noqa: SLF001 - nothing that we know leads there
     assert (shop.outcomes(good), shop.outcomes(bad)) == ([ENQUEUED], [FAILED])
+
+
+async def test_an_event_that_cannot_even_fail_holds_up_nobody(shop: Shop, line: Line) -> None:
+    shop.trigger(dedupe_window_s=0)
+    bad, good = shop.emit(), shop.emit()
+    shop.conn.execute(
+        sql.SQL(
+            "alter table jobforge.event_deliveries add constraint c check (event_id <> {})"
+        ).format(sql.Literal(bad))
+    )
+    await dispatch_all(line)
+    assert (shop.outcomes(good), shop.event(bad).is_pending) == ([ENQUEUED], True)
+    shop.conn.execute("alter table jobforge.event_deliveries drop constraint c")
+    shop.conn.execute("update jobforge.outbox set reserved_until = null")
+    await dispatch_all(line)
+    assert shop.outcomes(bad) == [ENQUEUED]
+
+
+async def test_an_event_for_a_job_that_somebody_holds_holds_up_nobody(
+    shop: Shop, line: Line
+) -> None:
+    shop.trigger()
+    job = engine.enqueue_one(shop.conn, shop.tenant_id, definition="ship", queue="waiting")
+    worker = engine.new_worker()
+    held = engine.claim(shop.conn, worker, "waiting")
+    wait = {"kind": "event", "name": "arrived", "index": 0}
+    engine.complete(shop.conn, worker, held, "snoozed", wait=wait, retry_in_s=3600)
+    arrived, paid = shop.emit("arrived"), shop.emit()
+    with closing(connect_to(shop.database.url, autocommit=False)) as holder:
+        holder.execute("select from jobforge.jobs where id = %s for update", [job])
+        await dispatch_all(line)
+        assert (shop.event(arrived).is_pending, shop.outcomes(paid)) == (True, [ENQUEUED])
+    shop.conn.execute("update jobforge.outbox set reserved_until = null")
+    await dispatch_all(line)
+    assert engine.state_of(shop.conn, shop.tenant_id, job) == "queued"
 
 
 async def test_an_event_whose_day_is_gone_leaves_the_outbox(shop: Shop, line: Line) -> None:

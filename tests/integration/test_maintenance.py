@@ -10,8 +10,9 @@ from cluster import Clock, Connection, Database
 from integration.seam import TENANT_A, WORKER
 from integration.workshop import eventually
 from sql import engine
+from sql.mutation import mutate
 
-from jobforge import db
+from jobforge import calls, db
 from jobforge.scheduler import Scheduler, maintenance
 
 pytestmark = pytest.mark.anyio
@@ -126,3 +127,11 @@ def died(conn: Connection) -> int:
         "select coalesce(sum(died), 0)::integer as n from jobforge.minute_statistics"
     ).fetchall()
     return int(row["n"])
+
+
+async def test_retention_may_take_its_time(database: Database, conn: Connection) -> None:
+    answer = "v_gone := jsonb_build_object("
+    told = f"{answer}'bound', current_setting('statement_timeout'), "
+    mutate(conn, "apply_retention", answer, told)
+    async with db.Database(database.url_as("worker_login")) as pool:
+        assert (await pool.run(calls.apply_retention()))["bound"] == "10min"

@@ -4,9 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from cluster import Clock, Connection, Database
+from cluster import Clock, Connect, Connection, Database
 from integration.seam import TENANT_A, TENANT_B, WORKER
 from integration.timetable import Timetable
+from psycopg import sql
 from sql import engine
 
 from jobforge import calls, db
@@ -201,6 +202,29 @@ def test_a_backfill_makes_each_time_of_a_range_once(table: Timetable) -> None:
         db.run(table.conn, future)
 
 
+def test_a_backfill_of_a_time_that_is_due_makes_it_once(table: Timetable) -> None:
+    """After a downtime both the operator and the schedule itself catch up."""
+    made, other = table.add(), table.add()
+    due = table.travel_to_next(made)
+    assert db.run(table.conn, calls.backfill_trigger(made, [due], tenant_id=TENANT_A)) == 1
+    assert table.fire() == 2
+    assert (table.outcomes(made), table.outcomes(other)) == ([ENQUEUED], [ENQUEUED])
+    assert len(table.jobs(made)) == 1
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"starts_at": "0001-01-01T00:00:00+14:00"},
+        {"ends_at": "9999-12-31T23:59:59-12:00"},
+    ],
+)
+def test_a_time_that_no_calendar_has_is_refused(table: Timetable, settings: dict[str, Any]) -> None:
+    """Schedulers that cannot read it would fire nothing of anybody's."""
+    with pytest.raises(Invalid, match="is not a point in time"):
+        table.add(**settings)
+
+
 def test_a_schedule_starts_and_ends_when_it_is_told_to(table: Timetable) -> None:
     start = (table.clock.now() + timedelta(hours=10)).replace(minute=0, second=0, microsecond=0)
     made = table.add(
@@ -305,6 +329,40 @@ def test_one_schedule_that_cannot_be_planned_holds_up_nobody(
     table.fire()
     assert table.outcomes(sound) == [ENQUEUED]
     assert "ZeroDivisionError" in str(table.get(broken).fault)
+
+
+def test_one_schedule_whose_firings_cannot_be_recorded_holds_up_nobody(table: Timetable) -> None:
+    broken, sound = table.add(), table.add()
+    table.conn.execute(
+        sql.SQL("alter table jobforge.firings add constraint c check (trigger_id <> {})").format(
+            sql.Literal(broken)
+        )
+    )
+    table.travel_to_next(sound)
+    assert table.fire() == 1
+    assert table.outcomes(sound) == [ENQUEUED]
+    assert table.get(broken).enabled
+    table.conn.execute("alter table jobforge.firings drop constraint c")
+    assert table.fire() == 1
+    assert table.outcomes(broken) == [ENQUEUED]
+
+
+def test_a_schedule_whose_job_somebody_holds_holds_up_nobody(
+    table: Timetable, connect: Connect
+) -> None:
+    """It is to cancel the job, which its own worker completes in a transaction that lasts."""
+    held = table.add(overlap="cancel_running")
+    table.travel_to_next(held)
+    table.fire()
+    sound = table.add()
+    holder = connect(autocommit=False)
+    holder.execute("select from jobforge.jobs for update")
+    table.travel_to_next(sound)
+    assert table.fire() == 1
+    assert (table.outcomes(held), table.outcomes(sound)) == ([ENQUEUED], [ENQUEUED])
+    holder.rollback()
+    assert table.fire() == 1
+    assert table.outcomes(held) == [ENQUEUED, ENQUEUED]
 
 
 def test_a_tenant_has_a_hundred_schedules_at_most(table: Timetable) -> None:

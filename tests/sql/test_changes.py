@@ -162,6 +162,17 @@ def test_a_revived_job_gets_the_allowance_that_was_its_own(conn: Connection) -> 
     assert job_of(conn, TENANT_A, job)["max_attempts"] == 2
 
 
+def test_a_job_of_very_many_attempts_is_revived_and_claimed_as_any_other(conn: Connection) -> None:
+    """One that cannot be claimed would fail the claims of all others with it."""
+    definition(conn)
+    [job] = kill(conn)
+    conn.execute("update jobforge.jobs set attempt = 100000, max_attempts = 100000")
+    retry(conn, job)
+    other = enqueue_one(conn, queue="dying")
+    held = claim(conn, new_worker(), "dying", limit=9)
+    assert {row["job_id"] for row in held} == {job, other}
+
+
 def test_a_revived_job_gets_the_number_that_was_given(conn: Connection) -> None:
     definition(conn, max_attempts=3)
     [job] = kill(conn)

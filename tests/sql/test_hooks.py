@@ -142,7 +142,7 @@ def _expired_for_a_claim(conn: Connection, clock: Clock, _: UUID) -> None:
 
 
 LOST = {"type": "LeaseLost", "message": "the worker stopped renewing its lease"}
-INVALID = {"type": "InvalidOutcome", "message": "InvalidOutcome"}
+INVALID = {"type": "InvalidOutcome", "message": "there is no outcome finished"}
 
 ENDS: dict[str, tuple[End, Json]] = {
     "success": (

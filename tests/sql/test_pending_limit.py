@@ -1,5 +1,7 @@
 """The limit on a tenant's pending jobs: exact to 10,000, kept by each session for seconds above."""
 
+from uuid import UUID
+
 import pytest
 from cluster import Connect, Connection
 from sql.engine import (
@@ -134,3 +136,65 @@ def test_the_count_a_session_keeps_is_undone_by_a_rollback(
     enqueue(session, n=10_999)
     session.rollback()
     assert len(enqueue(session, n=10_999)) == 10_999
+
+
+def dead_jobs(conn: Connection, number: int) -> None:
+    definition(conn)
+    conn.execute(
+        """
+        insert into jobforge.jobs (tenant_id, id, created_at, run_at, finished_at, version, attempt,
+                                   max_attempts, allowance, state, definition, queue, payload)
+        select %s, jobforge.nth_id(jobforge.uuid7(), i), now(), now(), now(), 1, 1, 1, 1, 'dead',
+               'test', 'default', '{}'
+          from generate_series(1, %s) as i
+        """,
+        [TENANT_A, number],
+    )
+
+
+def test_beside_many_dead_jobs_the_limit_is_exact_for_those_enqueued_since(
+    conn: Connection,
+) -> None:
+    dead_jobs(conn, 12_000)
+    limit(conn, 10)
+    enqueue(conn, n=10)
+    for _ in range(3):
+        with refused("JF008", depth=10, limit=10):
+            enqueue_one(conn)
+        claim(conn, new_worker(), limit=4)
+        with refused("JF008", depth=6, limit=10):
+            enqueue(conn, n=5)
+        enqueue(conn, n=4)
+
+
+def test_a_session_walks_over_dead_jobs_once_in_a_while_and_for_each_tenant(
+    conn: Connection, connect: Connect
+) -> None:
+    dead_jobs(conn, 30_000)
+    enqueue(conn, TENANT_B, n=11_000)
+    for tenant in (TENANT_A, TENANT_B):
+        call(conn, "put_tenant", tenant_id=tenant, settings={"max_pending": 20_000})
+    limit(conn, 100)
+    session = connect(autocommit=False)
+    assert _walked(session, TENANT_A) >= 30_000
+    assert _walked(session, TENANT_B) >= 11_000
+    assert _walked(session, TENANT_A) < 11_000
+    assert _walked(session, TENANT_B) < 1_000
+
+
+def _walked(session: Connection, tenant: UUID) -> int:
+    """How many jobs an enqueue looks at."""
+    before = _looked_at(session)
+    enqueue_one(session, tenant)
+    walked = _looked_at(session) - before
+    session.commit()
+    return walked
+
+
+def _looked_at(session: Connection) -> int:
+    [row] = session.execute(
+        "select idx_tup_fetch as n from pg_stat_xact_user_tables where relname = 'jobs'"
+    ).fetchall()
+    number = row["n"]
+    assert isinstance(number, int)
+    return number

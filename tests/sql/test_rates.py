@@ -19,6 +19,7 @@ from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
     TENANT_B,
+    Json,
     Row,
     call,
     complete,
@@ -26,6 +27,7 @@ from sql.engine import (
     enqueue,
     enqueue_one,
     new_worker,
+    refused,
 )
 from sql.fleet import Fleet, Tally
 from sql.limits import KINDS, start_afresh
@@ -261,3 +263,13 @@ def test_a_rate_counts_starts_of_retries_too(conn: Connection, clock: Clock, wor
     assert claim(conn, worker) == []
     clock.travel(hours=1)
     assert len(claim(conn, worker)) == 1
+
+
+@pytest.mark.parametrize("period_s", ["NaN", "Infinity", 0, 1e-300, 1e308, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_period_that_nobody_can_reckon_with_is_refused(
+    conn: Connection, kind: str, period_s: Json
+) -> None:
+    """It would fail every claim that meets it, or the retention."""
+    with refused("JF002"):
+        KINDS[kind].put(conn, {"rate_limit": 5, "rate_period_s": period_s})

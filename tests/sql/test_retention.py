@@ -22,7 +22,8 @@ from sql.engine import (
     new_worker,
     refused,
 )
-from sql.race import in_background
+from sql.mutation import mutate
+from sql.race import in_background, wait_until_blocked
 
 # What a job leaves behind, and everything that goes day by day.
 HISTORY = ["finished_jobs", "attempts", "job_events"]
@@ -142,6 +143,40 @@ def test_a_second_caller_leaves_the_work_to_the_first(conn: Connection, connect:
     assert partitions(conn, "attempts") != []
 
 
+def test_who_reads_a_table_of_the_history_keeps_nobody_from_reading_it(
+    conn: Connection, connect: Connect
+) -> None:
+    """Who makes partitions would wait for the first reader, and all others behind it."""
+    reader = connect(autocommit=False)
+    reader.execute("select from jobforge.attempts")
+    with in_background(connect(), _make_two_days) as future:
+        assert future.result(5) == 2 * (len(PARTITIONED) - 1)
+    reader.rollback()
+    assert _make_two_days(conn) == 2
+
+
+def test_a_row_that_comes_while_partitions_are_made_moves_to_its_day(
+    conn: Connection, connect: Connect, clock: Clock
+) -> None:
+    mutate(conn, "ensure_partitions", "'100ms'", "'30s'")
+    definition(conn)
+    for table in HISTORY:
+        conn.execute(f"drop table jobforge.{table}_{today(clock):%Y%m%d}".encode())
+    writer, keeper = connect(autocommit=False), connect()
+    finish(writer)
+    with in_background(keeper, _make_two_days) as future:
+        wait_until_blocked(conn, keeper, future)
+        writer.commit()
+        assert future.result(30) == 2 * len(PARTITIONED) + len(HISTORY)
+    assert set(rows_in_default(conn).values()) == {0}
+
+
+def _make_two_days(conn: Connection) -> int:
+    made = call_for_value(conn, "ensure_partitions", days=9)
+    assert isinstance(made, int)
+    return made
+
+
 def test_workers_may_keep_house(conn: Connection, connect: Connect) -> None:
     worker = connect("worker_login")
     assert call_for_value(worker, "ensure_partitions", days=9) > 0
@@ -259,7 +294,7 @@ def test_buckets_of_keys_go_when_they_are_full(conn: Connection, clock: Clock) -
     claim(conn, new_worker())
     for passed, left in ((2, 2), (2, 1)):
         clock.travel(days=passed)
-        retain(conn)
+        assert retain(conn)["buckets"] == 2 - left
         assert count(conn, "rate_limits") == left
 
 

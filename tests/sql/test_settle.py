@@ -174,28 +174,30 @@ def test_a_job_may_be_released_and_snoozed_without_end(conn: Connection) -> None
 
 # What cannot be stored.
 
+WAITS = "a job waits for 0 seconds to 366 days"
+
 
 @pytest.mark.parametrize(
-    ("fields", "name"),
+    ("fields", "name", "message"),
     [
-        ({"result": {"text": "x" * 2**20}}, "ResultTooLarge"),
-        ({"result": "deep"}, "ResultTooDeep"),
-        ({"outcome": "finished"}, "InvalidOutcome"),
-        ({"outcome": None}, "InvalidOutcome"),
-        ({"outcome": "failed", "retry_in_s": -1}, "InvalidRetry"),
-        ({"outcome": "failed", "retry_in_s": 1e9}, "InvalidRetry"),
-        ({"outcome": "snoozed", "run_at": "infinity"}, "InvalidRetry"),
+        ({"result": {"text": "x" * 2**20}}, "ResultTooLarge", "a result has at most 1 MiB"),
+        ({"result": "deep"}, "ResultTooDeep", "a result has at most 64 levels"),
+        ({"outcome": "finished"}, "InvalidOutcome", "there is no outcome finished"),
+        ({"outcome": None}, "InvalidOutcome", "there is no outcome null"),
+        ({"outcome": "failed", "retry_in_s": -1}, "InvalidRetry", WAITS),
+        ({"outcome": "failed", "retry_in_s": 1e9}, "InvalidRetry", WAITS),
+        ({"outcome": "snoozed", "run_at": "infinity"}, "InvalidRetry", WAITS),
     ],
 )
 def test_an_outcome_that_cannot_be_stored_is_a_final_failure_that_says_so(
-    running: Subject, fields: dict[str, Any], name: str
+    running: Subject, fields: dict[str, Any], name: str, message: str
 ) -> None:
     if fields.get("result") == "deep":
         fields = {"result": _nested(70)}
     outcome = token(running.held) | {"outcome": "succeeded"} | fields
     [row] = call(running.conn, "complete_jobs", worker_id=running.worker, outcomes=Jsonb([outcome]))
     assert (row["status"], row["state"]) == ("ok", "dead")
-    assert running.row()["error"]["type"] == name
+    assert running.row()["error"] == {"type": name, "message": message}
     assert [attempt["outcome"] for attempt in running.attempts()] == ["failed"]
 
 

@@ -276,7 +276,19 @@ def test_a_wait_reported_under_a_lost_lease_registers_nothing(
 def test_a_wait_for_nothing_known_is_a_final_failure(held: Held, wait: Any) -> None:
     [answer] = complete(held.conn, held.worker, [held.row], "snoozed", wait=wait)
     assert answer["state"] == "dead"
-    assert job_of(held.conn, TENANT_A, held.id)["error"]["type"] == "InvalidWait"
+    error = job_of(held.conn, TENANT_A, held.id)["error"]
+    assert (error["type"], error["message"][:18]) == ("InvalidWait", "a wait has a kind ")
+
+
+def test_a_wait_for_what_the_job_has_already_is_no_event_that_cannot_be_dispatched(
+    held: Held,
+) -> None:
+    """A worker that asks again for the step that it has."""
+    for _ in range(2):
+        held.wait("event")
+        assert resume(held.conn, {}) == 1
+        held.claim()
+    assert len(held.load()) == 1
 
 
 def test_who_is_canceled_waits_for_nothing(held: Held) -> None:

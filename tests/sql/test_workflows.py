@@ -265,6 +265,19 @@ def test_retention_forgets_what_has_ended_and_frees_nobody_for_ever(
         shown(jobs, wf)
 
 
+def test_retention_tells_that_there_are_more_edges_than_it_took(
+    jobs: Connection, clock: Clock
+) -> None:
+    """Whoever calls it goes on then: more come about within an hour than it takes at once."""
+    wf, _ = workflow(jobs, node("a"), *(node(f"b{n}", "a") for n in range(3)))
+    call(jobs, "cancel_workflow", id=wf, tenant_id=TENANT_A)
+    assert set(states(jobs, wf).values()) == {"canceled"}
+    clock.travel(days=16)
+    gone = [call_for_value(jobs, "apply_retention", limit=2)["dependencies"] for _ in range(3)]
+    assert gone[0] >= 2
+    assert (gone[-1], count(jobs, "dependencies"), count(jobs, "awaited_jobs")) == (0, 0, 0)
+
+
 def test_a_clock_that_is_set_back_hides_no_end(jobs: Connection, clock: Clock) -> None:
     workflow_id, made = workflow(jobs, node("a"))
     clock.travel(seconds=-5)

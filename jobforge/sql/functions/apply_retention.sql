@@ -1,11 +1,11 @@
 -- Maintenance calls this: drops history partitions older than p_history_days, and deletes,
 -- p_limit rows of each kind at most, dead jobs older than p_dead_days, idempotency keys past
 -- their time, workers gone for a day, operations, workflows and firings from before the history
--- begins, API keys that ended before it, steps of jobs that are gone, notes about failures that
--- are, buckets of limit keys that are full, and what is remembered of requests for a day. Answers
--- what went; where it is p_limit, there may be more, and partitions are null while somebody's
--- transaction reads the history. Runs as the owner of the tables; a caller while another is at it
--- answers {}. Raises JF002.
+-- begins, API keys that ended before it, steps and edges of jobs that are gone, notes about
+-- failures that are, buckets of limit keys that are full, and what is remembered of requests for a
+-- day. Answers what went; where it is p_limit, there may be more, and partitions are null while
+-- somebody's transaction reads the history. Runs as the owner of the tables; a caller while another
+-- is at it answers {}. Raises JF002.
 create or replace function jobforge.apply_retention(
     p_history_days integer default 14,
     p_dead_days integer default 90,
@@ -74,11 +74,13 @@ begin
     v_workflows := jobforge.sweep_workflows(
         v_begin, v_now - make_interval(days => p_dead_days), p_limit);
     delete from jobforge.request_rates as b where b.refilled_at < v_now - interval '1 day';
-    perform jobforge.forget_buckets(v_now, p_limit);
     v_gone := jsonb_build_object(
         'dead_jobs', v_dead, 'idempotency_keys', v_keys + v_freed, 'workers', v_workers,
         'operations', v_operations, 'idempotent_requests', v_requests, 'steps', v_steps,
-        'workflows', v_workflows, 'firings', jobforge.forget_firings(v_begin, p_limit),
+        'workflows', v_workflows,
+        'dependencies', jobforge.sweep_dependencies(v_begin, p_limit),
+        'buckets', jobforge.sweep_buckets(v_now, p_limit),
+        'firings', jobforge.forget_firings(v_begin, p_limit),
         'api_keys', jobforge.forget_keys(v_begin, p_limit),
         'failure_notes', jobforge.forget_notes(
             v_now - make_interval(days => p_dead_days), p_limit));

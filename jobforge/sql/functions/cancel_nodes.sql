@@ -1,5 +1,6 @@
 -- What cancel_workflow and cancel_batch do. Locks jobs that are not blocked in order of id, then
--- those that are, then the workflow; and again, until a job that runs has added none meanwhile.
+-- those that are, then the workflow and those within it. Where jobs were added meanwhile, it lets
+-- go of all and begins anew; after some turns it takes the new ones in whatever order.
 create or replace function jobforge.cancel_nodes(
     p_tenant_id uuid,
     p_id uuid,
@@ -12,6 +13,7 @@ declare
     v_reason text := coalesce(left(p_reason, 1000), p_kind || ' was canceled');
     v_rows tid[];
     v_workflow jobforge.workflows;
+    v_known uuid[];
 begin
     select * into v_workflow from jobforge.workflows as w
      where w.tenant_id = p_tenant_id and w.id = p_id and w.kind = p_kind;
@@ -22,10 +24,19 @@ begin
         perform jobforge.refuse('JF005', format('the %s has ended', p_kind),
             jsonb_build_object('id', p_id, 'state', v_workflow.state));
     end if;
+    for v_turn in 1 .. 5 loop
+        begin
+            v_known := jobforge.nodes_to_cancel(p_tenant_id, p_id);
+            perform jobforge.lock_jobs(p_tenant_id, v_known);
+            perform jobforge.lock_workflows_within(p_tenant_id, p_id);
+            exit when jobforge.nodes_to_cancel(p_tenant_id, p_id) <@ v_known;
+            raise sqlstate 'JF000';
+        exception
+            when sqlstate 'JF000' then null;
+        end;
+    end loop;
     loop
-        v_rows := jobforge.lock_jobs(p_tenant_id, array(
-            select n.job_id from jobforge.nodes_of(p_tenant_id, p_id) as n
-             where n.state in ('scheduled', 'blocked', 'queued', 'running')));
+        v_rows := jobforge.lock_jobs(p_tenant_id, jobforge.nodes_to_cancel(p_tenant_id, p_id));
         exit when v_rows = '{}';
         perform jobforge.ask_to_cancel(v_rows, v_reason);
         perform jobforge.cancel_rows(v_rows, v_reason);

@@ -1,4 +1,5 @@
--- Refuses settings that are not an object, or name a field not in p_fields (JF002).
+-- Refuses settings that are not an object, or name a field not in p_fields, and those that no
+-- claim could reckon with (JF002).
 create or replace function jobforge.check_settings(p_settings jsonb, p_fields text[]) returns void
 language plpgsql
 as $$
@@ -21,4 +22,14 @@ begin
             'queue must be a name of at most 50 letters, digits and _ . : -',
             '{"field": "queue"}');
     end if;
+    foreach v_field in array '{rate_period_s,rate_period_per_key_s}'::text[] loop
+        if coalesce(p_settings -> v_field, 'null') <> 'null'
+           and (case jsonb_typeof(p_settings -> v_field)
+                when 'number' then not (p_settings ->> v_field)::numeric between 0.001 and 31622400
+                else true end) then
+            perform jobforge.refuse('JF002',
+                format('%s must be a number of seconds from 0.001 to 31622400', v_field),
+                jsonb_build_object('field', v_field));
+        end if;
+    end loop;
 end $$;

@@ -1,16 +1,19 @@
 -- Maintenance calls this: creates the daily partitions of the history tables from yesterday to
 -- p_days ahead and answers how many. Rows that fell into a default partition meanwhile move to
--- their day. Runs as the owner of the tables. One at a time; a second caller answers 0. Raises
--- JF002.
+-- their day. Until the transaction ends nobody can read a table that got one, and it waits for
+-- nobody longer than a moment: others would wait behind it. A table that somebody's transaction
+-- reads is left to the next call. Runs as the owner of the tables. One at a time; a second caller
+-- answers 0. Raises JF002.
 create or replace function jobforge.ensure_partitions(p_days integer default 7) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set lock_timeout = '100ms'
 as $$
 declare
     v_today date := (jobforge.now() at time zone 'UTC')::date;
     v_table record;
+    v_days date[];
     v_day date;
-    v_name text;
     v_created integer := 0;
 begin
     perform jobforge.check_limit(p_days, 366);
@@ -18,32 +21,33 @@ begin
         return 0;
     end if;
     for v_table in select * from jobforge.history_tables() loop
-        for v_day in execute format(
-            'select d::date from generate_series($1 - 1, $1 + $2, interval ''1 day'') as d '
-            'union select distinct (%I at time zone ''UTC'')::date from jobforge.%I order by 1',
-            v_table.by_column, v_table.name || '_default') using v_today, p_days
-        loop
-            v_name := format('%s_%s', v_table.name, to_char(v_day, 'YYYYMMDD'));
-            continue when to_regclass('jobforge.' || v_name) is not null;
-            -- Built aside and attached: that leaves the parent readable and writable.
-            execute format(
-                'create table jobforge.%I (like jobforge.%I including defaults including constraints)',
-                v_name, v_table.name);
-            execute format('alter table jobforge.%I enable row level security', v_name);
-            execute format('alter table jobforge.%I force row level security', v_name);
-            execute format(
-                'create policy engine_all on jobforge.%I to jobforge_engine using (true) with check (true)',
-                v_name);
-            execute format(
-                'with moved as (delete from jobforge.%I where %I >= %L and %I < %L returning *) '
-                'insert into jobforge.%I select * from moved',
-                v_table.name || '_default', v_table.by_column, v_day || ' 00:00+00',
-                v_table.by_column, v_day + 1 || ' 00:00+00', v_name);
-            execute format(
-                'alter table jobforge.%I attach partition jobforge.%I for values from (%L) to (%L)',
-                v_table.name, v_name, v_day || ' 00:00+00', v_day + 1 || ' 00:00+00');
-            v_created := v_created + 1;
-        end loop;
+        execute format(
+            'select array_agg(d.day) from ('
+            'select d::date as day from generate_series($1 - 1, $1 + $2, interval ''1 day'') as d '
+            'union select distinct (%I at time zone ''UTC'')::date from jobforge.%I order by 1) as d '
+            'where to_regclass(format(''jobforge.%s_%%s'', to_char(d.day, ''YYYYMMDD''))) is null',
+            v_table.by_column, v_table.name || '_default', v_table.name)
+          into v_days using v_today, p_days;
+        continue when v_days is null;
+        begin
+            foreach v_day in array v_days loop
+                perform jobforge.build_partition(v_table.name, v_day);
+                perform jobforge.fill_partition(v_table.name, v_table.by_column, v_day);
+            end loop;
+            -- Rows may have come since, and more would come before the first is attached.
+            execute format('lock table jobforge.%I', v_table.name || '_default');
+            foreach v_day in array v_days loop
+                perform jobforge.fill_partition(v_table.name, v_table.by_column, v_day);
+                execute format(
+                    'alter table jobforge.%I attach partition jobforge.%I '
+                    'for values from (%L) to (%L)',
+                    v_table.name, format('%s_%s', v_table.name, to_char(v_day, 'YYYYMMDD')),
+                    v_day || ' 00:00+00', v_day + 1 || ' 00:00+00');
+            end loop;
+            v_created := v_created + cardinality(v_days);
+        exception
+            when lock_not_available or deadlock_detected then null;
+        end;
     end loop;
     return v_created;
 end $$;

@@ -18,17 +18,20 @@ begin
     ), recorded as (
         insert into jobforge.firings as f (
                tenant_id, trigger_id, fire_at, at, job_id, kind, outcome)
-        select p_tenant_id, g.trigger_id, g.fire_at, v_now, jobforge.nth_id(v_first, g.place),
+        -- A time that was asked for by hand may be due as well.
+        select distinct on (g.trigger_id, g.fire_at)
+               p_tenant_id, g.trigger_id, g.fire_at, v_now, jobforge.nth_id(v_first, g.place),
                g.kind, 'enqueued'
           from given as g
+         order by g.trigger_id, g.fire_at, g.place
         on conflict on constraint firings_happen_once do update
            set at = v_now, job_id = excluded.job_id, outcome = 'enqueued'
          where f.outcome = 'pending'
-        returning f.trigger_id, f.fire_at
+        returning f.job_id
     )
     select coalesce(array_agg(g.place::integer), '{}') into v_skip
       from given as g
-     where (g.trigger_id, g.fire_at) not in (select r.trigger_id, r.fire_at from recorded as r);
+     where jobforge.nth_id(v_first, g.place) not in (select r.job_id from recorded as r);
     perform jobforge.insert_jobs(
         p_tenant_id,
         (select jsonb_agg(jobforge.job_of_firing(e.firing) order by e.place)

@@ -117,7 +117,7 @@ begin
       into picked, v_expired, v_misplaced
       from candidates as c;
     if v_expired is not null then
-        mended := jobforge.cancel_rows(v_expired || jobforge.expired_rows(v_now, 1000), 'expired');
+        mended := jobforge.cancel_expired(v_expired || jobforge.expired_rows(v_now, 1000));
     end if;
     if v_misplaced is not null then
         mended := mended + jobforge.regate_rows(v_misplaced);

@@ -55,8 +55,8 @@ begin
     v_found.picked := coalesce(v_found.picked, '{}');
     v_found.mended := 0;
     if v_expired is not null then
-        v_found.mended := jobforge.cancel_rows(
-            v_expired || jobforge.expired_rows(v_now, 1000), 'expired');
+        v_found.mended := jobforge.cancel_expired(
+            v_expired || jobforge.expired_rows(v_now, 1000));
     end if;
     if v_limited is not null then
         v_found.mended := v_found.mended + jobforge.regate_rows(array(

@@ -15,7 +15,13 @@ as $$
            case when f.fault is null then o.outcome else 'failed' end,
            case when f.fault is null then o.result end,
            case when f.fault is not null
-                then jsonb_build_object('type', f.fault, 'message', f.fault)
+                then jsonb_build_object('type', f.fault, 'message', case f.fault
+                     when 'ResultTooLarge' then 'a result has at most 1 MiB'
+                     when 'ResultTooDeep' then 'a result has at most 64 levels'
+                     when 'InvalidRetry' then 'a job waits for 0 seconds to 366 days'
+                     when 'InvalidWait' then 'a wait has a kind (sleep, event, gather), a name of '
+                         '1 to 200 letters and an index, and what it waits for'
+                     else 'there is no outcome ' || coalesce(left(o.outcome, 100), 'null') end)
                 when jsonb_typeof(o.error) <> 'object'
                 then jsonb_build_object('message', left(o.error #>> '{}', 8000))
                 when pg_column_size(o.error) > 65536

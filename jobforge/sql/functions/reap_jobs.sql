@@ -1,7 +1,8 @@
 -- Every worker calls this on its tick; no leader is needed. Leases that expired end as
 -- lease_lost: the job waits its ordinary backoff, or is dead, or canceled if that was asked. Jobs
--- past expires_at are canceled. Rows that somebody is settling are skipped. With app.tenant_id
--- set, only that tenant's jobs. Raises JF002.
+-- past expires_at are canceled. Rows that somebody is settling are skipped, and those left for
+-- which jobs wait that somebody holds. With app.tenant_id set, only that tenant's jobs. Raises
+-- JF002.
 create or replace function jobforge.reap_jobs(p_limit integer default 500)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql security definer
@@ -18,7 +19,8 @@ declare
     v_now timestamptz := jobforge.now();
     v_tenant uuid := jobforge.tenant();
     v_lost jsonb;
-    v_expired tid[];
+    v_rows tid[];
+    v_expired jobforge.settled_jobs;
 begin
     perform jobforge.check_limit(p_limit, 5000);
     with expired as materialized (
@@ -39,13 +41,20 @@ begin
     if v_lost is not null then
         return query
         select s.tenant_id, s.job_id, s.lease, s.state
-          from jobforge.settle_jobs(null, v_lost) as s;
+          from jobforge.settle_lost_jobs(v_lost) as s;
     end if;
 
-    v_expired := jobforge.expired_rows(v_now, p_limit);
-    return query
-    select x.tenant_id, x.id, x.lease, 'canceled'
+    v_rows := jobforge.expired_rows(v_now, p_limit);
+    select array_agg(x.tenant_id), array_agg(x.id), array_agg(x.lease)
+      into v_expired.tenants, v_expired.jobs, v_expired.leases
       from jobforge.jobs as x
-     where x.ctid = any (v_expired);
-    perform jobforge.cancel_rows(v_expired, 'expired');
+     where x.ctid = any (v_rows);
+    if jobforge.cancel_expired(v_rows) > 0 then
+        return query
+        select x.tenant_id, x.id, x.lease, 'canceled'
+          from unnest(v_expired.tenants, v_expired.jobs, v_expired.leases)
+               as x(tenant_id, id, lease)
+         where not exists (select from jobforge.jobs as j
+                            where j.tenant_id = x.tenant_id and j.id = x.id);
+    end if;
 end $$;

@@ -9,6 +9,7 @@
 create or replace function jobforge.record_deliveries(p_deliveries jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set lock_timeout = '1s'
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off

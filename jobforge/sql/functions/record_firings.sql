@@ -10,6 +10,7 @@
 create or replace function jobforge.record_firings(p_plans jsonb) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set lock_timeout = '1s'
 set jit = off
 set enable_seqscan = off
 set enable_hashjoin = off

@@ -39,6 +39,8 @@ begin
         select p_tenant_id, e.job_id, e.lease, v_now, e.index, 'event', e.name,
                jsonb_build_object('id', p_event_id, 'data', p_data)
           from ended as e
+        -- A worker may wait for a step that the job has: the first result stays.
+        on conflict do nothing
     )
     select coalesce(array_agg(e.job_id), '{}') into v_jobs from ended as e;
     perform jobforge.hasten_rows(array(

@@ -35,7 +35,7 @@ begin
                queued_at = case when n.due_at <= v_now then v_now end,
                finished_at = null,
                expires_at = null,
-               max_attempts = least(100000, j.attempt + coalesce(p_attempts, j.allowance))
+               max_attempts = j.attempt + coalesce(p_attempts, j.allowance)
           from numbered as n
          where j.tenant_id = n.tenant_id and j.id = n.id and j.state || '' = 'dead'
         returning j.tenant_id, j.id, j.flags

@@ -30,11 +30,17 @@ begin
         -- Not all will be stored as succeeded: two statements follow, which must agree on who
         -- was asked to cancel and must not lock in two passes.
         perform
-           from (select o.* from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
+           from (select o.* from (
+                    select r.tenant_id, r.job_id, r.worker_id, r.lease
+                      from jobforge.read_outcomes(p_worker_id, p_outcomes) as r
+                    union all
+                    select w.tenant_id, w.job_id, null, null
+                      from jobforge.jobs_to_gather(p_outcomes) as w) as o
                   where v_tenant is null or o.tenant_id = v_tenant
                   order by o.tenant_id, o.job_id) as g
            join jobforge.jobs as j on j.tenant_id = g.tenant_id and j.id = g.job_id
           where j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
+             or g.lease is null and j.state || '' <> 'blocked'
             for update of j;
         v_now := jobforge.now();
     end if;
@@ -106,12 +112,12 @@ begin
                filter (where e.flags <> 0 or e.tenant_id = any (v_listening))
       into v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states, v_ended
       from ended as e;
-    if v_ended is not null then
-        perform jobforge.follow_up(v_ended);
-    end if;
     return query
     select * from unnest(v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states);
     if coalesce(cardinality(v_settled.jobs), 0) < jsonb_array_length(p_outcomes) then
-        return query select * from jobforge.settle_unfinished_jobs(p_worker_id, p_outcomes, v_now);
+        return query
+        select * from jobforge.settle_unfinished_jobs(p_worker_id, p_outcomes, v_now, v_ended);
+    elsif v_ended is not null then
+        perform jobforge.follow_up(v_ended);
     end if;
 end $$;

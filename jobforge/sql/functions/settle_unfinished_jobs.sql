@@ -1,9 +1,11 @@
 -- The part of settle_jobs for attempts after which the job goes on or is dead. Same fence; the
--- rows are locked by settle_jobs.
+-- rows are locked by settle_jobs. p_ended are those that it has ended before: what follows from all
+-- of them is done at once, in one order of locks.
 create or replace function jobforge.settle_unfinished_jobs(
     p_worker_id uuid,
     p_outcomes jsonb,
-    p_now timestamptz
+    p_now timestamptz,
+    p_ended jobforge.ended_job[]
 )
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql
@@ -88,6 +90,7 @@ begin
     if jsonb_path_exists(p_outcomes, '$[*].wait') then
         v_settled.states := jobforge.begin_waits(v_settled, p_outcomes, p_now);
     end if;
+    v_ended := p_ended || v_ended;
     if v_ended is not null then
         perform jobforge.follow_up(v_ended);
     end if;

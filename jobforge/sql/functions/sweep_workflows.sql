@@ -1,7 +1,6 @@
--- Forgets workflows and batches that ended before p_before, failed ones before p_dead_before, with
--- the edges of jobs that are gone; p_limit of each at most. A job that still waits for a parent of
--- which nothing is left is canceled: it would wait for ever. Called by apply_retention. Answers how
--- many workflows went.
+-- Forgets workflows and batches that ended before p_before, failed ones before p_dead_before,
+-- p_limit at most. A job that still waits for a parent of which nothing is left is canceled: it
+-- would wait for ever. Called by apply_retention. Answers how many workflows went.
 create or replace function jobforge.sweep_workflows(
     p_before timestamptz,
     p_dead_before timestamptz,
@@ -22,23 +21,6 @@ begin
                             where p.tenant_id = a.tenant_id and p.id = a.job_id)
          limit p_limit
            for update of j skip locked), 'a parent is past retention');
-    delete from jobforge.awaited_jobs as a
-     where a.ctid = any (array(
-           select e.ctid from jobforge.awaited_jobs as e
-            where not exists (select from jobforge.jobs as j
-                               where j.tenant_id = e.tenant_id and j.id = e.job_id)
-              and not exists (select from jobforge.jobs as j
-                               where j.tenant_id = e.tenant_id and j.id = e.waiter_id)
-            limit p_limit for update skip locked));
-    delete from jobforge.dependencies as d
-     where d.ctid = any (array(
-           select e.ctid from jobforge.dependencies as e
-            where e.created_at < p_before
-              and not exists (select from jobforge.jobs as j
-                               where j.tenant_id = e.tenant_id
-                                 and j.id in (e.child_id, e.parent_id))
-            limit p_limit for update skip locked));
-
     with gone as (
         delete from jobforge.workflows as w
          where w.ctid = any (array(

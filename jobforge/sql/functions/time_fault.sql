@@ -1,11 +1,15 @@
 -- What is wrong with a point in time given as text, or null. Only ISO 8601 is read: words such as
--- 'infinity' or 'tomorrow' are refused, and so is what lies more than a year ahead unless p_far.
+-- 'infinity' or 'tomorrow' are refused, and so is what lies more than a year ahead unless p_far,
+-- and what an offset moves out of the years 1 to 9999: most languages have no others.
 create or replace function jobforge.time_fault(p_text text, p_far boolean) returns text
 language plpgsql
 as $$
 begin
     if p_text !~ '^\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d(:?\d\d)?)$' then
         return 'must be an ISO 8601 time with an offset';
+    end if;
+    if not p_text::timestamptz between '0001-01-02 00:00+00' and '9999-12-31 00:00+00' then
+        return 'is not a point in time';
     end if;
     if p_text::timestamptz > jobforge.now() + interval '366 days' and not p_far then
         return 'is more than a year ahead; set far_future to allow it';

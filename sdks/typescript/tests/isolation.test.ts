@@ -60,7 +60,7 @@ test("a process that fails, crashes or hoards memory is told apart", async () =>
     ["Crashed", "ended with exit code 3 and no outcome"],
     ["Crashed", "killed by SIGABRT"],
     ["Crashed", "went over its memory limit"],
-    ["ResultTooDeep", "ResultTooDeep"],
+    ["ResultTooDeep", "a result has at most 64 levels"],
   ]);
   const [, exit, abort] = await Promise.all(handles.map(({ id }) => jf.client.getHistory(id)));
   assert.deepEqual([exit?.attempts[0]?.exit_code, abort?.attempts[0]?.exit_code], [3, -6]);

@@ -1,7 +1,8 @@
 -- Deletes the token buckets of limit keys that have been left alone for longer than any of them
 -- takes to fill, p_limit at most: a full one is as good as none, and there may be one for each key
--- that ever was. Called by apply_retention.
-create or replace function jobforge.forget_buckets(p_now timestamptz, p_limit integer) returns void
+-- that ever was. Answers how many went. Called by apply_retention.
+create or replace function jobforge.sweep_buckets(p_now timestamptz, p_limit integer)
+returns bigint
 language plpgsql
 as $$
 declare
@@ -9,6 +10,7 @@ declare
         select max(greatest(d.rate_burst_per_key, d.rate_limit_per_key)
                    * d.rate_period_per_key_s / d.rate_limit_per_key)
           from jobforge.definitions as d);
+    v_swept bigint;
 begin
     delete from jobforge.rate_limits as b
      where b.ctid = any (array(
@@ -17,4 +19,6 @@ begin
               and e.refilled_at < p_now - interval '1 day'
               and date_part('epoch', p_now - e.refilled_at) > coalesce(v_longest_s, 0)
             limit p_limit for update skip locked));
+    get diagnostics v_swept = row_count;
+    return v_swept;
 end $$;

@@ -1,0 +1,17 @@
+-- Makes the table for a day of history, aside: it is attached when it has its rows, which leaves
+-- the parent readable and writable. Called by ensure_partitions.
+create or replace function jobforge.build_partition(p_table text, p_day date) returns void
+language plpgsql
+as $$
+declare
+    v_name text := format('%s_%s', p_table, to_char(p_day, 'YYYYMMDD'));
+begin
+    execute format(
+        'create table jobforge.%I (like jobforge.%I including defaults including constraints)',
+        v_name, p_table);
+    execute format('alter table jobforge.%I enable row level security', v_name);
+    execute format('alter table jobforge.%I force row level security', v_name);
+    execute format(
+        'create policy engine_all on jobforge.%I to jobforge_engine using (true) with check (true)',
+        v_name);
+end $$;

@@ -1,0 +1,20 @@
+-- Locks a workflow and those within it, inner ones first: nobody can add jobs to them. Called by
+-- cancel_nodes.
+create or replace function jobforge.lock_workflows_within(p_tenant_id uuid, p_id uuid) returns void
+language plpgsql
+as $$
+begin
+    perform from jobforge.workflows as w
+      where w.tenant_id = p_tenant_id and w.id in (
+            with recursive inside as (
+                select p_id as id
+                union all
+                select i.id
+                  from inside as o
+                  join jobforge.workflows as i
+                    on i.tenant_id = p_tenant_id and i.parent_id = o.id
+            )
+            select i.id from inside as i)
+      order by w.depth desc, w.id
+        for update;
+end $$;

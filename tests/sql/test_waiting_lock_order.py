@@ -1,0 +1,147 @@
+"""Who ends jobs that others wait for locks them all in one order, then their workflows.
+
+Others hold what both sessions need, until both wait. With two orders in play, the two then wait for
+each other.
+"""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import pytest
+from cluster import Connect, Connection
+from sql.engine import (
+    TENANT_A,
+    Json,
+    Row,
+    call,
+    call_for_value,
+    claim,
+    count,
+    definition,
+    enqueue_one,
+    new_worker,
+    state_of,
+    token,
+)
+from sql.interleave import Action, Interleaver, Script
+
+
+@pytest.fixture
+def interleaver(conn: Connection, connect: Connect) -> Iterator[Interleaver]:
+    definition(conn, max_attempts=1)
+    made = Interleaver(conn, [connect(autocommit=False) for _ in range(5)])
+    yield made
+    made.close()
+
+
+def test_a_settlement_of_good_and_bad_ends_and_a_cancel_of_who_waits(
+    conn: Connection, interleaver: Interleaver
+) -> None:
+    nodes = [_node("good"), _node("bad"), _node("later", after=["bad"])]
+    rows = call(conn, "enqueue_workflow", workflow={"nodes": nodes}, tenant_id=TENANT_A)
+    jobs = {row["node"]: row["job_id"] for row in rows}
+    worker = new_worker()
+    held = {row["job_id"]: row for row in claim(conn, worker, limit=2)}
+    outcomes = [
+        token(held[jobs["good"]]) | {"outcome": "succeeded"},
+        token(held[jobs["bad"]]) | {"outcome": "failed"},
+    ]
+    scripts = [
+        Script("settle", (_settling(worker, outcomes),)),
+        Script("cancel", (_canceling(state="blocked"),)),
+        Script("hold", (lambda conn: conn.execute("select from jobforge.workflows for update"),)),
+    ]
+    interleaver.run(scripts, (2, 0, 1, 2, 0, 1), lambda: None)
+    [row] = conn.execute("select state from jobforge.workflows").fetchall()
+    assert (row["state"], count(conn, "awaited_jobs")) == ("failed", 0)
+
+
+def test_a_settlement_of_a_job_that_gathers_and_a_cancel_of_its_children(
+    conn: Connection, interleaver: Interleaver
+) -> None:
+    parent = enqueue_one(conn)
+    child, other = (enqueue_one(conn, tags=["child"]) for _ in range(2))
+    worker = new_worker()
+    held = {row["job_id"]: row for row in claim(conn, worker, limit=3)}
+    wait = {"kind": "gather", "name": "children", "index": 0, "jobs": [str(child)]}
+    outcomes = [
+        token(held[parent]) | {"outcome": "snoozed", "wait": wait},
+        token(held[other]) | {"outcome": "failed"},
+    ]
+    scripts = [
+        Script("settle", (_settling(worker, outcomes),)),
+        Script("cancel", (_canceling(tag="child"),)),
+        Script("hold", (_holding(other),)),
+    ]
+    interleaver.run(scripts, (2, 0, 1, 2, 0, 1), lambda: None)
+    assert state_of(conn, TENANT_A, parent) == "blocked"
+    assert state_of(conn, TENANT_A, child) == "canceling"
+
+
+def test_a_cancel_of_a_batch_that_grows_and_a_cancel_of_what_was_added(
+    conn: Connection, interleaver: Interleaver
+) -> None:
+    batch, job = _open_batch(conn)
+
+    def add(session: Connection) -> list[Row]:
+        added = {"definition": "test", "tags": ["late"]}
+        return call(session, "add_to_batch", id=batch, jobs=[added], tenant_id=TENANT_A)
+
+    scripts = [
+        Script("hold first", (_holding(job),)),
+        Script("cancel batch", (lambda conn: _cancel_batch(conn, batch),)),
+        Script("add", (add, lambda conn: enqueue_one(conn, tags=["late"], priority=9))),
+        Script("hold last", (_holding_last,)),
+        Script("cancel", (_canceling(tag="late"),)),
+    ]
+    interleaver.run(scripts, (0, 1, 2, 2, 2, 3, 4, 0, 3, 4, 1), lambda: None)
+    assert count(conn, "jobs") == 0
+    assert _cancel_batch(conn, batch) == "canceled"
+
+
+def test_a_job_added_while_its_batch_is_canceled_is_canceled_too(
+    conn: Connection, interleaver: Interleaver
+) -> None:
+    batch, _ = _open_batch(conn)
+
+    def add(session: Connection) -> list[Row]:
+        jobs = [{"definition": "test"}]
+        return call(session, "add_to_batch", id=batch, jobs=jobs, tenant_id=TENANT_A)
+
+    scripts = [
+        Script("add", (add,)),
+        Script("cancel batch", (lambda conn: _cancel_batch(conn, batch),)),
+    ]
+    interleaver.run(scripts, (0, 1, 0, 1), lambda: None)
+    assert count(conn, "jobs") == 0
+
+
+def _node(name: str, **fields: Json) -> Json:
+    return {"name": name, "definition": "test", **fields}
+
+
+def _open_batch(conn: Connection) -> tuple[UUID, UUID]:
+    """With one job."""
+    jobs = [{"definition": "test"}]
+    [made, _] = call(conn, "create_batch", batch={"open": True}, jobs=jobs, tenant_id=TENANT_A)
+    return made["batch_id"], made["job_id"]
+
+
+def _settling(worker: UUID, outcomes: list[Json]) -> Action:
+    return lambda conn: call(conn, "complete_jobs", worker_id=worker, outcomes=outcomes)
+
+
+def _canceling(**filters: str) -> Action:
+    return lambda conn: call(conn, "cancel_jobs", filter=filters, tenant_id=TENANT_A)
+
+
+def _cancel_batch(conn: Connection, batch: UUID) -> str:
+    return str(call_for_value(conn, "cancel_batch", id=batch, tenant_id=TENANT_A))
+
+
+def _holding(job: UUID) -> Action:
+    return lambda conn: conn.execute("select from jobforge.jobs where id = %s for update", [job])
+
+
+def _holding_last(conn: Connection) -> None:
+    conn.execute("select from jobforge.jobs where priority = 9 for update")

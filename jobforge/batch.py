@@ -1,5 +1,6 @@
 """Batches as an app makes and follows them: `with jf.batch(on_success=…) as batch:`."""
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
@@ -7,6 +8,7 @@ from uuid import UUID
 from jobforge import calls, tracing
 from jobforge.calls import Call
 from jobforge.client import Build, Client, Submission
+from jobforge.descent import batch_by, here, traced
 from jobforge.duration import Duration
 from jobforge.enqueuer import AnyArgs, checked, request_of
 from jobforge.errors import Conflict, Invalid, Json
@@ -69,7 +71,7 @@ class BatchHandle:
         return lambda tenant: calls.cancel_batch(self.id, reason=reason, tenant_id=tenant)
 
     def _adding(self, jobs: tuple[AnyArgs, ...]) -> Build[list[Enqueued]]:
-        requests = tracing.carrying([checked(job).request for job in jobs])
+        requests = _requests(jobs)
         return lambda tenant: calls.add_to_batch(self.id, requests, tenant_id=tenant)
 
 
@@ -166,7 +168,7 @@ class Batch:
 
     def _is_due_with(self, jobs: tuple[AnyArgs, ...]) -> bool:
         """Keeps the jobs; whether those that are kept should go out now."""
-        self._jobs += tracing.carrying([checked(job).request for job in jobs])
+        self._jobs += _requests(jobs)
         if self._request.open:
             return len(self._jobs) >= _FLUSHED
         if len(self._jobs) > _MOST_AT_ONCE:
@@ -196,7 +198,7 @@ class Batch:
         self._handle = BatchHandle(self._client, tenant_id, made.id)
 
     def _making(self) -> Submission[MadeBatch]:
-        request, jobs = self._request, self._jobs
+        request, jobs = here(batch_by, self._request), self._jobs
         return Submission(
             lambda tenant_id: calls.create_batch(request, jobs, tenant_id=tenant_id),
             "create_batch",
@@ -221,6 +223,10 @@ class Batch:
             {"id": batch_id},
             WorkflowState,
         )
+
+
+def _requests(jobs: tuple[AnyArgs, ...]) -> Sequence[JobRequest]:
+    return here(traced, tracing.carrying([checked(job).request for job in jobs]))
 
 
 def _is_over(batch: WorkflowInfo) -> bool:

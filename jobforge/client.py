@@ -13,6 +13,7 @@ from jobforge.advice import about_slug, advised
 from jobforge.artifacts import Artifacts, marker_in
 from jobforge.calls import Call
 from jobforge.current import CURRENT
+from jobforge.descent import flowing, here
 from jobforge.door import (
     Answer,
     Host,
@@ -20,7 +21,6 @@ from jobforge.door import (
     enqueue_by,
     enqueue_through,
     find_door,
-    flowing,
     refuse_inside_job,
     refuse_to_emit,
 )
@@ -79,14 +79,14 @@ class Client:
     def enqueue(self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn) -> Answer:
         """All or nothing."""
         with tracing.enqueuing(jobs) as traced:
-            return self._enqueue(_flowing(traced), tenant, conn)
+            return self._enqueue(here(flowing, traced), tenant, conn)
 
     async def aenqueue(
         self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn
     ) -> Answer:
         """As `enqueue`, for async code."""
         with tracing.enqueuing(jobs) as traced:
-            return await self._aenqueue(_flowing(traced), tenant, conn)
+            return await self._aenqueue(here(flowing, traced), tenant, conn)
 
     def _enqueue(self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn) -> Answer:
         door = find_door()
@@ -378,12 +378,6 @@ class Client:
 
     def _known(self, tenant: Tenant) -> UUID | None:
         return as_uuid(tenant) or self.slugs.get(str(tenant))
-
-
-def _flowing(jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
-    """Of jobs in a worker's loop; those in a process of their own have a worker that sees to it."""
-    job = CURRENT.get()
-    return jobs if job is None else flowing(job, jobs)
 
 
 async def _in_thread(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - its own

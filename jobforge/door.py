@@ -10,7 +10,7 @@ from uuid import UUID
 
 from jobforge.enqueuing import batches, joined
 from jobforge.errors import Conflict, Denied, Json
-from jobforge.job import Alike, ClaimedJob, Enqueued, JobRequest
+from jobforge.job import ClaimedJob, Enqueued, JobRequest
 from jobforge.options import Tenant
 from jobforge.tenants import ambient, as_uuid
 
@@ -67,20 +67,6 @@ def check_own(tenant: Tenant | None, own: UUID) -> None:
     wanted = ambient() if tenant is None else tenant
     if wanted is not None and as_uuid(wanted) != own:
         raise Denied("a job enqueues for its own tenant only: leave tenant out", field="tenant")
-
-
-def flowing(job: ClaimedJob, jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
-    """What a job enqueues is of its correlation and its trace, unless it says otherwise."""
-    if isinstance(jobs, Alike):
-        return Alike(_tied(job, jobs.shared), jobs.payloads)
-    return [_tied(job, request) for request in jobs]
-
-
-def _tied(job: ClaimedJob, request: JobRequest) -> JobRequest:
-    return request._replace(
-        correlation_id=request.correlation_id or job.correlation_id,
-        traceparent=request.traceparent or job.traceparent,
-    )
 
 
 def refuse_inside_job() -> None:

@@ -13,6 +13,7 @@ from uuid import UUID
 from jobforge import calls
 from jobforge.calls import Call
 from jobforge.client import Build, Client, Submission
+from jobforge.descent import here, workflow_by
 from jobforge.duration import Duration
 from jobforge.enqueuer import AnyArgs, request_of
 from jobforge.errors import Conflict, JobFailed, Json
@@ -215,7 +216,7 @@ class Workflow(Place):
         )
 
     def _submission(self) -> Submission[MadeWorkflow]:
-        request = self._request()
+        request = here(workflow_by, self._request())
         return Submission(
             lambda tenant_id: calls.enqueue_workflow(request, tenant_id=tenant_id),
             "enqueue_workflow",

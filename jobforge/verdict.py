@@ -23,13 +23,15 @@ from jobforge.errors import (
     Json,
 )
 from jobforge.job import Outcome
-from jobforge.redact import redact_text
+from jobforge.redact import redact_head, redact_tail
 from jobforge.settings import Settings
 from jobforge.signals import Cancel, Dead, Retry, Snooze, Waiting
 
 # The engine keeps errors of up to 64 KiB whole.
 _LONGEST_MESSAGE = 8_000
 _LONGEST_TRACEBACK = 16_000
+# Of a message of many megabytes no more is looked through for secrets.
+_MOST_READ = 256 * 1024
 
 Limit = Literal["memory", "cpu", "file_size"]
 
@@ -118,8 +120,7 @@ def raised(error: BaseException, settings: Settings, stopped: Stop | None = None
         case Snooze():
             said = Verdict(Outcome.SNOOZED, retry_in_s=error.delay_s, run_at=error.run_at)
         case Cancel():
-            reason = redact_text(_message(error))[:_LONGEST_MESSAGE]
-            said = Verdict(Outcome.CANCELED, reason=reason)
+            said = Verdict(Outcome.CANCELED, reason=_head(_message(error)))
         case Dead():
             said = Verdict(Outcome.FAILED, error=_described(error), final=True)
         case Retry():
@@ -180,10 +181,21 @@ def _is_chosen(said: Verdict) -> bool:
 
 
 def _described(error: BaseException, name: str | None = None) -> dict[str, Json]:
-    # Redacted before it is cut: half a secret would not be known as one.
-    message = redact_text(_message(error))[:_LONGEST_MESSAGE]
-    trace = redact_text(_trace(error))[-_LONGEST_TRACEBACK:]
+    message, trace = _head(_message(error)), _end(_trace(error))
     return {"type": name or _name(type(error)), "message": message, "traceback": trace}
+
+
+# Redacted before it is cut to what is kept: half a secret would not be known as one.
+
+
+def _head(text: str) -> str:
+    head = redact_head(text[:_MOST_READ], is_cut=len(text) > _MOST_READ)
+    return head[:_LONGEST_MESSAGE]
+
+
+def _end(text: str) -> str:
+    end = redact_tail(text[-_MOST_READ:], is_cut=len(text) > _MOST_READ)
+    return end[-_LONGEST_TRACEBACK:]
 
 
 def _name(kind: type[BaseException]) -> str:

@@ -14,10 +14,13 @@ from typing import Any
 from jobforge import calls, telemetry
 from jobforge.artifacts.artifacts import Artifacts
 from jobforge.calls import Call
+from jobforge.errors import ArtifactUnavailable
 from jobforge.loop import Loop
 
 _EVERY_S = 3600.0
 _AT_ONCE = 500
+# So many that cannot be deleted, and it is the store itself that fails.
+_MOST_KEPT = 20
 
 Run = Callable[[Call[Any]], Awaitable[Any]]
 
@@ -39,13 +42,20 @@ async def sweep(run: Run, artifacts: Artifacts) -> int:
     """Goes through the whole store, a batch at a time; answers how many folders went."""
     found = await asyncio.to_thread(artifacts.store.folders)
     swept = 0
+    kept: list[ArtifactUnavailable] = []
     while batch := await asyncio.to_thread(_next, found):
-        unused = await run(calls.unused_artifacts(batch))
-        for folder in unused:
-            await asyncio.to_thread(artifacts.store.delete_prefix, folder)
-        swept += len(unused)
+        for folder in await run(calls.unused_artifacts(batch)):
+            try:
+                await asyncio.to_thread(artifacts.store.delete_prefix, folder)
+                swept += 1
+            except ArtifactUnavailable as error:  # one that is not ours must not keep the others
+                kept.append(error)
+                if len(kept) >= _MOST_KEPT:
+                    raise
     if swept:
         telemetry.emit("artifacts.swept", folders=swept)
+    if kept:
+        telemetry.emit("artifacts.kept", level="warning", folders=len(kept), error=kept[0].message)
     return swept
 
 

@@ -40,6 +40,10 @@ class Process:
         """The exit code; of a process that a signal ended, minus its number."""
         return await self.child.wait()
 
+    def kill(self) -> None:
+        if self.child.returncode is None:
+            self.child.kill()
+
     def drain(self) -> None:
         """Once: finish and end. Twice: hand everything back and end."""
         if self.child.returncode is None:

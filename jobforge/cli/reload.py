@@ -1,6 +1,7 @@
 """A worker that follows the app's source: `jobforge dev` starts it anew when a file changes."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from jobforge.cli.process import Process
 
 _UNWATCHED = {"__pycache__", "node_modules"}
 _DEBOUNCE_MS = 300
+# More than a worker takes that gives its jobs 5 s and then ends their processes.
+_ENDING_S = 15.0
 
 
 class Reloader:
@@ -51,11 +54,19 @@ class Reloader:
         if self._changed.is_set() and not ended.done():
             output.note("the source has changed: the worker starts anew")
             process.drain()
-        await ended
+        await self._end_of(process, ended)
         self._process = None
         if not self._changed.is_set() and not self._stopping.is_set():
             output.note("the worker has ended; it starts again when a file changes")
             await self._first_of(self._changed.wait(), self._stopping.wait())
+
+    async def _end_of(self, process: Process, ended: "asyncio.Task[int]") -> None:
+        """A handler in its loop may block that for ever, and be what was just mended."""
+        await asyncio.wait([ended], timeout=_ENDING_S)
+        if not ended.done():
+            output.note("the worker does not end: it is killed, and its jobs are tried again")
+            process.kill()
+        await ended
 
     async def _first_of(self, *events: "asyncio.Task[int] | Coroutine[Any, Any, bool]") -> None:
         tasks = [asyncio.ensure_future(event) for event in events]
@@ -84,7 +95,11 @@ async def source_changes(folder: Path) -> AsyncIterator[None]:
         # Folder by folder: a database or an environment beneath the app would keep us busy.
         watched = list(source_folders(folder))
         async for changes in awatch(
-            *watched, recursive=False, watch_filter=matters, debounce=_DEBOUNCE_MS
+            *watched,
+            recursive=False,
+            watch_filter=matters,
+            debounce=_DEBOUNCE_MS,
+            ignore_permission_denied=True,
         ):
             yield
             if any(is_watched(Path(path)) for _, path in changes):
@@ -99,11 +114,17 @@ def is_watched(path: Path) -> bool:
     """Whether it is a folder that may hold source: not hidden, no cache, no environment."""
     if path.name.startswith(".") or path.name in _UNWATCHED:
         return False
-    return path.is_dir() and not (path / "pyvenv.cfg").exists()
+    # A folder of somebody else's, as a database keeps it, must not end the watching.
+    is_ours = path.is_dir() and os.access(path, os.R_OK | os.X_OK)
+    return is_ours and not (path / "pyvenv.cfg").exists()
 
 
 def source_folders(folder: Path) -> Iterator[Path]:
+    try:
+        children = sorted(folder.iterdir())
+    except OSError:  # not ours to read, or gone meanwhile
+        return
     yield folder
-    for child in sorted(folder.iterdir()):
+    for child in children:
         if is_watched(child) and not child.is_symlink():
             yield from source_folders(child)

@@ -136,7 +136,7 @@ def _answer(response: "Response", *, hides: bool) -> dict[str, Json]:
         headers[key] = (hide_registered(whole) if hides else whole)[:_LONGEST_HEADER]
     return {
         "status": response.status,
-        "url": response.url,
+        "url": hide_registered(response.url) if hides else response.url,
         "headers": headers,
         **_content(response, hides=hides),
     }
@@ -147,9 +147,9 @@ def _content(response: "Response", *, hides: bool) -> dict[str, Json]:
     try:
         text = response.body.decode()
     except UnicodeDecodeError:
-        return {"base64": base64.b64encode(response.body).decode()}
+        return {"base64": _base64(response.body, hides=hides)}
     if "\0" in text:  # jsonb keeps none
-        return {"base64": base64.b64encode(response.body).decode()}
+        return {"base64": _base64(response.body, hides=hides)}
     text = hide_registered(text) if hides else text
     if "json" in (response.header("content-type") or ""):
         try:
@@ -160,6 +160,11 @@ def _content(response: "Response", *, hides: bool) -> dict[str, Json]:
         if not _is_deeper(document, _DEEPEST):
             return {"json": document}
     return {"text": text}
+
+
+def _base64(body: bytes, *, hides: bool) -> str:
+    text = base64.b64encode(body).decode()
+    return hide_registered(text) if hides else text
 
 
 def _is_deeper(document: Json, most: int) -> bool:
@@ -191,7 +196,7 @@ def _retry_after(text: str | None) -> float | None:
     except ValueError:
         try:
             seconds = (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return None
     if not math.isfinite(seconds) or seconds < 0:
         return None

@@ -90,6 +90,8 @@ async def _request(job: ConnectorJob[WebhookDelivery], delivery: OpenDelivery) -
         tuple(headers.items()),
         body,
         deadline_s=DEADLINE_S,
+        limit_bytes=_READ_BYTES,
+        needs_body=False,
         traceparent=job.traceparent,
     )
 

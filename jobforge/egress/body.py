@@ -1,6 +1,8 @@
 """The body of a response, read piece by piece and never beyond its limit, compressed or not."""
 
+import asyncio
 import zlib
+from collections.abc import AsyncIterator
 
 import httpcore2
 
@@ -8,25 +10,43 @@ from jobforge.errors import BadResponse, ResponseTooLarge
 
 # zlib's own words: 16 + 15 for gzip alone, 32 + 15 for gzip or zlib by its header.
 _WINDOWS = {"gzip": 31, "x-gzip": 31, "deflate": 47}
+_GLIMPSE_S = 5.0
+_UNREADABLE = (BadResponse, ResponseTooLarge, httpcore2.NetworkError, httpcore2.ProtocolError)
 
 
 async def read_body(answer: httpcore2.Response, *, limit: int) -> bytes:
     """ResponseTooLarge beyond the limit, which counts what was sent and what it unpacks to."""
+    _refuse_announced(answer, limit)
+    return b"".join([piece async for piece in _pieces(answer, limit)])
+
+
+async def glimpse_body(answer: httpcore2.Response, *, limit: int) -> bytes:
+    """What comes soon and can be read, for those to whom the status says all."""
+    body = bytearray()
+    try:
+        async with asyncio.timeout(_GLIMPSE_S):
+            async for piece in _pieces(answer, limit):
+                body += piece
+    except (*_UNREADABLE, OSError):
+        pass
+    return bytes(body)
+
+
+async def _pieces(answer: httpcore2.Response, limit: int) -> AsyncIterator[bytes]:
     encodings = _encodings(answer)
     if len(encodings) > 1 or not _WINDOWS.keys() >= set(encodings):
         raise BadResponse("the response is compressed in a way that was not asked for")
-    _refuse_announced(answer, limit)
     unpacked = _Unpacked(_WINDOWS[encodings[0]], limit) if encodings else None
-    body = bytearray()
-    received = 0
+    received = unpacked_bytes = 0
     async for chunk in answer.aiter_stream():
         received += len(chunk)
-        body += unpacked.feed(chunk) if unpacked else chunk
-        if received > limit or len(body) > limit:
+        piece = unpacked.feed(chunk) if unpacked else chunk
+        unpacked_bytes += len(piece)
+        if received > limit or unpacked_bytes > limit:
             raise _too_large(limit)
+        yield piece
     if unpacked is not None:
         unpacked.end(received)
-    return bytes(body)
 
 
 class _Unpacked:

@@ -18,7 +18,7 @@ from httpcore2 import AsyncNetworkBackend
 from jobforge import tracing
 from jobforge.config import Config
 from jobforge.egress.backend import GuardedBackend, ProxyBackend, Resolve, resolve
-from jobforge.egress.body import read_body
+from jobforge.egress.body import glimpse_body, read_body
 from jobforge.egress.policy import Policy, policy_of
 from jobforge.egress.url import Target, read_url
 from jobforge.errors import (
@@ -44,7 +44,8 @@ class Request:
     """`private` are names of headers that only the first origin may see, besides the usual ones.
 
     With `redirects` of 0 a redirect is an answer as any other. `traceparent` is where it comes
-    from, unless a header says so.
+    from, unless a header says so. Without `needs_body` only as much of the answer's is read as
+    comes soon, is within the limit and is legible.
     """
 
     method: str
@@ -55,6 +56,7 @@ class Request:
     redirects: int = 0
     deadline_s: float = 30.0
     limit_bytes: int = MIB
+    needs_body: bool = True
     traceparent: str | None = None
 
 
@@ -139,8 +141,7 @@ class Egress:
             )
             answer = await pool.handle_async_request(asked)
             try:
-                has_body = request.method != "HEAD"
-                body = await read_body(answer, limit=request.limit_bytes) if has_body else b""
+                body = await _body(request, answer)
             finally:
                 await answer.aclose()
         headers = tuple(
@@ -161,6 +162,13 @@ class Egress:
             network_backend=self._backend,
         ) as pool:
             yield pool
+
+
+async def _body(request: Request, answer: httpcore2.Response) -> bytes:
+    if request.method == "HEAD":
+        return b""
+    read = read_body if request.needs_body else glimpse_body
+    return await read(answer, limit=request.limit_bytes)
 
 
 def open_egress(config: Config) -> Egress:

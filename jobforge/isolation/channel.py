@@ -75,9 +75,10 @@ class SocketChannel:
             body = orjson.dumps(said, default=str)
         except TypeError:  # half a character, as in the name of a file that is no UTF-8
             body = orjson.dumps(legible(said))
-        if len(body) > LONGEST_NOTE:
-            raise Invalid(f"{len(body):,} bytes are more than can be said at once", field="data")
-        self.send(Kind.NOTE, body)
+        self._say(Kind.NOTE, body)
+
+    def span(self, body: bytes) -> None:
+        self._say(Kind.SPAN, body)
 
     def secret(self, name: str) -> str:
         value = str(self._ask(Kind.SECRET, {"name": name}))
@@ -103,6 +104,11 @@ class SocketChannel:
     def _send_pieces(self, kind: Kind, document: bytes) -> None:
         for piece in pieces(kind, document):
             self._write(piece)
+
+    def _say(self, kind: Kind, body: bytes) -> None:
+        if len(body) > LONGEST_NOTE:
+            raise Invalid(f"{len(body):,} bytes are more than can be said at once", field="data")
+        self.send(kind, body)
 
     def _ask(self, kind: Kind, question: dict[str, Json]) -> Json:
         asked = frame(kind, encode(question, "jobs").encode())

@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from os import chdir, close, dup2, getpid, getppid, mkdir, setsid
 from signal import default_int_handler
@@ -118,7 +117,7 @@ def _said(definitions: Definitions, channel: SocketChannel, allowed: Limits) -> 
     job, worker_id = channel.receive_job()
     definition = definitions[job.definition]
     ctx = Context(job, channel, worker_id)
-    tracing.enter_job(job, partial(channel.send, Kind.SPAN))
+    tracing.enter_job(job, channel.span)
     if isinstance(definition, Command):
         return _become_command(definition, ctx, allowed)
     set_door(channel)

@@ -1,8 +1,13 @@
-"""The worker's end of its zygote: starts it, sends it requests, starts it anew when it dies."""
+"""The worker's end of its zygote: starts it, sends it requests, starts it anew when it dies.
+
+Jobs run as the same user and may stop it. So it is asked now and then whether it is there: one that
+does not answer is woken, and ended when that does not help.
+"""
 
 import array
 import asyncio
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +28,9 @@ from jobforge.isolation.wire import Ended, Frames, Kind, Op, Request, frame
 _READ = 65_536
 _CLOSING_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 5.0
+_LOOK_S = 5.0
+# So many looks in a row without an answer, and it is ended.
+_MOST_SILENCES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +59,7 @@ class ForkServer:
         self._on_lost = on_lost
         self._link: _Link | None = None
         self._restart: asyncio.Task[None] | None = None
+        self._next_look: asyncio.TimerHandle | None = None
         self._unsent: deque[tuple[Request, Sequence[int]]] = deque()
         self._is_closed = False
 
@@ -62,9 +71,12 @@ class ForkServer:
         """ConfigError when the app cannot be imported there."""
         self._link = await self._started()
         self._flush()
+        self._look_later()
 
     async def close(self) -> None:
         self._is_closed = True
+        if self._next_look is not None:
+            self._next_look.cancel()
         if self._restart is not None:
             self._restart.cancel()
             await asyncio.wait([self._restart])
@@ -101,6 +113,14 @@ class ForkServer:
                 return
             self._unsent.popleft()
             _close(fds)
+
+    def _look_later(self) -> None:
+        self._next_look = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+
+    def _look(self) -> None:
+        if self._link is not None and self._link.look():
+            self.send(Request(Op.ECHO, 0))
+        self._look_later()
 
     async def _started(self) -> "_Link":
         link = _Link(self._recipe, on_ended=self._on_ended, on_ready_to_send=self._flush)
@@ -155,6 +175,8 @@ class _Link:
         self._frames = Frames()
         self._ready: asyncio.Future[None] = self._loop.create_future()
         self._is_waiting = False
+        self._was_heard = False
+        self._silences = 0
         self._socket, theirs = socket.socketpair()
         with theirs:
             self.program = _start(recipe, theirs.fileno())
@@ -179,6 +201,17 @@ class _Link:
             # It has died, which the reader is about to see.
             return False
         return True
+
+    def look(self) -> bool:
+        """Whether it has said anything since the last look. If not, it is woken, then ended."""
+        was_heard, self._was_heard = self._was_heard, False
+        self._silences = 0 if was_heard else self._silences + 1
+        if self._silences >= _MOST_SILENCES:
+            self.program.kill()
+        elif self._silences:
+            telemetry.emit("zygote.silent", level="warning", pid=self.program.pid)
+            self.program.send_signal(signal.SIGCONT)
+        return was_heard
 
     async def close(self) -> None:
         """Without its worker a zygote ends all its children, and then itself."""
@@ -226,6 +259,7 @@ class _Link:
                 self.on_lost()
 
     def _take(self, kind: Kind, body: bytes) -> None:
+        self._was_heard = True
         if kind is Kind.ENDED:
             self._on_ended(Ended.unpack(body))
         elif kind is Kind.READY:

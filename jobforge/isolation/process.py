@@ -256,7 +256,7 @@ class Process:
                 self._begin(partial(self._enqueue, body))
             case Kind.ASK:
                 self._begin(partial(self._host.ask, self.job, **decode(body)))
-            case Kind.SPAN:
+            case Kind.SPAN if len(body) <= LONGEST_NOTE:
                 tracing.receive_span(self.job.traceparent, body)
             case _:
                 raise BrokenWire

@@ -27,6 +27,7 @@ class Kind(IntEnum):
     READY = 2
     FAILED = 3
     ENDED = 4
+    ECHO = 13
     # From the worker to a job's process.
     RUN = 5
     ANSWER = 6
@@ -103,6 +104,7 @@ class Op(IntEnum):
     SIGNAL = 2  # the job's own process
     SIGNAL_GROUP = 3
     KILL = 4  # the whole tree
+    ECHO = 5  # says that it is there
 
 
 class Request(NamedTuple):

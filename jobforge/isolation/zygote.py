@@ -54,7 +54,7 @@ from jobforge.settings import Limits
 
 _FD = struct.calcsize("i")
 _SPACE_FOR_FDS = socket.CMSG_SPACE(3 * _FD)
-# No program that a job becomes or runs may talk to the worker in its name.
+# No program that a job becomes or runs may talk to the worker in its name. Linux only.
 _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
@@ -138,6 +138,9 @@ class Zygote:
         if request.op == Op.FORK:
             self._start(request, fds)
             return
+        if request.op == Op.ECHO:
+            self._say(frame(Kind.ECHO))
+            return
         child = self._family.get(request.run)
         if child is None:  # it has ended meanwhile
             return
@@ -193,8 +196,11 @@ class Zygote:
             os._exit(code)
 
     def _tell(self, ended: Ended) -> None:
+        self._say(frame(Kind.ENDED, ended.pack()))
+
+    def _say(self, said: bytes) -> None:
         try:  # noqa: SIM105 - without suppress a zygote has fewer pages to copy
-            self._worker.sendall(frame(Kind.ENDED, ended.pack()))
+            self._worker.sendall(said)
         except OSError:
             pass  # the worker is gone, and the next read says so too
 
@@ -253,7 +259,11 @@ def _over(status: int, cpu_s: float, allowed: Limits) -> Over:
 def _received(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-            return [*struct.unpack_from(f"{len(data) // _FD}i", data)]
+            fds = [*struct.unpack_from(f"{len(data) // _FD}i", data)]
+            if not _CLOSE_ON_EXEC:
+                for fd in fds:
+                    os.set_inheritable(fd, False)  # noqa: FBT003 - as os has it
+            return fds
     return []
 
 

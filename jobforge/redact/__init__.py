@@ -23,6 +23,7 @@ __all__ = [
     "hide_registered",
     "is_secret_name",
     "redact",
+    "redact_head",
     "redact_tail",
     "redact_text",
     "register_secret",
@@ -31,7 +32,7 @@ __all__ = [
 MARKER = "[redacted]"
 
 _DEEPEST = 100
-_LONGEST_FIRST_LINE = 4096
+_LONGEST_AT_CUT = 4096
 _LONGEST_REMEMBERED = 100
 # Asked about by the thousand, and a union that is written out is made anew each time.
 _PLAIN = (bool, UUID, datetime, date, time)
@@ -78,8 +79,17 @@ def redact_tail(text: str, *, is_cut: bool) -> str:
         return redact_text(text)
     whole = without_pem_end(_registry.without_half(text.lstrip(_HALF)), MARKER)
     redacted = redact_text(whole)
-    line = redacted.find("\n", 0, _LONGEST_FIRST_LINE)
-    return redacted[line + 1 if line >= 0 else _LONGEST_FIRST_LINE :]
+    line = redacted.find("\n", 0, _LONGEST_AT_CUT)
+    return redacted[line + 1 if line >= 0 else _LONGEST_AT_CUT :]
+
+
+def redact_head(text: str, *, is_cut: bool) -> str:
+    """The beginning of a text with every secret hidden, also one that the cut went through.
+
+    When `is_cut`, more came after; the last 4,096 characters are then left out.
+    """
+    redacted = redact_text(text)
+    return redacted[:-_LONGEST_AT_CUT] if is_cut else redacted
 
 
 def _redacted(value: Json, depth: int) -> Json:

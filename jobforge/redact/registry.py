@@ -1,8 +1,9 @@
 """Values that are known to be secret, found in a text in whatever form they were written.
 
-A value is looked for as it is, JSON-escaped, as Python shows it, percent-encoded, in hexadecimal,
-and inside base64. Each form is filed under its first four characters, so that a text is read once
-however many values there are.
+A value is looked for as it is, JSON-escaped, as Python shows it, in HTML, percent-encoded, in
+hexadecimal, and inside base64; of eight characters or more also when a line ends in the midst of
+it. Each form is filed under its first four characters, so that a text is read once however many
+values there are.
 """
 
 import base64
@@ -20,6 +21,12 @@ MOST = 1000
 _SHORTEST_ENCODED = 8
 # So many are looked for one by one, which is faster, before the text is read.
 _FEW = 64
+# How a line ends in a text, and in one that was escaped.
+_LINE_END = re.compile(r"\r?\n[ \t]*+|(?:\\r)?\\n")
+# By hand: the module html brings a table of all names that there are.
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+# Go escapes these in JSON, so that it may stand in HTML.
+_GO = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "&<>\u2028\u2029"})
 _TRIVIAL = frozenset(("true", "false", "null", "none", "undefined", "localhost", "postgres"))
 
 
@@ -106,7 +113,24 @@ def _longest_at(text: str, place: int, forms: tuple[str, ...]) -> int:
     for form in forms:
         if text.startswith(form, place):
             return place + len(form)
+    for form in forms:
+        if len(form) >= _SHORTEST_ENCODED and _LINE_END.search(text, place, place + len(form) + 4):
+            end = _end_across_lines(text, place, form)
+            if end:
+                return end
     return 0
+
+
+def _end_across_lines(text: str, place: int, form: str) -> int:
+    """0 when it is not there; base64 is often written in lines."""
+    for letter in form:
+        if not text.startswith(letter, place):
+            line_end = _LINE_END.match(text, place)
+            if line_end is None or not text.startswith(letter, line_end.end()):
+                return 0
+            place = line_end.end()
+        place += 1
+    return place
 
 
 def _half_at_the_start(text: str, start: str, form: str) -> int:
@@ -121,19 +145,30 @@ def _half_at_the_start(text: str, start: str, form: str) -> int:
 def _forms(value: str) -> Iterator[str]:
     seen: set[str] = set()
     raw = value.encode("utf-8", "surrogatepass")
-    for form in (value, *_escaped(value), *_quoted(raw), *_encoded(raw)):
+    written = (*_escaped(value, raw), *_in_html(value), *_quoted(raw), *_encoded(raw))
+    for form in (value, *written):
         if len(form) >= SHORTEST and form not in seen:
             seen.add(form)
             yield form
 
 
-def _escaped(value: str) -> Iterator[str]:
+def _escaped(value: str, raw: bytes) -> Iterator[str]:
     once = json.dumps(value)[1:-1]
-    yield once
-    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    legible = json.dumps(value, ensure_ascii=False)[1:-1]
+    yield from (once, once.replace("/", r"\/"))  # as PHP has it
+    yield from (legible, legible.replace("/", r"\/"), legible.translate(_GO))
     yield json.dumps(once)[1:-1]  # JSON in a text of JSON
-    yield repr(value)[1:-1]
+    yield from (repr(value)[1:-1], ascii(value)[1:-1], repr(raw)[2:-1])
     yield value.replace("\n", "\r\n")
+
+
+def _in_html(value: str) -> Iterator[str]:
+    escaped = value.translate(_HTML)
+    yield escaped
+    # Quotes have several names there.
+    for apostrophe in ("&#x27;", "&#39;", "&#039;", "&apos;"):
+        named = escaped.replace("'", apostrophe)
+        yield from (named.replace('"', "&quot;"), named.replace('"', "&#34;"))
 
 
 def _quoted(raw: bytes) -> Iterator[str]:

@@ -19,7 +19,8 @@ from jobforge.command import Command
 from jobforge.config import load
 from jobforge.context import Context
 from jobforge.definition import Definition
-from jobforge.door import flowing, set_door
+from jobforge.descent import flowing
+from jobforge.door import set_door
 from jobforge.errors import Invalid, Json, NotCommitted
 from jobforge.hooks import Hook
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, Note, Step

@@ -50,7 +50,7 @@ def _read(document: dict[str, Json], resource: Resource) -> ReadableSpan:
     events = [
         Event(str(name), _attributes(given), _moment(at)) for name, given, at in document["events"]
     ]
-    links = [Link(_context(*ids), _attributes({})) for ids in document["links"]]
+    links = [Link(_context(*ids), _attributes(given)) for *ids, given in document["links"]]
     code, description = document["status"]
     return ReadableSpan(
         redact(str(document["name"])),

@@ -141,7 +141,7 @@ class Tracer(trace.Tracer):
         span.fails_by_exception = set_status_on_exception
         span.set_attributes(attributes or {})
         for link in links or ():
-            span.add_link(link.context)
+            span.add_link(link.context, link.attributes)
         return span
 
     @_agnosticcontextmanager
@@ -188,7 +188,7 @@ class Span(trace.Span):
         )
         self.attributes = BoundedAttributes(_MOST, immutable=False)
         self.events: deque[tuple[str, dict[str, Json], int]] = deque(maxlen=_MOST)
-        self.links: deque[SpanContext] = deque(maxlen=_MOST)
+        self.links: deque[tuple[SpanContext, dict[str, Json]]] = deque(maxlen=_MOST)
         self.status = Status()
         self._tell = tell
 
@@ -218,13 +218,9 @@ class Span(trace.Span):
             cleaned = dict(BoundedAttributes(_MOST, attributes))
             self.events.append((name, cleaned, timestamp or time_ns()))
 
-    def add_link(
-        self,
-        context: SpanContext,
-        attributes: Attributes = None,  # noqa: ARG002 - as above
-    ) -> None:
+    def add_link(self, context: SpanContext, attributes: Attributes = None) -> None:
         if self.is_recording() and context.is_valid:
-            self.links.append(context)
+            self.links.append((context, dict(BoundedAttributes(_MOST, attributes))))
 
     def update_name(self, name: str) -> None:
         if self.is_recording():
@@ -293,7 +289,7 @@ def _written(span: Span) -> dict[str, Json]:
         "end": span.end_time,
         "attributes": dict(span.attributes),
         "events": list(span.events),
-        "links": list(map(_ids, span.links)),
+        "links": [(*_ids(context), given) for context, given in span.links],
         "status": [span.status.status_code.name, span.status.description],
         "scope": span.scope,
     }

@@ -70,11 +70,14 @@ class Fetch:
         except Exception as error:  # noqa: BLE001 - it could not be run: that is how it ended
             started = Report(raised(error, self._definition.settings))
         if isinstance(started, Report):
-            self._on_end(self.job, started)
+            self._ended(self.job, started)
         else:
             self._run = started
 
     def _ended(self, _: ClaimedJob, report: Report) -> None:
+        if report.artifact_ref is not None and is_marked(self.job.payload_json):
+            # A payload that lies in the store has to stay named; what it made, its result names.
+            report = report._replace(artifact_ref=None)
         self._on_end(self.job, report)
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from jobforge import calls, telemetry
 from jobforge.artifacts import Artifacts
 from jobforge.artifacts.size import may_have_large_payload
-from jobforge.door import flowing
+from jobforge.descent import flowing
 from jobforge.engine import Engine
 from jobforge.errors import Json
 from jobforge.job import ClaimedJob, Enqueued, JobRequest

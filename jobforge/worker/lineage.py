@@ -3,12 +3,13 @@
 Each question is one call, under the lease of the job that asks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
+from jobforge.descent import batch_by, traced, traced_nodes, workflow_by
 from jobforge.errors import Invalid, Json
 from jobforge.job import ClaimedJob, JobRequest
 from jobforge.rows import Rows
@@ -23,19 +24,19 @@ def question(worker_id: UUID, job: ClaimedJob, kind: str, data: Json) -> Call[Js
         case "parents":
             return calls.load_parents(worker_id, job.token)._replace(decode=_lineage)
         case "add_nodes":
-            adding = calls.add_workflow_jobs(worker_id, job.token, data)
+            adding = calls.add_workflow_jobs(worker_id, job.token, traced_nodes(job, data))
             return _answering(adding, lambda jobs: list(map(str, jobs.values())))
     call: Call[Json]
     match kind:
         case "enqueue_workflow":
-            request = WorkflowRequest(**_flowing(job) | data)
+            request = workflow_by(job, WorkflowRequest(**data))
             call = _answering(calls.enqueue_workflow(request), _made)
         case "create_batch":
-            batch = BatchRequest(**_flowing(job) | data["batch"])
-            creating = calls.create_batch(batch, _requests(data["jobs"]))
+            batch = batch_by(job, BatchRequest(**data["batch"]))
+            creating = calls.create_batch(batch, _requests(job, data["jobs"]))
             call = _answering(creating, lambda made: {"id": str(made.id)})
         case "add_to_batch":
-            joining = calls.add_to_batch(UUID(data["id"]), _requests(data["jobs"]))
+            joining = calls.add_to_batch(UUID(data["id"]), _requests(job, data["jobs"]))
             call = _answering(joining, lambda made: [str(each.job_id) for each in made])
         case "close_batch":
             call = _answering(calls.close_batch(UUID(data["id"])), str)
@@ -57,9 +58,5 @@ def _made(made: Any) -> Json:  # noqa: ANN401 - a MadeWorkflow
     return {"id": str(made.id), "jobs": {path: str(job_id) for path, job_id in made.jobs.items()}}
 
 
-def _requests(documents: list[dict[str, Json]]) -> list[JobRequest]:
-    return [JobRequest(**document) for document in documents]
-
-
-def _flowing(job: ClaimedJob) -> dict[str, Json]:
-    return {} if job.correlation_id is None else {"correlation_id": job.correlation_id}
+def _requests(job: ClaimedJob, documents: list[dict[str, Json]]) -> Sequence[JobRequest]:
+    return traced(job, [JobRequest(**document) for document in documents])

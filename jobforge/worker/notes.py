@@ -13,6 +13,8 @@ from jobforge.worker.leases import Key
 
 _ROOM = 10_000
 _LARGEST_BATCH = 2_000
+# In characters. Nothing else happens in the worker while secrets are looked for in them.
+_HEAVIEST_BATCH = 1024**2
 
 
 class Notes:
@@ -43,12 +45,19 @@ class Notes:
         if self._dropped:
             telemetry.emit("notes.dropped", level="warning", notes=self._dropped)
             self._dropped = 0
-        numbers = list(islice(self._notes, _LARGEST_BATCH))
-        taken = [self._notes.pop(number) for number in numbers]
+        taken: list[Note] = []
+        weight = 0
+        for number in list(islice(self._notes, _LARGEST_BATCH)):
+            if weight >= _HEAVIEST_BATCH:
+                break
+            note = self._notes.pop(number)
+            said = redact.redact(note.data)
+            taken.append(note._replace(data=said))
+            weight += _weight(said)
         if not self._notes:
             self._progress.clear()
             self._logs.clear()
-        return [note._replace(data=redact.redact(note.data)) for note in taken]
+        return taken
 
     def _drop_one(self) -> None:
         self._dropped += 1
@@ -56,3 +65,14 @@ class Notes:
             if self._notes.pop(self._logs.popleft(), None) is not None:
                 return
         self._notes.pop(next(iter(self._notes)))
+
+
+def _weight(value: Json) -> int:
+    """About as many characters as it has. What was redacted is not nested deeply."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(len(name) + _weight(member) for name, member in value.items())
+    if isinstance(value, list):
+        return sum(map(_weight, value))
+    return 8

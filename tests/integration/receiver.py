@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,12 +43,16 @@ class Received:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`waits` until the receiver ends."""
+    """`waits` until the receiver ends; one that is `endless` repeats its body until then, and one
+    that `pauses` waits after its body.
+    """
 
     status: int = 204
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     waits: bool = False
+    endless: bool = False
+    pauses: bool = False
 
 
 @dataclass(slots=True)
@@ -128,10 +132,17 @@ class _Handler(BaseHTTPRequestHandler):
             receiver.ending.wait()
             return
         self.send_response(answer.status)
-        for name, value in {**answer.headers, "content-length": str(len(answer.body))}.items():
+        is_open = answer.endless or answer.pauses
+        announced = {} if is_open else {"content-length": str(len(answer.body))}
+        for name, value in {**answer.headers, **announced}.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(answer.body)
+        with suppress(OSError):  # nobody reads it to its end
+            self.wfile.write(answer.body)
+            while answer.endless and not receiver.ending.is_set():
+                self.wfile.write(answer.body)
+        if answer.pauses:
+            receiver.ending.wait()
 
     def log_message(self, *_: object) -> None:
         """Nothing."""

@@ -273,6 +273,32 @@ async def test_what_was_rolled_back_or_killed_is_swept_and_what_is_needed_stays(
     assert [f"artifact:{folder}/payload.json" for folder in artifacts.store.folders()] == [ref]
 
 
+async def test_a_folder_that_cannot_be_deleted_keeps_no_other(
+    shop: Workshop,
+    jobs: Defined,
+    artifacts: Artifacts,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with shop.app.transaction() as tx:
+        for _ in range(3):
+            jobs.double.using(conn=tx).enqueue(text="r" * 300_000)
+        tx.rollback()
+    first, *_ = artifacts.store.folders()
+    delete = artifacts.store.delete_prefix
+
+    def refuse_first(folder: str) -> None:
+        if folder == first:
+            raise errors.ArtifactUnavailable("it is somebody else's")
+        delete(folder)
+
+    monkeypatch.setattr(artifacts.store, "delete_prefix", refuse_first)
+    clock.travel(days=3)
+    async with db.Database(shop.database.url_as("worker_login"), size=1) as pool:
+        assert await sweep(pool.run, artifacts) == 2
+    assert list(artifacts.store.folders()) == [first]
+
+
 _KILLED_BEFORE_THE_INSERT = """
 import os, signal, sys
 from integration.artifact_app import define

@@ -24,6 +24,16 @@ def added() -> str:
     return "from the new code"
 """
 
+BLOCKING_JOB = """
+import time
+
+@jf.job(isolation="inline")
+async def block() -> None:
+    print("it blocks", flush=True)
+    while True:
+        time.sleep(1)
+"""
+
 
 def _read(page: Path, language: str) -> list[str]:
     text = page.read_text(encoding="utf-8")
@@ -129,6 +139,22 @@ def test_a_change_of_the_source_starts_the_worker_anew(shell: Terminal, folder: 
         _end(dev, folder)
 
 
+def test_a_handler_that_blocks_the_worker_does_not_keep_its_mended_source_out(
+    shell: Terminal, folder: Path
+) -> None:
+    app = folder / "app.py"
+    app.write_text(AN_APP + BLOCKING_JOB)
+    with shell.started("dev", "app.py") as dev:
+        dev.wait_for(STARTED)
+        shell.read("enqueue", "block")
+        dev.wait_for("it blocks")
+        app.write_text(AN_APP + NEW_JOB)
+        dev.wait_for("it is killed")
+        dev.wait_for(STARTED, times=2)
+        assert "from the new code" in shell.read("enqueue", "added", "--wait")
+        _end(dev, folder)
+
+
 def test_an_app_that_is_broken_from_the_start_is_waited_for(shell: Terminal, folder: Path) -> None:
     (folder / "jobs").mkdir()
     (folder / "jobs" / "mail.py").write_text("import no_such_thing")
@@ -156,6 +182,23 @@ def test_only_source_beneath_the_app_is_watched(tmp_path: Path) -> None:
     (tmp_path / "env" / "pyvenv.cfg").touch()
     watched = {str(folder.relative_to(tmp_path)) for folder in source_folders(tmp_path)}
     assert watched == {".", "a", "a/b"}
+
+
+def test_a_folder_that_cannot_be_read_is_not_watched(tmp_path: Path) -> None:
+    (tmp_path / "pgdata").mkdir(mode=0o000)
+    (tmp_path / "z").mkdir()
+    tmp_path.chmod(0o755)
+    code = """
+import os
+from pathlib import Path
+from jobforge.cli.reload import source_folders
+if os.getuid() == 0:  # who may read all
+    os.setuid(65534)
+print(*source_folders(Path()))
+"""
+    run = [sys.executable, "-c", code]
+    said = subprocess.run(run, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert said.split() == [".", "z"]
 
 
 @pytest.mark.parametrize(

@@ -155,6 +155,10 @@ async def test_a_status_decides_whether_the_request_is_made_again(shop: Shop) ->
         [attempt] = job.attempts
         assert attempt.ended_at is not None
         assert 1800 <= (job.job.run_at - attempt.ended_at).total_seconds() <= 1801
+    never = answer(b"", b"503 Busy", b"retry-after: Mon, 01 Jan 99999999999 00:00:00 GMT\r\n")
+    async with loopback(never) as server, shop.connecting(server):
+        job = await shop.request(State.SCHEDULED, url=server.url)
+        assert failure(job)["status"] == 503
 
 
 WRONG: list[dict[str, Any]] = [
@@ -215,6 +219,26 @@ async def test_secrets_go_to_their_own_origin_and_are_kept_nowhere_in_clear(
         lost = await shop.request(State.SCHEDULED, **stolen)
         assert "there is no secret" in failure(lost)["message"]
         assert len(server.requests) == 1
+    assert in_clear(conn, TOKEN) == []
+
+
+async def test_secrets_are_hidden_in_bytes_and_in_the_address_of_an_answer(
+    shop: Shop, conn: Connection
+) -> None:
+    onward = answer(b"", b"302 Found", f"location: /?token={TOKEN}\r\n".encode())
+    echo = answer(b"\xff\x00" + TOKEN.encode() + b"\xff")
+    answers = iter([onward, echo])
+
+    async def in_turn(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(next(answers))
+        await writer.drain()
+
+    async with loopback(in_turn) as server, shop.connecting(server):
+        headers = {"Authorization": "Bearer {{secret.token}}"}
+        shop.configure("billing", f"{server.url}/", {"token": {"value": TOKEN}}, headers=headers)
+        result = (await shop.request(config="billing", url="/", redirects=1)).job.result
+    assert result["url"].endswith("/?token=[redacted]")
+    assert "[redacted]" in result["base64"]
     assert in_clear(conn, TOKEN) == []
 
 

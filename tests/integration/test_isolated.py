@@ -23,7 +23,7 @@ from integration.isolation import (
 )
 
 from jobforge.errors import ConfigError
-from jobforge.isolation import isolated
+from jobforge.isolation import forkserver, isolated
 from jobforge.isolation.isolated import Isolated
 from jobforge.job import Outcome
 from jobforge.runner import Report, Stop
@@ -501,6 +501,39 @@ def test_jobs_of_a_zygote_that_dies_have_crashed_and_the_next_ones_run(rig: Rig)
     assert error(report)["message"] == "the process that jobs are forked from has died"
     wait_until(lambda: not living_of(started.mark))
     assert rig.result("add", a=1, b=1) == 2
+
+
+def test_a_zygote_that_a_job_has_stopped_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forkserver, "_LOOK_S", 0.1)
+    monkeypatch.setattr(forkserver, "_MOST_SILENCES", 1_000)
+    rig = Rig()
+    before = rig.runner.zygote_pid
+    assert rig.result("stop_parent") == "done"
+    assert rig.result("add", a=1, b=1) == 2
+    assert rig.runner.zygote_pid == before
+    rig.close()
+
+
+def test_a_zygote_that_does_not_answer_is_ended_and_the_next_one_runs_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(forkserver, "_LOOK_S", 0.1)
+    monkeypatch.setattr(forkserver, "_MOST_SILENCES", 1_000)
+    rig = Rig()
+
+    async def stopped() -> Report:
+        started = await rig.start("wait_blindly").speaks()
+        assert rig.runner.zygote_pid is not None
+        os.kill(rig.runner.zygote_pid, signal.SIGSTOP)
+        monkeypatch.setattr(forkserver, "_MOST_SILENCES", 1)
+        started.stop(Stop.CANCEL)
+        return await started.report()
+
+    report = rig.go(stopped())
+    monkeypatch.undo()
+    assert outcome(report) is Outcome.CANCELED
+    assert rig.result("add", a=1, b=1) == 2
+    rig.close()
 
 
 def test_a_job_that_waits_for_the_next_zygote_can_be_stopped(rig: Rig) -> None:

@@ -17,6 +17,7 @@ from integration.workshop import Workshop
 
 from jobforge import JobForge, calls, connectors, db
 from jobforge.artifacts import Artifacts
+from jobforge.artifacts.document import artifact_of
 from jobforge.artifacts.key import new_key, read_ref
 from jobforge.config import Config
 from jobforge.job import Job, JobRequest, State
@@ -101,6 +102,22 @@ async def test_the_result_of_a_job_is_reported_small_or_large(
         lines = list(csv.reader(io.StringIO(_content(artifacts, made).decode())))
         assert (lines[0], lines[1]) == (["order", "customer.name"], ["0", "'=Ada"])
         assert (len(lines), made.result["rows"]) == (n + 1, n)
+
+
+async def test_a_large_payload_stays_named_when_its_report_is_made(
+    working: Workshop, artifacts: Artifacts
+) -> None:
+    """Whatever no job names is swept after some days, and a retry would miss it."""
+    source = {"rows": [{"text": "x" * 1_000}] * 400}
+    request = JobRequest(REPORT, {"format": "csv", "source": source}, max_attempts=1)
+    [named] = artifacts.put_payloads(TENANT_A, [request])
+    enqueued = db.run(working.conn, calls.enqueue_job(named, tenant_id=TENANT_A))
+    job = (await working.ended(enqueued.job_id)).job
+    assert job.artifact_ref == named.artifact_ref
+    made = artifact_of(job)
+    assert made.ref == job.result["artifact"]
+    assert made.folder == job.id
+    assert len(b"".join(artifacts.store.open(made.path))) == job.result["bytes"]
 
 
 async def test_a_list_of_jobs_is_the_tenants_own(working: Workshop, artifacts: Artifacts) -> None:

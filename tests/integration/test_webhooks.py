@@ -187,8 +187,35 @@ async def test_a_slow_receiver_is_given_up_on(
 
 
 async def test_an_endless_answer_is_not_read_to_its_end(shop: Sending) -> None:
-    async with one_greeting(shop, Answer(200, b"x" * 2_000_000)) as huge:
-        assert (huge.error or "").startswith("response_too_large: ")
+    async with one_greeting(shop, Answer(200, b"x" * 60_000, endless=True)) as huge:
+        assert (huge.state, huge.status) == (DeliveryState.DELIVERED, 200)
+        assert huge.response == "x" * 4096
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(200, b"x" * 2_000_000),
+        Answer(202, b"ok", {"content-encoding": "br"}),
+        Answer(201, b"no gzip", {"content-encoding": "gzip"}),
+        Answer(200, b"5\r\nhe", {"transfer-encoding": "chunked"}),
+    ],
+)
+async def test_a_message_has_arrived_also_when_the_answer_cannot_be_read(
+    shop: Sending, answer: Answer
+) -> None:
+    async with one_greeting(shop, answer) as delivered:
+        assert (delivered.state, delivered.status) == (DeliveryState.DELIVERED, answer.status)
+    assert len(shop.receiver.received) == 1
+
+
+async def test_a_receiver_that_does_not_end_its_answer_has_the_message(
+    shop: Sending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("jobforge.egress.body._GLIMPSE_S", 0.2)
+    announced = Answer(200, b"wait", {"content-type": "text/plain"}, pauses=True)
+    async with one_greeting(shop, announced) as delivered:
+        assert (delivered.state, delivered.response) == (DeliveryState.DELIVERED, "wait")
 
 
 async def test_what_a_receiver_answers_is_made_fit_to_be_shown(shop: Sending) -> None:

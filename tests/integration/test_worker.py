@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -240,6 +241,72 @@ async def test_what_a_job_in_the_loop_enqueues_is_of_its_correlation_and_trace(
     assert {(each.correlation_id, each.traceparent) for each in children} == {
         ("order-1", "00-ab-cd-01")
     }
+
+
+async def test_what_a_job_in_the_loop_makes_is_of_its_correlation_and_trace(
+    shop: Workshop,
+) -> None:
+    @shop.app.job(isolation="inline")
+    async def child(number: int) -> int:
+        return number
+
+    @shop.app.job(isolation="inline")
+    async def parent() -> None:
+        async with shop.app.workflow("outer") as outer:
+            child.node(1)
+            with outer.workflow("inner"):
+                child.node(2)
+        async with shop.app.batch(on_success=child.args(3), open=True) as batch:
+            await batch.aadd(child.args(4))
+        async with shop.app.batch(correlation_id="other") as other:
+            other.add(child.args(5))
+
+    shop.register()
+    job_id = shop.enqueue("parent", correlation_id="order-1", traceparent="00-ab-cd-01")
+    async with shop.working(login="admin_login"):
+        await shop.ended(job_id)
+        await eventually(lambda: len(_origins(shop)) == 5)
+    trace = "00-ab-cd-01"
+    assert _origins(shop) == [
+        *((number, "order-1", trace) for number in (1, 2, 3, 4)),
+        (5, "other", trace),
+    ]
+
+
+async def test_what_a_worker_makes_for_a_job_is_of_its_correlation_and_trace(
+    shop: Workshop,
+) -> None:
+    @shop.app.job(isolation="inline")
+    async def child(number: int) -> int:
+        return number
+
+    def request(number: int) -> dict[str, Any]:
+        return {"definition": "child", "payload": {"number": number}}
+
+    shop.register()
+    shop.enqueue("child", {"number": 0}, correlation_id="order-1", traceparent="00-ab-cd-01")
+    async with shop.working(queues={"nobody": 1}, login="admin_login") as worker:
+        [claimed] = db.run(shop.conn, calls.claim_jobs(worker.worker_id, {"default": 1}))
+        ask = partial(worker.host.ask, claimed)
+        inner = {
+            "name": "inner",
+            "workflow": {"name": "inner", "nodes": [{"name": "b"} | request(2)]},
+        }
+        await ask("enqueue_workflow", {"name": "w", "nodes": [{"name": "a"} | request(1), inner]})
+        made = await ask("create_batch", {"batch": {"open": True}, "jobs": [request(3)]})
+        await ask("add_to_batch", {"id": made["id"], "jobs": [request(4)]})
+    assert _origins(shop)[1:] == [(number, "order-1", "00-ab-cd-01") for number in (1, 2, 3, 4)]
+
+
+def _origins(shop: Workshop) -> list[tuple[int, str | None, str | None]]:
+    """Of the jobs `child`: number, correlation and trace."""
+    rows = shop.conn.execute(
+        """
+        select (payload ->> 'number')::integer as number, correlation_id, traceparent
+          from jobforge.all_jobs where definition = 'child' order by 1
+        """
+    ).fetchall()
+    return [(row["number"], row["correlation_id"], row["traceparent"]) for row in rows]
 
 
 async def test_a_definition_without_a_runner_is_not_served(shop: Workshop) -> None:

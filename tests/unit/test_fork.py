@@ -22,6 +22,21 @@ def _says(code: str) -> list[str]:
     return subprocess.run(run, capture_output=True, text=True, check=True).stdout.split()
 
 
+def test_no_program_of_a_job_inherits_what_the_worker_sent_for_it() -> None:
+    code = """
+import array, socket
+from jobforge.isolation import zygote
+for flag in (zygote._CLOSE_ON_EXEC, 0):  # as on Linux, and elsewhere
+    zygote._CLOSE_ON_EXEC = flag
+    ours, theirs = socket.socketpair()
+    fds = array.array("i", os.pipe()).tobytes()
+    ours.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, fds)])
+    _, ancillary, _, _ = theirs.recvmsg(1, zygote._SPACE_FOR_FDS, flag)
+    print(*map(os.get_inheritable, zygote._received(ancillary)))
+"""
+    assert _says(code) == ["False"] * 4
+
+
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="others are forked by os.fork")
 def test_a_plain_app_is_forked_without_pythons_hooks() -> None:
     code = """

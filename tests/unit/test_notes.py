@@ -61,3 +61,19 @@ def test_secrets_in_a_note_are_hidden() -> None:
     notes = Notes()
     notes.add(_job(), "log", {"password": "canary"})
     assert notes.take()[0].data == {"password": MARKER}
+
+
+def test_a_batch_is_bounded_by_weight_and_the_rest_comes_next() -> None:
+    notes, job = Notes(), _job()
+    for number in range(100):
+        notes.add(job, "log", {"n": number, "fields": [{"text": "x" * 60_000}]})
+    batches = [_said(notes) for _ in range(6)]
+    assert max(map(len, batches)) < 20
+    assert [said for batch in batches for said in batch] == [("log", each) for each in range(100)]
+
+
+def test_one_heavy_note_is_a_batch_by_itself() -> None:
+    notes, job = Notes(), _job()
+    for number in range(2):
+        notes.add(job, "event", {"n": number, "text": "x" * 5_000_000})
+    assert [_said(notes), _said(notes)] == [[("event", 0)], [("event", 1)]]

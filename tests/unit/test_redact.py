@@ -1,6 +1,7 @@
 """What is hidden, what is left alone, and that hiding is safe to do anywhere."""
 
 import base64
+import html
 import json
 import sys
 from decimal import Decimal
@@ -358,6 +359,45 @@ def test_a_registered_value_is_hidden_in_every_form(written: str) -> None:
     assert MARKER in shown
     # Base64 mixes the value's ends with its neighbours: up to three characters of that stay.
     assert len(shown.replace(MARKER, "")) <= len("<>") + 3 + len("==") + 8
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        json.dumps("k&<ä>'\"/wörd").replace("/", "\\/"),  # PHP
+        json.dumps("k&<ä>'\"/wörd", ensure_ascii=False).replace("/", "\\/"),
+        '"k\\u0026\\u003cä\\u003e\'\\"/wörd"',  # Go
+        html.escape("k&<ä>'\"/wörd", quote=False),
+        html.escape("k&<ä>'\"/wörd"),
+        "k&amp;&lt;ä&gt;&#39;&#34;/wörd",  # Jinja, Go
+        "k&amp;&lt;ä&gt;&#039;&quot;/wörd",  # PHP
+        repr("k&<ä>'\"/wörd".encode()),
+        ascii("k&<ä>'\"/wörd"),
+    ],
+)
+def test_a_registered_value_is_hidden_as_other_languages_write_it(written: str) -> None:
+    assert redact_text(f"<{written}>") == f"<{written}>"
+    register_secret("k&<ä>'\"/wörd")
+    shown = redact_text(f"<{written}>")
+    assert shown.replace(MARKER, "").strip("<>b\"'") == ""
+
+
+@pytest.mark.parametrize("before", range(52))
+def test_a_registered_value_is_hidden_in_base64_that_was_wrapped(before: int) -> None:
+    secret = "correct horse battery staple"
+    register_secret(secret)
+    written = base64.encodebytes(b"x" * before + secret.encode() + b"." * 50).decode()
+    for text in (written, json.dumps(written), written.replace("\n", "\r\n    ")):
+        shown = redact_text(text)
+        assert MARKER in shown, text
+        left = base64.b64decode(shown.partition(MARKER)[0].strip('"').replace("\\n", "") + "===")
+        assert b"cor" not in left
+
+
+def test_lines_that_only_begin_like_a_registered_value_stay() -> None:
+    register_secret("hunter-two")
+    text = "hunter-\nthree\nhunt\n\ner-two hunter-tw\no"
+    assert redact_text(text) == f"hunter-\nthree\nhunt\n\ner-two {MARKER}"
 
 
 @pytest.mark.parametrize("value", ["", "abc", "true", "None", "redacted"])

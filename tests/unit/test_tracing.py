@@ -525,12 +525,14 @@ def _receiving() -> tuple[InMemorySpanExporter, Receiver]:
 def _work(tracer: Tracer) -> None:
     """All that can be said of spans."""
     enqueued = get_current_span().get_span_context()
+    links = [Link(enqueued, {"why": "asked", "n": [1]})]
     with tracer.start_as_current_span(
-        "outer", kind=SpanKind.CLIENT, links=[Link(enqueued)], attributes={"n": [1, 2]}
+        "outer", kind=SpanKind.CLIENT, links=links, attributes={"n": [1, 2]}
     ) as span:
         span.add_event("seen", {"by": "ada"}, 5)
         span.set_attributes({str(n): n for n in range(130)})
         span.add_link(INVALID_SPAN_CONTEXT)
+        span.add_link(enqueued, {str(n): n for n in range(130)})
         span.update_name("renamed")
         span.set_status(StatusCode.ERROR, "it was in vain")
         span.set_status(StatusCode.OK)

@@ -9,7 +9,7 @@ import pytest
 
 from jobforge.errors import ChildFailed, EventTimeout, Invalid, InvalidPayload, InvalidResult
 from jobforge.job import Outcome
-from jobforge.redact import register_secret
+from jobforge.redact import redact_text, register_secret
 from jobforge.settings import Settings
 from jobforge.signals import Cancel, Cancelled, Dead, Retry, Snooze, Waiting
 from jobforge.verdict import Exit, Stop, Verdict, exited, raised, returned, unusable
@@ -163,6 +163,36 @@ def test_a_secret_is_hidden_also_where_the_text_is_cut() -> None:
         assert described is not None
         assert "canary" not in described["message"]
         assert "canary" not in described["traceback"]
+
+
+def test_of_a_message_of_many_megabytes_no_more_is_looked_through_than_is_needed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[int] = []
+
+    def reading(text: str) -> str:
+        read.append(len(text))
+        return redact_text(text)
+
+    monkeypatch.setattr("jobforge.redact.redact_text", reading)
+    described = raised(ValueError("it failed: " + "x " * 25_000_000), SETTINGS).error
+    assert described is not None
+    assert described["message"].startswith("it failed: x x")
+    assert len(described["message"]) == 8_000
+    assert described["traceback"].endswith("x x \n")
+    assert sum(read) < 1_000_000
+
+
+def test_a_secret_is_hidden_also_where_a_very_long_text_was_cut_before_it_was_read() -> None:
+    secret = "canary-5d41402abc4b2a76"
+    register_secret(secret)
+    key = "-----BEGIN PRIVATE KEY-----" + "A" * 262_000 + "-----END PRIVATE KEY-----"
+    for place in range(262_144 - len(secret), 262_144):
+        text = key.ljust(place, ".") + secret + "." * 1_000_000
+        described = raised(ValueError(text), SETTINGS).error
+        assert described is not None
+        assert "canary" not in described["message"]
+        assert "can" not in raised(Cancel(text), SETTINGS).reason  # type: ignore[operator]
 
 
 def test_an_error_whose_message_cannot_be_made_is_described_all_the_same() -> None:

@@ -6,7 +6,7 @@
 
 import * as calls from "./calls/index.ts";
 import { Durable, type Channel as DurableChannel } from "./durable.ts";
-import { Invalid } from "./errors.ts";
+import { Invalid, InvalidResult } from "./errors.ts";
 import type { ClaimedJob, Json, JsonObject, NoteKind } from "./job.ts";
 import { legible } from "./jsonb.ts";
 import { type Queryable, runOn } from "./queryable.ts";
@@ -22,6 +22,7 @@ export interface Channel extends DurableChannel {
   secret(name: string): Promise<string>;
 }
 
+type CompleteJob = ReturnType<typeof calls.completeJob>;
 type LogLevel = "debug" | "info" | "warning" | "error";
 
 /** Lines that are kept with the attempt: `ctx.log.info("sent", { to })`. */
@@ -173,14 +174,15 @@ export class Context extends Durable<Channel> {
 
   /**
    * Ends the job as succeeded within the transaction of the handler's own connection. Whether the
-   * handler's writes and this are kept, its commit decides: for both or for neither.
+   * handler's writes and this are kept, its commit decides: for both or for neither. InvalidResult
+   * for a result that no row can keep: then neither should be committed.
    */
   async completeIn(conn: Queryable, result?: Json): Promise<void> {
     if (this.#workerId === null) {
       throw new Invalid("no worker holds this job, so it cannot be completed", { field: "conn" });
     }
     const outcome = { outcome: "succeeded", started_at: this.job.started_at, result };
-    await runOn(conn, calls.completeJob(this.job, this.#workerId, outcome));
+    checkKept(await runOn(conn, completion(this.job, this.#workerId, outcome)));
     this.#wasCompleted = true;
   }
 
@@ -199,6 +201,25 @@ export class Context extends Durable<Channel> {
     this.#isAsked = true;
     this.#controller?.abort(new Cancelled());
   }
+}
+
+function completion(job: ClaimedJob, workerId: string, outcome: JsonObject): CompleteJob {
+  try {
+    return calls.completeJob(job, workerId, outcome);
+  } catch (error) {
+    if (!(error instanceof Invalid)) throw error;
+    throw new InvalidResult(error.message, { field: "result", cause: error });
+  }
+}
+
+/** The engine settles a result that it cannot keep as a failure. Null: it was told before. */
+function checkKept(state: string | null): void {
+  if (state === null || state === "succeeded") return;
+  throw new InvalidResult(
+    "the job cannot be completed with this result: it is larger than 1 MiB or nested more than" +
+      " 64 levels deep",
+    { field: "result" },
+  );
 }
 
 /** A cut might go through a secret, so that the rest of it is no longer known for one. */

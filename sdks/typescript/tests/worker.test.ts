@@ -389,6 +389,29 @@ test("a handler that ends its job in its own transaction is not settled twice", 
   });
 });
 
+test("a result that cannot be kept leaves nothing of the handler", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const params = z.object({ kind: z.string() });
+  const spend = jf.job(unique("spend"), { ...inline, params }, async (ctx, { kind }) => {
+    await withClient(async (client) => {
+      await client.query("begin");
+      const text = kind === "too much" ? "x".repeat(2 ** 21) : Number.NaN;
+      await ctx.completeIn(client, text);
+      await client.query("commit");
+    });
+  });
+  await withWorker(jf, { queues }, async () => {
+    await until(() => registered(jf));
+    for (const kind of ["too much", "no number"]) {
+      const handle = await spend.enqueue({ kind });
+      const { state, error } = await handle.wait({ timeout: 20 });
+      assert.deepEqual([state, error?.type], ["dead", "InvalidResult"]);
+      assert.equal(typeof error?.traceback, "string", "it is the handler who was told");
+    }
+  });
+});
+
 test("a worker that ends lets jobs finish; told twice, it hands them back", async () => {
   const jf = newApp();
   const { queues, inline } = place();

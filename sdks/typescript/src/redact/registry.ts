@@ -1,6 +1,7 @@
 /**
  * Values that are known to be secret, found in a text in whatever form they were written: as it is,
- * JSON-escaped, percent-encoded, in hexadecimal, and inside base64.
+ * JSON-escaped, in HTML, percent-encoded, in hexadecimal, and inside base64; of eight characters or
+ * more also when a line ends in the midst of it.
  */
 
 const SHORTEST = 4;
@@ -8,6 +9,8 @@ const SHORTEST = 4;
 const MOST = 1000;
 // Base64 and hexadecimal of less would be found in ordinary words.
 const SHORTEST_ENCODED = 8;
+// How a line ends in a text, and in one that was escaped.
+const LINE_END = /\r?\n[ \t]*|(?:\\r)?\\n/y;
 const TRIVIAL = new Set(["true", "false", "null", "none", "undefined", "localhost", "postgres"]);
 
 export class Registry {
@@ -77,9 +80,25 @@ export class Registry {
 
   #endAt(text: string, place: number): number {
     const forms = this.#byStart.get(text.slice(place, place + SHORTEST));
-    const form = forms?.find((each) => text.startsWith(each, place));
-    return form === undefined ? 0 : place + form.length;
+    if (forms === undefined) return 0;
+    const form = forms.find((each) => text.startsWith(each, place));
+    if (form !== undefined) return place + form.length;
+    const ends = forms.map((each) => endAcrossLines(text, place, each));
+    return ends.find((end) => end > 0) ?? 0;
   }
+}
+
+/** 0 when it is not there; base64 is often written in lines. */
+function endAcrossLines(text: string, start: number, form: string): number {
+  if (form.length < SHORTEST_ENCODED) return 0;
+  let place = start;
+  for (let index = 0; index < form.length; index += 1, place += 1) {
+    if (text[place] === form[index]) continue;
+    LINE_END.lastIndex = place;
+    if (!LINE_END.test(text) || text[LINE_END.lastIndex] !== form[index]) return 0;
+    place = LINE_END.lastIndex;
+  }
+  return place;
 }
 
 function halfAtTheStart(text: string, start: string, form: string): number {
@@ -90,18 +109,34 @@ function halfAtTheStart(text: string, start: string, form: string): number {
 }
 
 function formsOf(value: string): readonly string[] {
-  const forms = [value, ...escaped(value), ...quoted(value), ...encoded(Buffer.from(value))];
+  const written = [...escaped(value), ...inHtml(value), ...quoted(value)];
+  const forms = [value, ...written, ...encoded(Buffer.from(value))];
   return [...new Set(forms.filter((form) => form.length >= SHORTEST))];
 }
 
 function escaped(value: string): string[] {
   const once = JSON.stringify(value).slice(1, -1);
-  const ascii = once.replace(
-    /[\u0080-\uffff]/g,
+  const ascii = withCodes(once, /[\u0080-\uffff]/g);
+  const twice = JSON.stringify(once).slice(1, -1);
+  const ofPhp = [once, ascii].map((form) => form.replaceAll("/", "\\/"));
+  const ofGo = withCodes(once, /[&<>\u2028\u2029]/g);
+  return [once, ascii, twice, ...ofPhp, ofGo, value.replaceAll("\n", "\r\n")];
+}
+
+function withCodes(text: string, letters: RegExp): string {
+  return text.replace(
+    letters,
     (letter) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
-  const twice = JSON.stringify(once).slice(1, -1);
-  return [once, ascii, twice, value.replaceAll("\n", "\r\n")];
+}
+
+function inHtml(value: string): string[] {
+  const plain = value.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  // Quotes have several names there.
+  const named = ["&#x27;", "&#39;", "&#039;", "&apos;"].flatMap((apostrophe) =>
+    ["&quot;", "&#34;"].map((quote) => plain.replaceAll("'", apostrophe).replaceAll('"', quote)),
+  );
+  return [plain, ...named];
 }
 
 function quoted(value: string): string[] {

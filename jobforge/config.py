@@ -2,7 +2,8 @@
 
 Each setting comes from the first of these that names it: a flag of the command line, the variable
 JOBFORGE_<NAME>, `jobforge.toml` in the working folder (or `[tool.jobforge]` of its pyproject.toml),
-the default. What is secret may also be named by a file that holds it: database_url_file.
+`~/.config/jobforge/config.toml` (the profile that JOBFORGE_PROFILE names, then its top), the
+default. What is secret may also be named by a file that holds it: database_url_file.
 """
 
 import difflib
@@ -114,6 +115,24 @@ def origins() -> dict[str, str]:
     return {name: each.origin for name, each in found.items()}
 
 
+def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Variables that set nothing, and those that were probably meant."""
+    found = os.environ if environ is None else environ
+    known = {f"JOBFORGE_{name.upper()}" for name in (*_PARSERS, *_SECRET_FILES, "profile")}
+    # JOBFORGE_SECRET_<NAME> are secrets of jobs.
+    strange = [
+        name
+        for name in found
+        if name.startswith("JOBFORGE_") and not name.startswith("JOBFORGE_SECRET_")
+    ]
+    near = {
+        name: difflib.get_close_matches(name, known, n=1, cutoff=0.9)
+        for name in strange
+        if name not in known
+    }
+    return {name: meant[0] for name, meant in near.items() if meant}
+
+
 def is_secret(name: str) -> bool:
     """Whether the setting must not be shown."""
     return not next(each.repr for each in fields(Config) if each.name == name)
@@ -146,7 +165,12 @@ _Layer = dict[str, _Found]
 
 
 def _find(flags: Mapping[str, Json], environ: Mapping[str, str], folder: Path) -> _Layer:
-    layers = [_from_flags(flags), _from_environment(environ), _from_file(folder)]
+    layers = [
+        _from_flags(flags),
+        _from_environment(environ),
+        _from_file(folder),
+        *_from_user_file(environ),
+    ]
     merged: _Layer = {}
     for layer in reversed(layers):
         given = _with_secrets_from_files(layer)
@@ -175,11 +199,38 @@ def _from_environment(environ: Mapping[str, str]) -> _Layer:
 def _from_file(folder: Path) -> _Layer:
     own = folder / "jobforge.toml"
     if own.exists():
-        return _known(own, _toml(own))
+        return _known(str(own), _toml(own))
     project = folder / "pyproject.toml"
     if not project.exists():
         return {}
-    return _known(project, _toml(project).get("tool", {}).get("jobforge", {}))
+    return _known(str(project), _toml(project).get("tool", {}).get("jobforge", {}))
+
+
+def _from_user_file(environ: Mapping[str, str]) -> list[_Layer]:
+    """The chosen profile, and what holds for all of them."""
+    path, profile = _user_file(environ), environ.get("JOBFORGE_PROFILE")
+    try:
+        table = _toml(path) if path is not None and path.is_file() else {}
+    except PermissionError:  # the home of somebody else, whose variables we have
+        table = {}
+    profiles = table.pop("profiles", {})
+    if not isinstance(profiles, dict) or not all(isinstance(p, dict) for p in profiles.values()):
+        raise ConfigError(f"{path}: profiles must be tables: [profiles.production]")
+    if profile and profile not in profiles:
+        raise ConfigError(
+            f"JOBFORGE_PROFILE names {profile}, which is not in {path or 'a file of this user'}",
+            field="profile",
+            hint=f"there are: {', '.join(profiles)}" if profiles else "it has none",
+        )
+    chosen = _known(f"{path} [profiles.{profile}]", profiles[profile]) if profile else {}
+    return [chosen, _known(str(path), table)]
+
+
+def _user_file(environ: Mapping[str, str]) -> Path | None:
+    named, home = environ.get("XDG_CONFIG_HOME", ""), environ.get("HOME")
+    if Path(named).is_absolute():
+        return Path(named, "jobforge", "config.toml")
+    return Path(home, ".config", "jobforge", "config.toml") if home else None
 
 
 def _toml(path: Path) -> dict[str, Json]:
@@ -189,16 +240,16 @@ def _toml(path: Path) -> dict[str, Json]:
         raise ConfigError(f"{path} cannot be read: {error}") from error
 
 
-def _known(path: Path, table: dict[str, Json]) -> _Layer:
+def _known(origin: str, table: dict[str, Json]) -> _Layer:
     names = (*_PARSERS, *_SECRET_FILES)
     for name in table:
         if name not in names:
             raise ConfigError(
-                f"{path} sets {name}, which does not exist",
+                f"{origin} sets {name}, which does not exist",
                 field=name,
                 hint=_did_you_mean(name) or f"the settings are: {', '.join(names)}",
             )
-    return {name: _Found(value, str(path)) for name, value in table.items()}
+    return {name: _Found(value, origin) for name, value in table.items()}
 
 
 def _did_you_mean(name: str) -> str | None:

@@ -73,6 +73,11 @@ def diagnose(facts: Facts) -> list[Finding]:
     return findings
 
 
+def advise_vacuum(facts: Facts) -> list[Finding]:
+    """What keeps dead rows in the tables; nothing when all is well."""
+    return [each for each in (*_snapshots(facts), *_bloat(facts)) if each.grade is not Grade.OK]
+
+
 def _server(facts: Facts) -> Iterator[Finding]:
     seen = facts.inspection
     version = f"{seen.version // 10000}.{seen.version % 10000}"

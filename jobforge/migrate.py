@@ -109,6 +109,24 @@ def migrate(
     return [script.name for script in due]
 
 
+def drop(conn: Connection) -> None:
+    """Drops the schema with all that is in it. Roles stay: they belong to the whole server."""
+    with _transaction(conn, LOCK_TIMEOUT), _explained("drop"):
+        conn.execute("drop schema if exists jobforge cascade")
+
+
+def count_jobs(conn: Connection) -> int:
+    """All of all tenants, in whatever state, as far as the login sees them."""
+    with _explained("count"):
+        cursor = conn.cursor(row_factory=tuple_row)
+        cursor.execute("select to_regclass('jobforge.all_jobs') is not null")
+        if cursor.fetchone() == (False,):
+            return 0
+        cursor.execute("select count(*) from jobforge.all_jobs")
+        (count,) = cursor.fetchone() or (0,)
+    return int(count)
+
+
 def check(conn: Connection, root: Path = SQL) -> None:
     """Raises MigrationError when migrations are due or were tampered with."""
     due = plan(conn, root)

@@ -54,6 +54,11 @@ def scripts(root: Path = SQL) -> list[Script]:
     ]
 
 
+def migration_names(root: Path = SQL) -> set[str]:
+    """The files that change tables, of which a database never loses one."""
+    return {path.relative_to(root).as_posix() for path in root.glob("migrations/*.sql")}
+
+
 def render_sql(root: Path = SQL) -> str:
     """One file for `psql -v ON_ERROR_STOP=1 -f`, with the same result as `migrate`.
 

@@ -1,5 +1,6 @@
 """Fixtures for all tests; what they stand on is in cluster.py."""
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -25,6 +26,12 @@ CLUSTER = pytest.StashKey[Cluster]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _set_up(config)
+    # Whoever runs the tests may have settings of their own.
+    os.environ["XDG_CONFIG_HOME"] = str(config.stash[CLUSTER].folder / "config")
+
+
+def _set_up(config: pytest.Config) -> None:
     worker_input: dict[str, str] | None = getattr(config, "workerinput", None)
     if worker_input is not None:
         config.stash[CLUSTER] = Cluster(Path(worker_input["cluster"]))

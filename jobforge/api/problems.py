@@ -185,7 +185,12 @@ def _place(location: tuple[int | str, ...]) -> str:
 
 
 def _message(fault: Mapping[str, Json]) -> str:
-    return "there is no such field" if fault["type"] == _EXTRA else str(fault["msg"])
+    if fault["type"] == _EXTRA:
+        return "there is no such field"
+    # Of a text that was checked before, pydantic counts the length as that of a list.
+    if fault["type"] == "too_long" and isinstance(fault["input"], str):
+        return f"String should have at most {fault['ctx']['max_length']} characters"
+    return str(fault["msg"])
 
 
 def _shown(faults: Sequence[Mapping[str, Json]]) -> list[dict[str, str]]:

@@ -13,6 +13,7 @@ import typer
 from jobforge import __version__, errors
 from jobforge.cli import (
     audit,
+    bench,
     completion,
     config,
     connectors,
@@ -72,6 +73,7 @@ app.add_typer(secrets.app, name="secrets")
 app.add_typer(workflows.app, name="workflows")
 app.command("top")(top.top)
 app.add_typer(stats.app, name="stats")
+app.command("bench")(bench.bench)
 app.add_typer(tenants.app, name="tenants")
 app.add_typer(workers.app, name="workers")
 app.add_typer(keys.app, name="keys")

@@ -11,6 +11,7 @@ import typer
 from jobforge.cli import following, output
 from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_duration
+from jobforge.cli.operation import Yes, confirm
 from jobforge.cli.options import AsJson, Quiet
 from jobforge.cli.session import Session, in_session
 from jobforge.cli.way import Remote
@@ -126,11 +127,13 @@ def edit(
 
 @app.command()
 @in_session
-def delete(scope: Session, config: Name) -> None:
+def delete(scope: Session, config: Name, *, yes: Yes = False) -> None:
     """Delete a configuration with its secrets; jobs that name it die."""
     from jobforge import calls
 
     found = _find(scope, config)
+    if not yes:
+        confirm(f"delete {found.name} and its secrets?")
     scope.run(calls.delete_connector_config(found.id))
     output.note(f"{found.name} is deleted")
 

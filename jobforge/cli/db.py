@@ -1,14 +1,23 @@
 """`jobforge db`: the schema in the database."""
 
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from jobforge.cli import output
 from jobforge.cli.database import DatabaseUrl, connect, find_url
+from jobforge.cli.findings import print_findings
+from jobforge.cli.groundwork import find_key, prepare
+from jobforge.cli.operation import Yes, confirm
 from jobforge.cli.options import AsJson
-from jobforge.errors import ConfigError
+from jobforge.config import Config, load
+from jobforge.errors import ConfigError, Json, MigrationError
+
+if TYPE_CHECKING:
+    from jobforge.examination import Table
 
 app = typer.Typer(help="Install, upgrade and check the schema.", no_args_is_help=True)
 
@@ -91,6 +100,84 @@ def sql(
         typer.echo((schema.SQL / "rls_test.sql").read_text(encoding="utf-8"), nl=False)
     else:
         typer.echo(schema.render_sql(), nl=False)
+
+
+@app.command("vacuum-advice")
+def vacuum_advice(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> None:
+    """Show what dead rows there are, and what to do about them.
+
+    Tables with their rows and when they were vacuumed; who keeps dead rows from being removed.
+    """
+    from jobforge import checkup
+    from jobforge.doctor import advise_vacuum
+
+    with connect(database_url) as conn:
+        facts = checkup.gather(conn)
+    if not facts.inspection.has_schema:
+        raise MigrationError("the schema is not installed", hint="jobforge db migrate")
+    findings = advise_vacuum(facts)
+    if as_json:
+        tables = [asdict(table) for table in facts.tables]
+        output.print_json({"tables": tables, "findings": [asdict(each) for each in findings]})
+        return
+    output.print_rows(_used(facts.tables), as_json=False)
+    print_findings(findings)
+    if not findings:
+        output.note("all is well: tables are vacuumed, and nobody keeps dead rows")
+
+
+def _used(tables: "Iterable[Table]") -> list[dict[str, Json]]:
+    """Those with rows; of a history of many days most have none."""
+    return [
+        {
+            "table": table.name,
+            "live": table.live,
+            "dead": table.dead,
+            "vacuumed_at": table.vacuumed_at,
+            "autovacuum": "on" if table.has_autovacuum else "off",
+        }
+        for table in sorted(tables, key=lambda table: -table.dead)
+        if table.live or table.dead
+    ]
+
+
+@app.command()
+def reset(*, yes: Yes = False) -> None:
+    """Empty the database of `jobforge dev`, for good.
+
+    The schema is installed anew, with the tenant and the key that it had.
+    """
+    import psycopg
+
+    from jobforge import migrate as migrations
+
+    config = load()
+    with psycopg.connect(_dev_url(config), autocommit=True) as conn:
+        count = migrations.count_jobs(conn)
+        jobs = f"{count:,} job{'s' * (count != 1)}"
+        if not yes:
+            confirm(f"erase the database in {config.postgres_dir}, with {jobs}?")
+        migrations.drop(conn)
+        prepare(conn)
+        key = config.data_dir / "key"
+        if key.exists():
+            find_key(key, conn)
+    output.note(f"the database is empty, without its {jobs}; start a running `jobforge dev` anew")
+
+
+def _dev_url(config: Config) -> str:
+    """Of no other database, whatever the settings name."""
+    from jobforge.embedded import Embedded
+
+    server = Embedded(config.postgres_dir).running()
+    if config.server or config.database_url not in (None, server and server.url()):
+        raise ConfigError(
+            "the settings name another database or a server: this is for the one of `jobforge dev`",
+            hint="unset JOBFORGE_DATABASE_URL and JOBFORGE_SERVER; jobforge config show --origin",
+        )
+    if server is None:
+        raise ConfigError("no database of `jobforge dev` is running here", hint="jobforge dev")
+    return server.url()
 
 
 @app.command()

@@ -5,13 +5,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from uuid import uuid4
 
 import typer
 
 from jobforge.cli import output
+from jobforge.cli.groundwork import TENANT, find_key, prepare
 from jobforge.cli.options import INTRODUCE, App
 from jobforge.cli.program import program
 from jobforge.cli.target import look_for_target
@@ -20,8 +19,6 @@ from jobforge.config import Config, environment, load
 if TYPE_CHECKING:
     from jobforge.api.keys import KeyText
     from jobforge.loading import Target
-
-TENANT = "acme"
 
 # A reload waits so long for jobs; then they are handed back, and run on the new code.
 _DRAIN = "5s"
@@ -98,20 +95,10 @@ def _on_signals(act: Callable[[], object]) -> None:
 
 
 def _prepare(url: str) -> int:
-    """Brings the schema up to date and makes the tenant; answers how many files were applied."""
     import psycopg
 
-    from jobforge import calls, db
-    from jobforge.errors import NotFound
-    from jobforge.migrate import migrate
-
     with psycopg.connect(url, autocommit=True) as conn:
-        applied = len(migrate(conn))
-        try:
-            db.run(conn, calls.find_tenant(TENANT))
-        except NotFound:
-            db.run(conn, calls.put_tenant(uuid4(), {"slug": TENANT}))
-    return applied
+        return prepare(conn)
 
 
 def _ensure_secret_key(config: Config) -> None:
@@ -135,7 +122,7 @@ def _served(config: Config, url: str) -> Iterator[None]:
         return
     quiet = replace(config, database_url=url, access_log=False)
     with listening(quiet) as served:
-        key = _find_key(config.data_dir / "key", url)
+        key = _find_key(config, url)
         typer.echo(f"  API       {served.url}/api/v1")
         typer.echo(f"  Key       {key.text}")
         typer.echo(_REQUEST.format(url=served.url, tenant=TENANT))
@@ -143,26 +130,11 @@ def _served(config: Config, url: str) -> Iterator[None]:
         yield
 
 
-def _find_key(path: Path, url: str) -> "KeyText":
-    """The super admin's key of this folder: the one that is there, if it still holds."""
+def _find_key(config: Config, url: str) -> "KeyText":
     import psycopg
 
-    from jobforge import calls, db
-    from jobforge.api.keys import make_key, read_key
-    from jobforge.control import Role
-
-    kept = read_key(path.read_text(encoding="utf-8").strip()) if path.exists() else None
     with psycopg.connect(url, autocommit=True) as conn:
-        if kept is not None:
-            found = db.run(conn, calls.find_api_key(kept.lookup))
-            if found is not None and found.is_live and kept.fits(found.hash):
-                return kept
-        made = make_key()
-        call = calls.create_api_key("dev", Role.SUPER_ADMIN, lookup=made.lookup, hash=made.hash)
-        db.run(conn, call)
-    path.touch(mode=0o600)
-    path.write_text(made.text + "\n", encoding="utf-8")
-    return made
+        return find_key(config.data_dir / "key", conn)
 
 
 def _work(target: "Target", url: str, stopped: threading.Event) -> None:

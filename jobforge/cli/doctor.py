@@ -8,6 +8,7 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.database import DatabaseUrl, connect, find_url
+from jobforge.cli.findings import print_findings
 from jobforge.cli.options import AsJson
 from jobforge.cli.way import ApiKey, ServerUrl, Way, served
 from jobforge.config import load
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from jobforge.migrate import Connection
     from jobforge.remote.address import ServerAddress
 
-_MARKS = {"ok": "✓", "warning": "!", "failed": "✗"}
 _HEARD_S = 2.0
 
 
@@ -38,8 +38,7 @@ def doctor(
     if as_json:
         output.print_json([asdict(finding) for finding in findings])
     else:
-        for finding in findings:
-            _print(finding)
+        print_findings(findings)
     if any(finding.grade is Grade.FAILED for finding in findings):
         raise typer.Exit(1)
 
@@ -59,12 +58,6 @@ def _ask(address: "ServerAddress") -> "list[Finding]":
         found = engine.transport.run(read_findings())
     output.note("as the server sees it; whether LISTEN works is not looked at from there")
     return [Finding(**{**each, "grade": Grade(each["grade"])}) for each in found]
-
-
-def _print(finding: "Finding") -> None:
-    typer.echo(f"{_MARKS[finding.grade]} {finding.check:<12}{output.clean(finding.message)}")
-    if finding.fix:
-        typer.echo(f"{'':14}{output.clean(finding.fix)}")
 
 
 def _facts(conn: "Connection", database_url: str | None) -> "Facts":

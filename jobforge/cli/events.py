@@ -13,7 +13,7 @@ from jobforge.cli.options import AsJson, Limit, Payload, Quiet
 from jobforge.cli.payload import parse_payload
 from jobforge.cli.session import Id, Session, in_session
 from jobforge.cli.way import Remote
-from jobforge.errors import Json
+from jobforge.errors import Json, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,7 +156,10 @@ def deliveries(
     from jobforge import calls
     from jobforge.event import EventDelivery
 
-    made = scope.run(calls.list_event_deliveries(scope.find("trigger", trigger), limit=limit))
+    try:
+        made = scope.run(calls.list_event_deliveries(scope.find("trigger", trigger), limit=limit))
+    except NotFound as error:
+        raise NotFound(error.message, hint="jobforge triggers list") from error
     print_listing(made, EventDelivery, form=form)
 
 

@@ -29,7 +29,7 @@ EXIT_CODES: list[tuple[type[errors.JobForgeError], int]] = [
     (errors.JobForgeError, 1),
 ]
 _LISTED = {
-    *("jobs", "workflows", "triggers", "webhooks", "connectors"),
+    *("jobs", "workflows", "triggers", "events", "webhooks", "connectors"),
     *("defs", "queues", "tenants", "keys", "workers"),
 }
 INTERNAL = "this is a bug in jobforge; --debug before the command shows where"
@@ -42,12 +42,24 @@ def fail(error: errors.JobForgeError) -> NoReturn:
     message, hint = _shown(error.message), _shown(error.hint or _next_step(error))
     if {"--json", "--jsonl"} & set(sys.argv):
         body = {"code": error.code, "message": message, "hint": hint or None}
+        request_id = _request_id(error)
+        if request_id is not None:
+            body["request_id"] = request_id
         typer.echo(json.dumps({"error": body}), err=True)
     else:
         typer.echo(f"error: {message}", err=True)
         if hint:
             typer.echo(f"hint: {hint}", err=True)
     sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
+
+
+def _request_id(error: BaseException | None) -> str | None:
+    """Under which the log of the server has it, also where we told it in other words."""
+    while isinstance(error, errors.JobForgeError):
+        if "request_id" in error.detail:
+            return str(error.detail["request_id"])
+        error = error.__cause__
+    return None
 
 
 def _next_step(error: errors.JobForgeError) -> str:

@@ -9,6 +9,7 @@ import typer
 from jobforge.cli import output
 from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_duration
+from jobforge.cli.operation import Yes, confirm
 from jobforge.cli.options import AsJson, Quiet, one_of
 from jobforge.cli.session import Tenant, find_tenant
 from jobforge.cli.way import Engine, on_engine
@@ -77,10 +78,12 @@ def list_(engine: Engine, form: Form, *, quiet: Quiet = False, tenant: Tenant = 
 
 @app.command()
 @on_engine
-def revoke(engine: Engine, key_id: KeyId) -> None:
-    """End a key; servers notice within a second."""
+def revoke(engine: Engine, key_id: KeyId, *, yes: Yes = False) -> None:
+    """End a key, for good; servers notice within a second."""
     from jobforge import calls
 
+    if not yes:
+        confirm(f"revoke the key {key_id}?")
     engine.run(calls.revoke_api_key(key_id))
     output.note(f"{key_id} is revoked")
 

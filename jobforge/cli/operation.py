@@ -68,7 +68,7 @@ def confirm(question: str, *, hint: str = "--yes does not ask") -> None:
     """Ends the command unless somebody says yes."""
     if not sys.stdin.isatty():
         raise Invalid(f"{question} nobody is there to ask", hint=hint)
-    typer.confirm(question, abort=True, err=True)
+    typer.confirm(output.clean(question), abort=True, err=True)
 
 
 def _watch(session: "Session", operation_id: "UUID") -> None:

@@ -1,5 +1,6 @@
 """`jobforge queues`: what waits where, pauses, limits."""
 
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -10,11 +11,13 @@ from jobforge.cli.moment import parse_rate
 from jobforge.cli.overview import queue_line
 from jobforge.cli.session import TenantOrAll, find_tenant_or_all
 from jobforge.cli.way import Engine, on_engine
-from jobforge.errors import Invalid, Json
+from jobforge.errors import Denied, Invalid, Json, TenantRequired
 
 app = typer.Typer(help="See queues, pause and limit them.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=candidates.queues)]
+
+_LISTED = 1000  # list_queues has no more
 
 
 @app.command("list")
@@ -35,8 +38,11 @@ def pause(engine: Engine, queue: Name) -> None:
     """Start no job of the queue until it is resumed; what runs goes on."""
     from jobforge import calls
 
+    doubts = _doubts(engine, queue)
     engine.run(calls.pause_queue(queue))
     output.note(f"{queue} is paused")
+    for doubt in doubts:
+        output.note(doubt)
 
 
 @app.command()
@@ -73,9 +79,29 @@ def limit(
     settings = _limits(max_running, rate, burst)
     if none == bool(settings):
         raise Invalid("give a limit, or --none", hint="--max-running 4, --rate 10/s")
+    doubts = _doubts(engine, queue)
     cleared: dict[str, Json] = {"max_running": None, "rate_limit": None, "rate_burst": None}
     engine.run(calls.put_queue(queue, settings or cleared))
     output.note(f"{queue} is {'without limits' if none else 'limited'}")
+    for doubt in doubts:
+        output.note(doubt)
+
+
+def _doubts(engine: Engine, queue: str) -> list[str]:
+    """What to say of a queue that nothing knows: it may be early, or misspelt."""
+    from difflib import get_close_matches
+
+    from jobforge import calls
+
+    with suppress(Denied, TenantRequired):  # who may not look may not do the rest either
+        known = {each.name for each in engine.run(calls.list_queues())}
+        known |= {name for worker in engine.run(calls.list_workers()) for name in worker.queues}
+        if queue in known or len(known) >= _LISTED:
+            return []
+        near = get_close_matches(queue, known, n=1)
+        question = f"; did you mean {near[0]}?" if near else ""
+        return [f"warning: no definition, job or worker has the queue {queue}{question}"]
+    return []
 
 
 def _limits(max_running: int | None, rate: str | None, burst: int | None) -> dict[str, Json]:

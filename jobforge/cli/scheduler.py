@@ -7,6 +7,7 @@ import typer
 
 from jobforge.cli.database import DatabaseUrl, find_url
 from jobforge.cli.options import UNTIL_STDIN_CLOSES, MetricsPort
+from jobforge.cli.variables import warn_of_misspelt
 from jobforge.config import Config, load
 
 
@@ -32,6 +33,7 @@ def scheduler(
             "database_url": database_url,
         }
     )
+    warn_of_misspelt()
     config = replace(config, database_url=find_url(database_url))
     raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))
 

@@ -6,6 +6,7 @@ import typer
 
 from jobforge.cli.database import DatabaseUrl, find_url
 from jobforge.cli.options import UNTIL_STDIN_CLOSES
+from jobforge.cli.variables import warn_of_misspelt
 from jobforge.cli.way import Way, reached
 from jobforge.config import Config, load
 
@@ -37,6 +38,7 @@ def server(
             "database_url": find_url(database_url),
         }
     )
+    warn_of_misspelt()
     with reached(Way(config.database_url)):
         pass  # what every request would fail by is told at once
     raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))

@@ -83,7 +83,7 @@ class Session:
         """That one of the tenant whose id this is, or starts with."""
         if not _PREFIX.fullmatch(text):
             raise Invalid(
-                f"{text!r} is no id of a {kind}, nor its first {_SHORTEST} characters",
+                f"{text!r} is no id of {_one(kind)}, nor its first {_SHORTEST} characters",
                 hint=f"jobforge {kind}s list",
             )
         digits = text.replace("-", "").lower()
@@ -97,6 +97,10 @@ class Session:
         if len(found) > 1:
             raise Invalid(f"several {kind}s start with {text}", hint=f"one of them is {found[0]}")
         return UUID(str(found[0]))
+
+
+def _one(kind: Kind) -> str:
+    return f"{'an' if kind == 'event' else 'a'} {kind}"
 
 
 def _listing(kind: Kind) -> "Callable[..., Call[list[Any]]]":
@@ -157,7 +161,8 @@ def find_tenant(engine: Engine, flag: str | None) -> UUID:
     try:
         return engine.run(calls.find_tenant(str(named)))
     except NotFound as error:
-        raise NotFound(error.message, hint="jobforge tenants list, or tenants create") from error
+        hint = "jobforge tenants list, or tenants create"
+        raise NotFound(error.message, detail=error.detail, hint=hint) from error
     except Forbidden as error:
         raise Forbidden(
             f"this key may not act for {named}",

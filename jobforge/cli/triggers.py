@@ -8,6 +8,7 @@ import typer
 from jobforge.cli import output
 from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_moment
+from jobforge.cli.operation import Yes, confirm
 from jobforge.cli.options import AsJson, Limit, Quiet, one_of
 from jobforge.cli.session import Id, Session, in_session
 from jobforge.cli.trigger_settings import DefinitionOption, with_settings
@@ -130,11 +131,13 @@ def disable(scope: Session, trigger: Id) -> None:
 
 @app.command()
 @in_session
-def delete(scope: Session, trigger: Id) -> None:
+def delete(scope: Session, trigger: Id, *, yes: Yes = False) -> None:
     """Delete a trigger; the jobs that it made go on."""
     from jobforge import calls
 
     found = scope.find("trigger", trigger)
+    if not yes:
+        confirm(f"delete the trigger {scope.run(calls.get_trigger(found)).label}?")
     scope.run(calls.delete_trigger(found))
     output.note(f"{found} is deleted")
 

@@ -283,6 +283,14 @@ def explained_server() -> Iterator[None]:
             "the server does not take this key",
             hint="it may be wrong, revoked or expired; set JOBFORGE_KEY to another",
         ) from error
+    except NotFound as error:
+        if error.detail.get("code") != "no_such_route":
+            raise
+        raise NotFound(
+            error.message,
+            hint="this is not the address of a JobForge server, or that is an older one; "
+            "--server or JOBFORGE_SERVER, such as https://jobs.example.com",
+        ) from error
 
 
 @contextmanager

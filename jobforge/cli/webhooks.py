@@ -10,6 +10,7 @@ import typer
 from jobforge.cli import output
 from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_duration
+from jobforge.cli.operation import Yes, confirm
 from jobforge.cli.options import AsJson, Limit, Quiet, given, one_of
 from jobforge.cli.session import Id, Session, in_session
 from jobforge.cli.way import Remote
@@ -112,11 +113,13 @@ def edit(
 
 @app.command()
 @in_session
-def delete(scope: Session, webhook: Id) -> None:
+def delete(scope: Session, webhook: Id, *, yes: Yes = False) -> None:
     """Delete a webhook. Messages that wait for it are not sent any more."""
     from jobforge import calls
 
     found = scope.find("webhook", webhook)
+    if not yes:
+        confirm(f"delete the webhook to {scope.run(calls.get_webhook(found)).url}?")
     scope.run(calls.delete_webhook(found))
     output.note(f"{found} is deleted")
 

@@ -10,6 +10,7 @@ from jobforge.cli.database import DatabaseUrl, find_url
 from jobforge.cli.moment import parse_duration
 from jobforge.cli.options import INTRODUCE, UNTIL_STDIN_CLOSES, App, MetricsPort
 from jobforge.cli.target import find_target
+from jobforge.cli.variables import warn_of_misspelt
 from jobforge.cli.way import ApiKey, ServerUrl, Way, reached
 from jobforge.config import Config, load
 
@@ -73,6 +74,7 @@ def worker(
             "key": api_key,
         }
     )
+    warn_of_misspelt()
     way = Way(database_url, server, api_key)
     if way.find_server() is None:
         config = replace(config, database_url=find_url(database_url))

@@ -57,7 +57,8 @@ def configured(config: "Config") -> ServerAddress | None:
         raise ConfigError(
             "a server is named, and no key to it",
             field="key",
-            hint="set JOBFORGE_KEY, or key_file; an operator has keys: jobforge keys create",
+            hint="set JOBFORGE_KEY or key_file, or give --api-key, as --key may be that of a job; "
+            "an operator has keys: jobforge keys create",
         )
     return server_address(config.server, config.key)
 

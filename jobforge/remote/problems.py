@@ -30,6 +30,8 @@ _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
 def error_of(response: httpx2.Response) -> JobForgeError:
     problem = _problem(response.content)
+    if response.status_code == 404:
+        problem.setdefault("code", "no_such_route")  # whoever answers has nothing of ours there
     code = str(problem.get("code", ""))
     kind = errors.by_code(code) or _BY_STATUS.get(response.status_code, JobForgeError)
     text = problem.get("detail") or f"the server answers {response.status_code} and says no more"

@@ -129,6 +129,14 @@ def test_every_bad_request_has_its_status_and_its_code(api: House) -> None:
     assert api.client("viewer").get("/jobs").json()["items"] == []
 
 
+def test_a_text_that_is_too_long_is_counted_in_characters(api: House) -> None:
+    for answer in (
+        api.client("viewer").get(f"/jobs?tag={'x' * 256}"),
+        api.client("tenant_admin").post("/jobs", json={"definition": "plain", "key": "k" * 256}),
+    ):
+        assert "at most 255 characters" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize(
     ("key", "status", "code"),
     [("", 422, "invalid"), ("k" * 256, 422, "invalid"), ("\x80", 422, "invalid")],

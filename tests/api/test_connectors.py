@@ -120,5 +120,5 @@ def test_the_command_line_does_the_same_over_the_server(api: House, tmp_path: Pa
     assert made in shell.read("connectors", "list", "-q").split()
     for url in ("https://10.0.0.1/", "ftp://x.example/"):
         assert shell.run("connectors", "create", "bad", url).returncode == 2
-    shell.read("connectors", "delete", "remote")
+    shell.read("connectors", "delete", "remote", "--yes")
     assert shell.run("connectors", "show", made).returncode == 3

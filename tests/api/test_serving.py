@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from cluster import Database, fresh_database
+from cluster import Database, connect_to, fresh_database
 from integration.terminal import Program, Terminal
 
 from jobforge.embedded import Server
@@ -97,6 +97,36 @@ def test_streams_are_ended_with_a_reason(shell: Terminal) -> None:
         assert program.end() == 0, program.said
 
 
+@pytest.mark.parametrize(
+    ("login", "damage", "reason"),
+    [
+        ("admin_login", "select 1", "find_api_key"),
+        ("server_login", "alter schema jobforge rename to elsewhere", "does not exist"),
+        (
+            "server_login",
+            "delete from jobforge.migrations where name like 'migrations/0002%'",
+            "migrations are due: migrations/0002",
+        ),
+    ],
+)
+def test_a_server_that_could_not_serve_is_not_ready(
+    server: Server, tmp_path: Path, login: str, damage: str, reason: str
+) -> None:
+    with fresh_database(server) as own:
+        settings = {"JOBFORGE_LOG_FORMAT": "json", "JOBFORGE_SERVER_PORT": "0"}
+        shell = Terminal(tmp_path, JOBFORGE_DATABASE_URL=own.url_as(login), **settings)
+        with shell.started("server") as program:
+            url = _url(program)
+            with connect_to(own.url) as conn:
+                conn.execute(damage.encode())
+            answer = httpx2.get(f"{url}/ready", trust_env=False)
+            assert httpx2.get(f"{url}/health", trust_env=False).status_code == 200
+            program.wait_for("server.unready")
+    assert (answer.status_code, answer.json()["code"]) == (503, "unavailable")
+    assert reason not in answer.text
+    assert reason in str(_lines(program, "server.unready")[0]["error"])
+
+
 def _wait_for_a_second_answer(host: str, port: int) -> None:
     httpx2.get(f"http://{host}:{port}/health", trust_env=False).raise_for_status()
 
@@ -129,14 +159,15 @@ def test_keys_are_made_listed_rotated_and_revoked(shell: Terminal) -> None:
     )
     new = shell.read_json("keys", "rotate", made["id"], "--overlap", "1h")
     assert new["key"] != made["key"]
-    shell.read("keys", "revoke", new["id"])
+    shell.read("keys", "revoke", new["id"], "--yes")
     revoked = {key["id"]: key["revoked_at"] for key in shell.read_json("keys", "list")}
     assert revoked[new["id"]]
     assert not revoked[made["id"]]
     worker = shell.read_json("keys", "create", "fleet", "--role", "worker", "--every-tenant")
     assert worker["key"].startswith("jf_")
     assert shell.run("keys", "create", "x", "--role", "god", "--tenant", tenant).returncode == 2
-    assert shell.run("keys", "revoke", "00000000-0000-4000-8000-000000000000").returncode == 3
+    absent = "00000000-0000-4000-8000-000000000000"
+    assert shell.run("keys", "revoke", absent, "--yes").returncode == 3
 
 
 def test_the_document_is_printed(shell: Terminal) -> None:

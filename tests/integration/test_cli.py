@@ -214,3 +214,23 @@ def test_the_settings_that_hold_are_shown_with_what_set_them_and_without_secrets
     assert shown["poll_s"]["origin"] == "default"
     assert "JOBFORGE_LEASE_S" not in shell.read("config", "show")
     assert "JOBFORGE_LEASE_S" in shell.read("config", "show", "--origin")
+
+
+def test_the_file_of_the_user_and_its_profile_are_named_as_origins(tmp_path: Path) -> None:
+    (tmp_path / "jobforge").mkdir()
+    file = tmp_path / "jobforge" / "config.toml"
+    file.write_text('tenant = "acme"\n[profiles.far]\nserver = "https://jobs.example.com"\n')
+    variables = {"XDG_CONFIG_HOME": str(tmp_path), "JOBFORGE_PROFILE": "far"}
+    shown = Terminal(tmp_path, **variables).read_json("config", "show")
+    origins = {each["name"]: each["origin"] for each in shown}
+    assert (origins["tenant"], origins["server"]) == (str(file), f"{file} [profiles.far]")
+
+
+@pytest.mark.parametrize("command", ["worker", "server", "scheduler"])
+def test_a_variable_that_is_nearly_a_setting_is_told_at_the_start(
+    tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "app.py").write_text("from jobforge import JobForge\njf = JobForge()\n")
+    variables = {"JOBFORGE_DATABASE_URL": NOWHERE, "JOBFORGE_LOG_LEVLE": "debug"}
+    said = QuickTerminal(tmp_path, **variables).run(command).stderr
+    assert "JOBFORGE_LOG_LEVLE sets nothing; did you mean JOBFORGE_LOG_LEVEL?" in said

@@ -113,7 +113,7 @@ def test_a_configuration_goes_through_its_life_and_a_rotation(
         assert seen == [("/v1/x", f"Bearer {TOKEN}")]
         assert TOKEN not in program.said
 
-        shell.read("connectors", "delete", "paying")
+        shell.read("connectors", "delete", "paying", "--yes")
         assert shell.run("connectors", "show", "paying").returncode == 3
 
 

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from cluster import connect_to
 from integration.terminal import Program, Terminal, environment
+from sql import engine
 
 from jobforge.cli.reload import is_source, source_folders
 from jobforge.embedded import Embedded
@@ -214,3 +216,35 @@ print(*source_folders(Path()))
 )
 def test_python_files_and_settings_are_source(name: str, *, is_one: bool) -> None:
     assert is_source(Path(name)) is is_one
+
+
+def test_the_database_of_dev_and_no_other_can_be_emptied(shell: Terminal, folder: Path) -> None:
+    with shell.started("dev") as dev:
+        dev.wait_for("Ctrl-C stops it.")
+        url, key = shell.read("db", "url"), (folder / ".jobforge" / "key").read_text()
+        with connect_to(url) as conn:
+            engine.definition(conn)
+            engine.enqueue_one(conn)
+        asked = shell.run("db", "reset")
+        assert (asked.returncode, "with 1 job? nobody is there" in asked.stderr) == (2, True)
+        named = Terminal(folder, JOBFORGE_DATABASE_URL=url)
+        assert "without its 1 job;" in named.run("db", "reset", "--yes").stderr
+        assert shell.read("defs", "list") == ""
+        [tenant] = shell.read_json("tenants", "list")
+        assert tenant["slug"] == "acme"
+        way = ("--server", _api(dev), "--api-key", key.strip())
+        assert shell.read("jobs", "list", *way) == ""
+        assert "all is well" in shell.run("db", "vacuum-advice").stderr
+
+        other = Terminal(folder, JOBFORGE_DATABASE_URL=url.replace("/postgres?", "/template1?"))
+        refused = other.run("db", "reset", "--yes")
+        assert (refused.returncode, "another database" in refused.stderr) == (2, True)
+        _end(dev, folder)
+    gone = shell.run("db", "reset", "--yes")
+    assert (gone.returncode, "hint: jobforge dev" in gone.stderr) == (2, True)
+
+
+def _api(dev: Program) -> str:
+    found = re.search(r"API +(http://\S+)/api/v1", dev.said)
+    assert found, dev.said
+    return found[1]

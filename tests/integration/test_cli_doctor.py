@@ -115,3 +115,28 @@ def test_schedules_and_events_that_nobody_handles_are_found(
     found = findings(shell)
     assert "the schedule nightly" in found["schedules"]
     assert "events wait, 1 of them" in found["events"]
+
+
+def test_advice_about_vacuum_has_the_tables_and_a_command_for_each_finding(
+    shell: Terminal, conn: Connection
+) -> None:
+    engine.definition(conn)
+    engine.enqueue_one(conn)
+    conn.execute("alter table jobforge.jobs set (autovacuum_enabled = false)")
+    conn.execute("select pg_stat_force_next_flush()")
+    conn.execute("select 1")
+    advice = shell.read_json("db", "vacuum-advice")
+    [jobs] = [table for table in advice["tables"] if table["name"] == "jobs"]
+    assert (jobs["live"], jobs["dead"], jobs["has_autovacuum"]) == (1, 0, False)
+    fixes = [finding["fix"] for finding in advice["findings"]]
+    assert "alter table jobforge.jobs reset (autovacuum_enabled);" in fixes
+    assert all(fixes)
+    assert "jobs\t1\t0\t\toff\n" in shell.run("db", "vacuum-advice").stdout
+
+
+def test_advice_about_vacuum_needs_the_schema(conn: Connection, shell: Terminal) -> None:
+    conn.execute("alter schema jobforge rename to elsewhere")
+    try:
+        assert "hint: jobforge db migrate" in shell.run("db", "vacuum-advice").stderr
+    finally:
+        conn.execute("alter schema elsewhere rename to jobforge")

@@ -125,7 +125,7 @@ def test_an_operator_works_with_a_key_alone(api: House, opened: Open) -> None:
     assert (denied.returncode, made["key"] in denied.stderr) == (4, False)
     foreign = shell.run("jobs", "show", str(guest), "--tenant", "tenant-a", *guests)
     assert (foreign.returncode, "hint: it has a tenant" in foreign.stderr) == (4, True)
-    shell.read("keys", "revoke", made["id"], *way)
+    shell.read("keys", "revoke", made["id"], "--yes", *way)
     revoked = shell.run("jobs", "show", str(guest), *guests)
     assert (revoked.returncode, "does not take this key" in revoked.stderr) == (4, True)
 
@@ -168,7 +168,7 @@ def test_webhooks_are_managed_alike_either_way(api: House, opened: Open, way: st
     shell.read("jobs", "cancel", sent["job_id"])
     assert shell.read("webhooks", "redeliver", webhook, delivery) != sent["job_id"]
     assert shell.read("webhooks", "deliveries", webhook, "-q") == delivery
-    shell.read("webhooks", "delete", webhook)
+    shell.read("webhooks", "delete", webhook, "--yes")
     assert shell.run("webhooks", "show", webhook).returncode == 3
 
 

@@ -41,6 +41,7 @@ NOWHERE = "postgresql://ada@127.0.0.1:1/app"
 # what they do when they succeed is in tests of their own.
 ELSEWHERE = {
     *(("dev",), ("server",), ("worker",), ("scheduler",), ("psql",), ("doctor",)),
+    *(("db", "reset"), ("bench",)),
     *(("events", "tail"), ("connectors", "test"), ("jobs", "artifact"), ("webhooks", "redeliver")),
 }
 # Nothing about these can go wrong.

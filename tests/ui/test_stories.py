@@ -1,5 +1,7 @@
 """What people come to the dashboard for, from the first click to the last."""
 
+import ast
+import json
 import re
 from uuid import uuid4
 
@@ -392,6 +394,7 @@ def test_a_tenant_has_no_admin_area(shop: Scene, browser: Browser) -> None:
         look.go("/admin/tenants")
         look.see("Not allowed")
         expect(look.page.get_by_text("Globex")).to_have_count(0)
+        expect(look.page.get_by_text("New tenant")).to_have_count(0)
         look.complaints[:] = [each for each in look.complaints if "403" not in each]
 
 
@@ -418,3 +421,53 @@ def test_long_names_fit_a_phone(shop: Scene, browser: Browser) -> None:
             look.go(path)
             look.see("reconcil")
             look.check_fits(path)
+
+
+# What is written on canvases, and how far down.
+WRITTEN = """
+window.written = new Set();
+const write = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+  window.written.add(JSON.stringify([text, y]));
+  write.call(this, text, x, y);
+};
+"""
+
+
+def test_a_new_tenant_is_offered_what_works_and_sees_an_empty_chart(
+    shop: Scene, browser: Browser
+) -> None:
+    key = shop.house.make_key("tenant_admin", uuid4())
+    with looking(browser, shop, key) as look:
+        look.page.add_init_script(WRITTEN)
+        look.go("/")
+        steps = look.page.locator("section").filter(has_text="First steps")
+        expect(steps).to_contain_text("You may run charge_card from here")  # it has a parameter
+        expect(steps).not_to_contain_text("jobforge enqueue")
+        wait_until(lambda: len(_times(look)) > 1)
+        assert _times(look) == sorted(set(_times(look)))
+
+
+def _times(look: Look) -> list[str]:
+    """Labels of the axis that has times."""
+    written = [json.loads(each)[0] for each in look.page.evaluate("[...written]")]
+    return sorted(text for text in written if text.endswith(" ms"))
+
+
+def test_a_copied_job_is_python_whatever_its_payload_is_called(
+    shop: Scene, browser: Browser
+) -> None:
+    shop.house.conn.execute("select jobforge.put_definition('import_order', 1)")
+    job = shop.enqueue("import_order", {"shop": "x", "order-id": 7, "class": None})
+    with looking(browser, shop, _admin(shop)) as look:
+        look.go(f"/jobs/{job}")
+        look.page.evaluate("navigator.clipboard.writeText = async text => { window.copied = text }")
+        look.press("Copy as")
+        look.press("Copy as Python", role="menuitem")
+        look.see("Copied as Python.")
+        copied = str(look.page.evaluate("copied"))
+    call = ast.parse(copied, mode="eval").body
+    assert isinstance(call, ast.Call)
+    [named, rest] = call.keywords
+    assert (named.arg, ast.literal_eval(named.value)) == ("shop", "x")
+    assert (rest.arg, ast.literal_eval(rest.value)) == (None, {"order-id": 7, "class": None})

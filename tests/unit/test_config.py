@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobforge.config import Config, load, masked, wants_colour
+from jobforge.config import Config, load, masked, misspelt, wants_colour
 from jobforge.errors import ConfigError
 
 
@@ -67,6 +67,73 @@ def test_pyproject_serves_when_there_is_no_jobforge_toml(tmp_path: Path) -> None
 def test_jobforge_toml_hides_pyproject(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.jobforge]\ndata_dir = "state"')
     assert _settle(tmp_path, file="file").data_dir == Path(".jobforge")
+
+
+USERS = """
+tenant = "acme"
+database_url = "mine"
+[profiles.production]
+server = "https://jobs.example.com"
+key = "jf_any"
+[profiles.staging]
+database_url = "staging"
+"""
+
+
+def _of_user(folder: Path, **variables: str) -> Config:
+    home = folder / "home"
+    (home / ".config" / "jobforge").mkdir(parents=True, exist_ok=True)
+    (home / ".config" / "jobforge" / "config.toml").write_text(USERS)
+    return load(environ={"HOME": str(home), **variables}, folder=folder)
+
+
+def test_the_file_of_the_user_wins_over_the_default_alone(tmp_path: Path) -> None:
+    assert _of_user(tmp_path).database_url == "mine"
+    (tmp_path / "jobforge.toml").write_text('database_url = "file"')
+    config = _of_user(tmp_path)
+    assert (config.database_url, config.tenant) == ("file", "acme")
+
+
+def test_a_profile_goes_over_the_top_of_its_file(tmp_path: Path) -> None:
+    config = _of_user(tmp_path, JOBFORGE_PROFILE="staging")
+    assert (config.database_url, config.tenant) == ("staging", "acme")
+    config = _of_user(tmp_path, JOBFORGE_PROFILE="production")
+    assert (config.server, config.database_url) == ("https://jobs.example.com", None)
+
+
+def test_an_unknown_profile_is_refused_with_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _of_user(tmp_path, JOBFORGE_PROFILE="prod")
+    assert caught.value.hint == "there are: production, staging"
+    with pytest.raises(ConfigError, match="is not in a file of this user"):
+        load(environ={"JOBFORGE_PROFILE": "prod"}, folder=tmp_path)
+
+
+def test_the_folder_for_settings_may_be_another(tmp_path: Path) -> None:
+    (tmp_path / "xdg" / "jobforge").mkdir(parents=True)
+    (tmp_path / "xdg" / "jobforge" / "config.toml").write_text('tenant = "umbrella"')
+    assert _of_user(tmp_path, XDG_CONFIG_HOME=str(tmp_path / "xdg")).tenant == "umbrella"
+    assert _of_user(tmp_path, XDG_CONFIG_HOME="relative").tenant == "acme"
+
+
+@pytest.mark.parametrize("text", ["profiles = 3", "[profiles]\na = 1", "tenat = 'x'"])
+def test_a_wrong_file_of_the_user_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "jobforge").mkdir()
+    (tmp_path / "jobforge" / "config.toml").write_text(text)
+    with pytest.raises(ConfigError, match=r"config\.toml"):
+        load(environ={"XDG_CONFIG_HOME": str(tmp_path)}, folder=tmp_path)
+
+
+def test_variables_that_are_nearly_settings_are_found() -> None:
+    environ = {
+        "JOBFORGE_DATABSE_URL": "x",
+        "JOBFORGE_TENANT": "x",
+        "JOBFORGE_PROFILE": "x",
+        "JOBFORGE_SECRET_KEYS": "x",
+        "JOBFORGE_OF_SOMEBODY_ELSE": "x",
+        "DATABASE_URL": "x",
+    }
+    assert misspelt(environ) == {"JOBFORGE_DATABSE_URL": "JOBFORGE_DATABASE_URL"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from jobforge.condition import Trouble
 from jobforge.control import WorkerInfo
-from jobforge.doctor import Facts, Finding, Grade, diagnose
+from jobforge.doctor import Facts, Finding, Grade, advise_vacuum, diagnose
 from jobforge.examination import Connections, History, Horizon, Surroundings, Table
 from jobforge.inspection import Inspection
 
@@ -83,6 +83,15 @@ def test_a_sound_installation_has_no_finding_and_says_what_was_looked_at() -> No
     findings = diagnose(WELL)
     assert {finding.grade for finding in findings} == {Grade.OK}
     assert len({finding.check for finding in findings}) == len(findings) == 16
+
+
+def test_advice_about_vacuum_is_what_the_doctor_says_of_it_and_else_nothing() -> None:
+    assert advise_vacuum(WELL) == []
+    facts = replace(WELL, horizon=[SESSION], tables=[replace(JOBS, dead=200_000)], workers=[])
+    assert [(each.check, each.fix) for each in advise_vacuum(facts)] == [
+        ("snapshots", "select pg_terminate_backend(4711);"),
+        ("vacuum", "vacuum jobforge.jobs;  -- after whoever holds a snapshot has gone"),
+    ]
 
 
 def stuck(kind: str, subject: str, detail: str) -> dict[str, Any]:

@@ -5,10 +5,13 @@ from typing import Literal
 from pydantic import BaseModel
 from starlette.requests import Request
 
-from jobforge import calls
+from jobforge import calls, telemetry
 from jobforge.api.answers import Answer
 from jobforge.api.guard import area
 from jobforge.api.server import Server
+from jobforge.db import Database
+from jobforge.errors import JobForgeError, MigrationError, Unavailable
+from jobforge.schema import migration_names
 
 router = area("health", prefix="")
 
@@ -25,8 +28,22 @@ async def show_health() -> Answer:
 
 @router.get("/ready", response_model=Health, summary="Can the server work")
 async def show_readiness(request: Request) -> Answer:
-    """503 while the database cannot be reached, or the server is about to end."""
+    """503 while the database cannot be reached, the schema of this release is not in it, the login
+    lacks what a server needs, or the server is about to end. Its log says which."""
     server: Server = request.app.state.server
     server.check_open()
-    await server.database.run(calls.list_definitions(limit=1))
+    try:
+        await _check(server.database)
+    except JobForgeError as error:
+        telemetry.emit("server.unready", "warning", error=telemetry.error_of(error))
+        raise Unavailable from error
     return Answer({"status": "ok"})
+
+
+async def _check(database: Database) -> None:
+    """Asks what only a server may. A newer schema will do: it serves the release before it too."""
+    await database.run(calls.find_api_key(""))
+    applied = {each.name for each in await database.run(calls.list_migrations())}
+    due = sorted(migration_names() - applied)
+    if due:
+        raise MigrationError(f"migrations are due: {', '.join(due)}")

@@ -9,7 +9,9 @@ import { theme } from "@/theme";
 const HEIGHT = 168;
 const DAY_S = 86_400;
 const FONT_SIZE = 11;
-const WHOLE = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5, 1e6, 1e7];
+/** Jobs and milliseconds: between two lines is one of them at least, or both had the same label. */
+const WHOLE = [1, 10, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9].flatMap((n) => [n, 2 * n, 5 * n]);
+const FLATTEST = 4;
 
 interface Props extends ChartProps {
   onHover: (index: number | null) => void;
@@ -35,7 +37,7 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
         cursor: { y: false, drag: { x: false, y: false }, points: { show: kind === "lines" } },
         scales: {
           x: { range: (chart) => widened(chart.data[0]) },
-          y: { range: (_, __, most) => [0, Math.max(most * 1.1, kind === "bars" ? 4 : 1)] },
+          y: { range: (_, __, most) => [0, Math.max(most * 1.1, FLATTEST)] },
         },
         axes: [
           {
@@ -54,7 +56,7 @@ export function Plot({ times, series, kind, format, marks, onHover }: Props) {
             grid: { stroke: colour("line"), width: 1 },
             ticks: { show: false },
             values: (_, at) => at.map(format),
-            ...(kind === "bars" ? { incrs: WHOLE } : {}),
+            incrs: WHOLE,
           },
         ],
         series: [

@@ -4,6 +4,14 @@ import { print, printShort } from "@/api/json";
 import type { Job } from "@/api/schema";
 import { config, tenant } from "@/config";
 
+const PYTHON_WORDS = new Set(
+  (
+    "False None True and as assert async await break class continue def del elif else except " +
+    "finally for from global if import in is lambda nonlocal not or pass raise return try while " +
+    "with yield"
+  ).split(" "),
+);
+
 export function snippets(job: Pick<Job, "definition" | "version" | "payload" | "queue">) {
   return [
     { label: "curl", text: asCurl(job) },
@@ -20,8 +28,17 @@ function asCurl(job: Pick<Job, "definition" | "version" | "payload">): string {
 }
 
 function asPython(job: Pick<Job, "definition" | "payload">): string {
-  const parts = Object.entries(job.payload).map(([name, value]) => `${name}=${python(value)}`);
+  const all = Object.entries(job.payload);
+  const parts = all
+    .filter(([name]) => isPythonName(name))
+    .map(([name, value]) => `${name}=${python(value)}`);
+  const others = all.filter(([name]) => !isPythonName(name));
+  if (others.length > 0) parts.push(`**${python(Object.fromEntries(others))}`);
   return `${job.definition}.enqueue(${parts.join(", ")})`;
+}
+
+function isPythonName(name: string): boolean {
+  return /^[A-Za-z_]\w*$/.test(name) && !PYTHON_WORDS.has(name);
 }
 
 function asCommand(job: Pick<Job, "definition" | "payload">): string {

@@ -3,7 +3,7 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { Check, Circle } from "lucide-react";
-import { definitions, summary } from "@/api/queries";
+import { definition, definitions, summary } from "@/api/queries";
 import type { SummaryLine } from "@/api/schema";
 import { tenant } from "@/config";
 import { Snippet } from "@/parts/feedback";
@@ -14,16 +14,19 @@ const WEEK_S = 7 * 86_400;
 export function FirstSteps({ lines }: { lines: SummaryLine[] }) {
   const known = useQuery(definitions());
   const week = useQuery(summary(WEEK_S));
+  const first = known.data?.items.find((each) => !each.key.startsWith("connector."));
+  const whole = useQuery({ ...definition(first?.key ?? ""), enabled: first !== undefined });
   if (!known.data || !week.data) return null;
   const all = [...lines, ...week.data.items];
-  const first = known.data.items.find((each) => !each.key.startsWith("connector."));
   const named = tenant === null ? "" : ` --tenant ${tenant}`;
-  const steps: [boolean, string, string][] = [
+  const steps: [boolean, string, string | null][] = [
     [known.data.items.length > 0, "A worker runs your app", "jobforge worker app.py"],
     [
       all.length > 0,
       "A job is made",
-      `jobforge enqueue ${first?.key ?? "send_welcome"}${named} --wait`,
+      whole.data && needsNothing(whole.data.parameters)
+        ? `jobforge enqueue ${whole.data.key}${named} --wait`
+        : null,
     ],
     [
       all.some((line) => line.state === "succeeded"),
@@ -46,10 +49,10 @@ export function FirstSteps({ lines }: { lines: SummaryLine[] }) {
               )}
               {title}
             </span>
-            {index === next && <Snippet text={code} />}
+            {index === next && code !== null && <Snippet text={code} />}
             {index === next && index === 1 && first && (
               <span className="mt-2 text-muted">
-                Or{" "}
+                {code === null ? "You may" : "Or"}{" "}
                 <Link
                   to="/definitions/$key"
                   params={{ key: first.key }}
@@ -65,4 +68,10 @@ export function FirstSteps({ lines }: { lines: SummaryLine[] }) {
       </ol>
     </Panel>
   );
+}
+
+/** Whether a job runs without parameters: what would be refused is not offered. */
+function needsNothing(parameters: { required?: unknown } | null | undefined): boolean {
+  const required = parameters?.required;
+  return !Array.isArray(required) || required.length === 0;
 }

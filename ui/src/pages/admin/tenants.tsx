@@ -18,8 +18,10 @@ import { Page as Frame, Panel } from "@/parts/page";
 import { type Column, Count, Table } from "@/parts/table";
 import { Ago } from "@/parts/time";
 import { toastError } from "@/parts/toasts";
+import { useSession } from "@/session";
 
 export function Page() {
+  const { may } = useSession();
   const query = useQuery(tenants());
   const used = useQuery(usage(3600));
   const state = useQuery(database());
@@ -99,9 +101,11 @@ export function Page() {
       title="Tenants"
       lead="Fair by default: each gets its turn, by weight, whatever the others do."
       actions={
-        <Button icon={Plus} onClick={() => setOpen("new")}>
-          New tenant
-        </Button>
+        may("tenants", "write") && (
+          <Button icon={Plus} onClick={() => setOpen("new")}>
+            New tenant
+          </Button>
+        )
       }
     >
       {query.isPending ? (

@@ -1,0 +1,20 @@
+"""What the doctor found, as people read it."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import typer
+
+from jobforge.cli import output
+
+if TYPE_CHECKING:
+    from jobforge.doctor import Finding
+
+_MARKS = {"ok": "✓", "warning": "!", "failed": "✗"}
+
+
+def print_findings(findings: "Iterable[Finding]") -> None:
+    for finding in findings:
+        typer.echo(f"{_MARKS[finding.grade]} {finding.check:<12}{output.clean(finding.message)}")
+        if finding.fix:
+            typer.echo(f"{'':14}{output.clean(finding.fix)}")

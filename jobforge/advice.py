@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobforge.errors import Denied, JobForgeError, NotFound, TenantRequired, UnknownDefinition
-from jobforge.options import Tenant
+from jobforge.options import Tenant, as_given
 
 
 def advised(error: JobForgeError, conn: Any) -> JobForgeError:  # noqa: ANN401 - of any library
@@ -19,7 +19,7 @@ def advised(error: JobForgeError, conn: Any) -> JobForgeError:  # noqa: ANN401 -
     elif type(error) is Denied and not error.detail:
         advice = "grant jobforge_client to the login of the connection"
     if advice is None:
-        return error
+        return as_given(error)
     message = f"{error.message}; {advice}"
     return type(error)(message, field=error.field, detail=error.detail, hint=advice)
 

@@ -6,14 +6,16 @@ from typing import Any, Self
 from uuid import UUID
 
 from jobforge import calls, tracing
+from jobforge.advice import advised
 from jobforge.calls import Call
-from jobforge.client import Build, Client, Submission
+from jobforge.client import Client, Submission
 from jobforge.descent import batch_by, here, traced
 from jobforge.duration import Duration
 from jobforge.enqueuer import AnyArgs, checked, request_of
-from jobforge.errors import Conflict, Invalid, Json
+from jobforge.errors import Conflict, Invalid, JobForgeError, Json
 from jobforge.handle import Awaited, auntil, until
 from jobforge.job import Enqueued, JobRequest
+from jobforge.line import Build
 from jobforge.options import Tenant
 from jobforge.workflow import BatchRequest, MadeBatch, WorkflowInfo, WorkflowState
 
@@ -49,10 +51,16 @@ class BatchHandle:
 
     def add(self, *jobs: AnyArgs) -> list[Enqueued]:
         """More jobs, made at once. Conflict when the batch has ended."""
-        return self._client.run_for(self.tenant_id, self._adding(jobs))
+        try:
+            return self._client.run_for(self.tenant_id, self._adding(jobs))
+        except JobForgeError as error:
+            raise advised(error, None) from error
 
     async def aadd(self, *jobs: AnyArgs) -> list[Enqueued]:
-        return await self._client.arun_for(self.tenant_id, self._adding(jobs))
+        try:
+            return await self._client.arun_for(self.tenant_id, self._adding(jobs))
+        except JobForgeError as error:
+            raise advised(error, None) from error
 
     def cancel(self, reason: str | None = None) -> WorkflowState:
         return self._client.run_for(self.tenant_id, self._canceling(reason))

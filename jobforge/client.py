@@ -11,7 +11,6 @@ from uuid import UUID
 from jobforge import calls, enqueuing, integrations, tracing
 from jobforge.advice import about_slug, advised
 from jobforge.artifacts import Artifacts, marker_in
-from jobforge.calls import Call
 from jobforge.current import CURRENT
 from jobforge.descent import flowing, here
 from jobforge.door import (
@@ -36,6 +35,7 @@ from jobforge.errors import (
 )
 from jobforge.job import Enqueued, Job, JobRequest
 from jobforge.jsonb import decode
+from jobforge.line import Build, Line
 from jobforge.options import Tenant
 from jobforge.pools import Pools
 from jobforge.remote.request import TENANT_HEADER, Request
@@ -43,7 +43,6 @@ from jobforge.tenants import Slugs, as_uuid, choose
 
 T = TypeVar("T")
 Conn = Any  # a connection of one of the libraries in integrations/
-Build = Callable[[UUID], Call[T]]  # a call that names its tenant by argument
 
 _THAT_OF_THE_KEY = ""  # no slug; a server knows
 _NO_OWN_WAY = (NotFound, ConfigError, Denied, Unavailable)
@@ -58,7 +57,7 @@ class Submission(NamedTuple, Generic[T]):
     read: Callable[[Json], T]
 
 
-class Client:
+class Client(Line):
     """The way of one app's definitions to the database. Opens nothing before its first use."""
 
     def __init__(
@@ -69,11 +68,10 @@ class Client:
         artifacts: Callable[[], Artifacts],
         django: str | None = None,
     ) -> None:
-        self.pools = pools
+        super().__init__(pools, django)
         self.slugs = Slugs()
         self._default_tenant = tenant
         self._artifacts = artifacts
-        self._django = django
         self._host: Host | None = None
 
     def enqueue(self, jobs: Sequence[JobRequest], tenant: Tenant | None, conn: Conn) -> Answer:
@@ -94,7 +92,7 @@ class Client:
             return enqueue_through(door, jobs, tenant)
         self._refuse_connection(conn)
         self._refuse_to_block(conn)
-        conn = self._django if conn is None else conn
+        conn = self.django if conn is None else conn
         tenant_id = self.tenant_id(tenant, conn)
         try:
             if conn is not None:
@@ -103,7 +101,7 @@ class Client:
                     for batch in enqueuing.batches(jobs)
                 )
             if len(jobs) <= enqueuing.STREAMED_JOBS or self.pools.is_remote:
-                return tenant_id, self._run_as(tenant_id, self._fitting(tenant_id, jobs))
+                return tenant_id, self.run_as(tenant_id, self._fitting(tenant_id, jobs))
             return tenant_id, self._stream(tenant_id, jobs)
         except JobForgeError as error:
             raise advised(error, conn) from error
@@ -118,8 +116,8 @@ class Client:
         job = CURRENT.get() if conn is None else None
         if self._host is not None and job is not None:
             return await enqueue_by(self._host, job, jobs, tenant)
-        if conn is None and self._django is not None:
-            return await _in_thread_of_django(self._enqueue, jobs, tenant, None)
+        if conn is None and self.django is not None:
+            return await integrations.in_thread_of_django(self._enqueue, jobs, tenant, None)
         tenant_id = await self.atenant_id(tenant, conn)
         try:
             if conn is not None:
@@ -131,7 +129,7 @@ class Client:
                 )
             if len(jobs) <= enqueuing.STREAMED_JOBS or self.pools.is_remote:
                 call = await self._afitting(tenant_id, jobs)
-                return tenant_id, await self._arun_as(tenant_id, call)
+                return tenant_id, await self.arun_as(tenant_id, call)
             return tenant_id, await self._astream(tenant_id, jobs)
         except JobForgeError as error:
             raise advised(error, conn) from error
@@ -140,9 +138,9 @@ class Client:
         """An event, in the transaction of the connection or in one of its own."""
         refuse_to_emit(conn)
         self._refuse_connection(conn)
-        conn = self._django if conn is None else conn
+        conn = self.django if conn is None else conn
+        tenant_id = self.tenant_id(tenant, conn)
         try:
-            tenant_id = self.tenant_id(tenant, conn)
             if conn is not None:
                 return integrations.run(conn, emitting(tenant_id))
             return self.run_for(tenant_id, emitting)
@@ -153,10 +151,10 @@ class Client:
         """As `emit`, for async code."""
         refuse_to_emit(conn)
         self._refuse_connection(conn)
-        if conn is None and self._django is not None:
-            return await _in_thread_of_django(self.emit, emitting, tenant, None)
+        if conn is None and self.django is not None:
+            return await integrations.in_thread_of_django(self.emit, emitting, tenant, None)
+        tenant_id = await self.atenant_id(tenant, conn)
         try:
-            tenant_id = await self.atenant_id(tenant, conn)
             if conn is not None:
                 return await integrations.arun(conn, emitting(tenant_id))
             return await self.arun_for(tenant_id, emitting)
@@ -208,7 +206,7 @@ class Client:
             return door.tenant_id, made.read(door.ask(made.kind, made.data))
         self._refuse_connection(conn)
         self._refuse_to_block(conn)
-        conn = self._django if conn is None else conn
+        conn = self.django if conn is None else conn
         tenant_id = self.tenant_id(tenant, conn)
         try:
             if conn is not None:
@@ -240,16 +238,10 @@ class Client:
         """From now on what jobs in this process's loop enqueue goes through their worker."""
         self._host = host
 
-    def own_pools(self) -> Pools:
-        """Conflict where Django's connections are used."""
-        if self._django is not None:
-            raise Conflict("this app is on a Django database: use django.db.transaction.atomic")
-        return self.pools
-
     def move(self, pools: Pools, django: str | None) -> tuple[Pools, str | None]:
         """To another database; answers what there was before."""
-        before = self.pools, self._django
-        self.pools, self._django = pools, django
+        before = self.pools, self.django
+        self.pools, self.django = pools, django
         self.slugs.forget()
         return before
 
@@ -281,41 +273,6 @@ class Client:
         )
         return history.job
 
-    def run(self, call: Call[T]) -> T:
-        """A call in a transaction of its own, on a connection of the app's own."""
-        refuse_inside_job()
-        if self._django is not None:
-            return integrations.run(self._django, call)
-        return self.pools.sync().pool.run(call)
-
-    async def arun(self, call: Call[T]) -> T:
-        refuse_inside_job()
-        if self._django is not None:
-            return await _in_thread_of_django(integrations.run, self._django, call)
-        return await (await self.pools.of_this_loop()).pool.run(call)
-
-    def run_for(self, tenant_id: UUID, build: Build[T]) -> T:
-        """A call for a tenant: one round trip, whatever the login may do."""
-        return self._run_as(tenant_id, build(tenant_id))
-
-    async def arun_for(self, tenant_id: UUID, build: Build[T]) -> T:
-        return await self._arun_as(tenant_id, build(tenant_id))
-
-    def _run_as(self, tenant_id: UUID, call: Call[T]) -> T:
-        """The call names its tenant; for a login that may not, the transaction has it too."""
-        refuse_inside_job()
-        if self._django is not None:
-            return integrations.run(self._django, call)
-        source = self.pools.sync()
-        return source.pool.run(call if source.is_service else call.for_tenant(tenant_id))
-
-    async def _arun_as(self, tenant_id: UUID, call: Call[T]) -> T:
-        refuse_inside_job()
-        if self._django is not None:
-            return await _in_thread_of_django(integrations.run, self._django, call)
-        source = await self.pools.of_this_loop()
-        return await source.pool.run(call if source.is_service else call.for_tenant(tenant_id))
-
     def tenant_id(self, named: Tenant | None, conn: Conn = None) -> UUID:
         """Of the tenant that is named, ambient or the default."""
         tenant = self._choose(named)
@@ -326,7 +283,7 @@ class Client:
         try:
             # What is committed may be remembered. What the given connection sees may not: the
             # tenant may have been made in its transaction, and be rolled back.
-            if self._django is None:
+            if self.django is None:
                 return self.slugs.keep(str(tenant), self.run(finding))
         except _NO_OWN_WAY as error:
             if conn is None:
@@ -384,13 +341,6 @@ async def _in_thread(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN4
     import asyncio  # noqa: PLC0415 - not in a zygote: isolation/coroutines.py says why
 
     return await asyncio.to_thread(function, *args)
-
-
-async def _in_thread_of_django(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - its own
-    from asgiref.sync import sync_to_async  # noqa: PLC0415 - it comes with Django
-
-    answer: T = await sync_to_async(function)(*args)
-    return answer
 
 
 def _download(job: Job) -> Request[Json]:

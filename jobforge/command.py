@@ -144,6 +144,7 @@ def _parameters(template: Template, given: Given) -> CommandParameters:
         names=tuple(schema.get("properties", ())),
         shape=Shape(dict[str, Any]),
         model=None,
+        positional=len(schema.get("properties", ())),
         document=schema,
         validator=_validator(schema),
         checked_by=given if isinstance(given, type) else None,

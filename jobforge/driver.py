@@ -1,6 +1,6 @@
 """What the driver is told when a connection is made, and its errors as ours.
 
-db.py makes the connections and runs calls on them; whoever runs a call on a connection that is not
+db/ makes the connections and runs calls on them; whoever runs a call on a connection that is not
 ours takes `explanation` from here.
 """
 
@@ -24,8 +24,8 @@ from jobforge.errors import (
     Invalid,
     JobForgeError,
     Unavailable,
-    from_sqlstate,
 )
+from jobforge.recognition import from_sqlstate
 
 # A peer that has vanished is noticed within 15 s or so, rather than after hours.
 _NETWORK = {

@@ -1,6 +1,6 @@
 """How long: seconds as a number, or a timedelta, wherever the Python API takes a duration."""
 
-import math
+import sys
 from datetime import timedelta
 
 from jobforge.errors import Invalid
@@ -15,6 +15,6 @@ def seconds(duration: Duration, field: str) -> float:
     # True would pass for one second.
     if isinstance(duration, bool) or not isinstance(duration, int | float):
         raise Invalid(f"{field} must be seconds or a timedelta, not {duration!r}", field=field)
-    if not math.isfinite(duration) or duration < 0:
-        raise Invalid(f"{field} cannot be {duration} seconds", field=field)
+    if not 0 <= duration <= sys.float_info.max:  # nor is NaN
+        raise Invalid(f"{field} must be finite, and not negative", field=field)
     return duration

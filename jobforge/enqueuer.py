@@ -108,6 +108,7 @@ class Enqueuer(Generic[P, R]):
         conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
         delay: Duration | None = None,
         at: datetime | None = None,
+        far_future: bool | None = None,
         key: str | None = None,
         dedupe: Dedupe = None,
         on_conflict: OnConflict | None = None,
@@ -130,6 +131,7 @@ class Enqueuer(Generic[P, R]):
             conn=conn,
             delay=delay,
             at=at,
+            far_future=far_future,
             key=key,
             dedupe=dedupe,
             on_conflict=on_conflict,

@@ -1,4 +1,4 @@
-"""Every error that JobForge raises, and the one place where a SQLSTATE becomes a class.
+"""Every error that JobForge raises. Which one a SQLSTATE stands for, recognition.py knows.
 
 JobForgeError
 ├── TenantRequired      JF001  tenant_required
@@ -57,7 +57,6 @@ The first line of a class's docstring is its default message. `code` is stable a
 compare; messages are for people and may change.
 """
 
-import json
 from typing import Any, ClassVar
 
 # The only meaning of Any in this package: a value that JSON can hold.
@@ -417,58 +416,6 @@ class ConfigError(JobForgeError):
     """A setting is missing or wrong."""
 
     code = "config_error"
-
-
-def from_sqlstate(state: str | None, message: str, detail: str | None) -> JobForgeError:
-    """The error that a SQLSTATE stands for; `detail` is its DETAIL, JSON when it is ours."""
-    facts = _facts(detail)
-    if state in _BY_SQLSTATE:
-        return _BY_SQLSTATE[state](message, field=facts.get("field"), detail=facts)
-    if state == _INSUFFICIENT_PRIVILEGE:
-        return Denied(message, hint=_ROLES)
-    if state in _NOT_THERE:
-        return JobForgeError(message, detail={"sqlstate": state}, hint=_MIGRATE)
-    if state in _CONTENDED:
-        return Contended(message, detail={"sqlstate": state})
-    if state is None or state.startswith("08") or state in _UNREACHABLE:
-        return Unavailable(message)
-    return JobForgeError(message, detail={"sqlstate": state})
-
-
-def by_code(code: str) -> type[JobForgeError] | None:
-    """The class that a server names by its code; None for one that we do not know."""
-    return _BY_CODE.get(code)
-
-
-_INSUFFICIENT_PRIVILEGE = "42501"
-_ROLES = (
-    "the login needs jobforge_client, or jobforge_worker for workers, jobforge_admin for operators"
-)
-# invalid_schema_name, undefined_function, undefined_table.
-_NOT_THERE = {"3F000", "42883", "42P01"}
-_MIGRATE = "the schema of this release is not installed there: jobforge db migrate"
-# serialization_failure, deadlock_detected, lock_not_available, and a statement that timed out.
-_CONTENDED = {"40001", "40P01", "55P03", "57014"}
-# too_many_connections, and the server shutting down, having crashed, or still starting.
-_UNREACHABLE = {"53300", "57P01", "57P02", "57P03"}
-
-
-def _tree(root: type[JobForgeError]) -> list[type[JobForgeError]]:
-    return [root, *(leaf for child in root.__subclasses__() for leaf in _tree(child))]
-
-
-_BY_SQLSTATE = {error.sqlstate: error for error in _tree(JobForgeError) if error.sqlstate}
-_BY_CODE = {error.code: error for error in _tree(JobForgeError)}
-
-
-def _facts(detail: str | None) -> dict[str, Json]:
-    # Postgres itself fills DETAIL with prose; only ours is a JSON object.
-    if not detail or not detail.startswith("{"):
-        return {}
-    try:
-        return dict(json.loads(detail))
-    except ValueError:
-        return {}
 
 
 def _first_line(error: type[JobForgeError]) -> str:

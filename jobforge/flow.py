@@ -12,12 +12,13 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
-from jobforge.client import Build, Client, Submission
+from jobforge.client import Client, Submission
 from jobforge.descent import here, workflow_by
 from jobforge.duration import Duration
 from jobforge.enqueuer import AnyArgs, request_of
 from jobforge.errors import Conflict, JobFailed, Json
 from jobforge.handle import Awaited, auntil, until
+from jobforge.line import Build
 from jobforge.nodes import BUILDING, Nodes, Place
 from jobforge.options import OnParentFailure, Parent, Tenant, read_parents
 from jobforge.workflow import (

@@ -151,7 +151,7 @@ def _pauses(timeout: Duration | None) -> Iterator[float]:
     while deadline is None or time.monotonic() < deadline:
         left = _LONGEST_PAUSE_S if deadline is None else deadline - time.monotonic()
         # Many that wait for jobs of one batch should not ask in step.
-        yield max(0.0, min(pause * uniform(0.8, 1.2), left))  # noqa: S311
+        yield max(0.0, min(pause * uniform(0.8, 1.2), left))  # noqa: S311 - no secret
         pause = min(pause * 1.5, _LONGEST_PAUSE_S)
     yield 0.0
 

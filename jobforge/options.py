@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 from uuid import UUID
 
 from jobforge.duration import Duration, seconds
-from jobforge.errors import Invalid
+from jobforge.errors import Invalid, JobForgeError
 from jobforge.job import JobRequest
 from jobforge.settings import whole_seconds
 
@@ -20,6 +20,15 @@ OnConflict = Literal["existing", "replace", "raise"]
 OnParentFailure = Literal["cancel", "run", "wait"]
 
 NOTHING = JobRequest("")
+
+# Where `using(…)` has another name for a field of the request.
+_GIVEN_AS = {
+    "run_at": "at",
+    "delay_s": "delay",
+    "expires_in_s": "expires_in",
+    "timeout_s": "timeout",
+    "key_window_s": "dedupe",
+}
 
 
 class Identified(Protocol):
@@ -65,9 +74,10 @@ def merged(request: JobRequest, others: JobRequest) -> JobRequest:
 def read_options(  # noqa: PLR0913 - one for each thing that can be said
     *,
     tenant: Tenant | None,
-    conn: Any,  # noqa: ANN401 - as above
+    conn: Any,  # noqa: ANN401 - a connection of any of several libraries
     delay: Duration | None,
     at: datetime | None,
+    far_future: bool | None,
     key: str | None,
     dedupe: Dedupe,
     on_conflict: OnConflict | None,
@@ -106,6 +116,7 @@ def read_options(  # noqa: PLR0913 - one for each thing that can be said
             limit_key=limit_key,
             tags=None if tags is None else list(tags),
             correlation_id=correlation_id,
+            far_future=far_future,
             on_parent_failure=on_parent_failure,
         ),
         read_parents(after),
@@ -118,6 +129,16 @@ def read_parents(after: object) -> tuple[Any, ...]:
     if after is None:
         return ()
     return tuple(after) if isinstance(after, Iterable) else (after,)
+
+
+def as_given(error: JobForgeError) -> JobForgeError:
+    """The error with the name that `using(…)` has for what the engine refuses."""
+    field = error.field or ""
+    given = _GIVEN_AS.get(field)
+    if given is None:
+        return error
+    message, detail = error.message.replace(field, given), {**error.detail, "field": given}
+    return type(error)(message, field=given, detail=detail, hint=error.hint)
 
 
 def _key_mode(dedupe: Dedupe) -> tuple[str | None, float | None]:

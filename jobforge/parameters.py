@@ -24,6 +24,7 @@ from pydantic_core import (
 
 from jobforge import jsonb
 from jobforge.errors import Invalid, InvalidPayload, Json
+from jobforge.fidelity import find_loss, hides_secrets
 from jobforge.plain import Table, plain_schema
 
 if TYPE_CHECKING:  # loaded when it is needed: plain types do without
@@ -40,18 +41,26 @@ class Shape:
     def __init__(self, kind: Any) -> None:  # noqa: ANN401 - a type as hints spell it, or a Table
         self._kind = kind
         plain = plain_schema(kind)
-        self.hides_secrets = plain is None and _hides_secrets(self._adapter.core_schema)
         validator = self._adapter.validator if plain is None else SchemaValidator(plain)
         self._validate = validator.validate_python
         self._validate_json = validator.validate_json
         # By default NaN becomes null without a word; so it stays, and is refused when it is sent.
         config = CoreConfig(ser_json_inf_nan="constants")
-        schema = self._adapter.core_schema if plain is None else plain
-        self._serialize = SchemaSerializer(schema, config).to_python
+        self._schema = self._adapter.core_schema if plain is None else plain
+        self._serialize = SchemaSerializer(self._schema, config).to_python
+
+    @cached_property
+    def hides_secrets(self) -> bool:
+        return hides_secrets(self._schema)
+
+    @cached_property
+    def loss(self) -> str | None:
+        """Why a value of it would not be the same after the way through JSON."""
+        return find_loss(self._schema)
 
     @cached_property
     def _adapter(self) -> "TypeAdapter[Any]":
-        from pydantic import TypeAdapter  # noqa: PLC0415 - as above
+        from pydantic import TypeAdapter  # noqa: PLC0415 - only for types that need it
 
         kind = self._kind
         return TypeAdapter(_typed_dict(kind) if isinstance(kind, Table) else kind)
@@ -83,7 +92,7 @@ class Shape:
             return self._serialize(
                 value, mode="json", by_alias=True, round_trip=True, warnings=False
             )
-        except (PydanticSerializationError, ValueError, RecursionError) as error:
+        except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
             raise Invalid(f"cannot be written as JSON: {error}") from error
 
     def schema(self) -> dict[str, Json]:
@@ -102,11 +111,14 @@ class Parameters:
     names: tuple[str, ...]
     shape: Shape
     model: str | None  # the one parameter that is the whole payload
+    positional: int  # so many of the names, the first ones, need not be said
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
         """The arguments by name, as Python would bind them."""
-        if len(args) > len(self.names):
-            raise InvalidPayload(f"takes {len(self.names)} arguments, and {len(args)} were given")
+        if len(args) > self.positional:
+            raise InvalidPayload(
+                f"takes {self.positional} arguments by position, and {len(args)} were given"
+            )
         named = dict(zip(self.names, args, strict=False))
         for name in named.keys() & kwargs.keys():
             raise InvalidPayload(f"{name} was given twice", field=name)
@@ -169,12 +181,14 @@ def read_parameters(function: Callable[..., Any], *, skip: int = 0) -> Parameter
         if parameter.kind not in _NAMED:
             raise Invalid(f"{name}: {parameter} cannot be part of a payload", field=parameter.name)
     names = tuple(parameter.name for parameter in parameters)
+    positional = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
     model = _only_model(names, hints)
     if model is not None:
-        return Parameters(names, _sendable(name, hints[model]), model)
+        return Parameters(names, _sendable(name, hints[model]), model, positional)
     members = {each: hints.get(each, Any) for each in names}
     defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
-    return Parameters(names, _sendable(name, Table(name, members, defaults)), None)
+    shape = _sendable(name, Table(name, members, defaults))
+    return Parameters(names, shape, None, positional)
 
 
 def read_result(function: Callable[..., Any]) -> Shape:
@@ -263,6 +277,8 @@ def _sendable(name: str, kind: Any) -> Shape:  # noqa: ANN401 - as in _shape
             f"{name}: a secret would be sent as asterisks: send its name, and have the handler ask"
             " ctx.secret(…)"
         )
+    if shape.loss:
+        raise Invalid(f"{name}: {shape.loss}")
     return shape
 
 
@@ -281,19 +297,6 @@ def _shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - a type as hints spe
 
 def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0]
-
-
-def _hides_secrets(schema: Any) -> bool:  # noqa: ANN401 - any part of a schema of pydantic
-    """Whether something is written as asterisks, as pydantic does with secrets."""
-    if isinstance(schema, list | tuple):
-        return any(map(_hides_secrets, schema))
-    if not isinstance(schema, dict):
-        return False
-    writer = schema.get("serialization", {}).get("function")
-    if writer is None:
-        return any(map(_hides_secrets, schema.values()))
-    name, module = getattr(writer, "__name__", ""), getattr(writer, "__module__", "")
-    return module == "pydantic.types" and name.startswith("_serialize_secret")
 
 
 _ANYTHING = Shape(Any)

@@ -42,7 +42,7 @@ def jf_test(request: pytest.FixtureRequest, jobforge_postgres: "Postgres") -> "I
 def jobforge_postgres(request: pytest.FixtureRequest) -> "Iterator[Postgres]":
     """The server where tests have their databases. A conftest may give another one."""
     from jobforge import config  # noqa: PLC0415 - see above
-    from jobforge.testing.cluster import Cluster, Postgres  # noqa: PLC0415
+    from jobforge.testing.cluster import Cluster, Postgres  # noqa: PLC0415 - see above
 
     settings = config.load()
     if settings.test_database_url:
@@ -62,7 +62,7 @@ def _words(config: pytest.Config, name: str) -> list[str]:
     return shlex.split(str(config.getini(name)))
 
 
-def _load(target: str, root: Path) -> Any:  # noqa: ANN401
+def _load(target: str, root: Path) -> Any:  # noqa: ANN401 - whatever the file has by that name
     """Files are named as seen from the root of the project, wherever pytest was started."""
     from jobforge.loading import load  # noqa: PLC0415 - see above
 

@@ -20,7 +20,7 @@ async def shown(meters: Meters, host: str, port: int) -> AsyncIterator[int]:
     """While it lasts, the numbers can be read; yields the port, which a port of 0 leaves open."""
     # Here, so that whoever shows nothing needs nothing.
     try:
-        from jobforge import exposition  # noqa: PLC0415 - as above
+        from jobforge import exposition  # noqa: PLC0415 - an extra, see above
     except ImportError as error:
         raise ConfigError(
             "metrics need prometheus-client", hint="pip install 'jobforge[metrics]'"

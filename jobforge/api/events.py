@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from jobforge.api.answers import encode
 
 HEARTBEAT_S = 15.0
-_STUCK_S = 30.0
+STUCK_S = 30.0
 
 Frames = AsyncGenerator[bytes, None]
 
@@ -57,7 +57,7 @@ class EventStream(Response):
     async def _send(self, send: Send) -> None:
         try:
             async for frame in self._frames:
-                async with asyncio.timeout(_STUCK_S):
+                async with asyncio.timeout(STUCK_S):
                     await send({"type": "http.response.body", "body": frame, "more_body": True})
         except TimeoutError:
             return

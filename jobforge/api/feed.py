@@ -1,11 +1,11 @@
 """What a client of the live stream is sent, from its first frame to its last."""
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 from jobforge.api.events import HEARTBEAT_S, Frames, event, heartbeat
 from jobforge.api.stream import Hub, frame_of
-from jobforge.api.subscription import Subscription, Watch
+from jobforge.api.subscription import LARGEST_CHUNK, Subscription, Watch
 from jobforge.errors import Invalid, JobForgeError
 from jobforge.stream import StreamPage, place
 
@@ -20,7 +20,8 @@ async def feed(hub: Hub, watch: Watch, after: str | None, check: Check) -> Frame
         try:
             async for page in _pages(hub, watch, after):
                 after = page.position
-                yield _frames(page, watch)
+                for frames in _chunks(page, watch):
+                    yield frames
         except Invalid as error:
             after, reset = None, error.detail.get("reason", "unknown")
         async with hub.subscribed(watch) as subscription:
@@ -32,7 +33,8 @@ async def feed(hub: Hub, watch: Watch, after: str | None, check: Check) -> Frame
             while place(position) < place(subscription.position):
                 page = await hub.replay(watch, position)
                 position = page.position
-                yield _frames(page, watch)
+                for frames in _chunks(page, watch):
+                    yield frames
             subscription.skip(position)
             async for frame in _live(hub, subscription, check):
                 yield frame
@@ -62,6 +64,13 @@ async def _live(hub: Hub, subscription: Subscription, check: Check) -> AsyncIter
         yield chunk or heartbeat(hub.position)
 
 
-def _frames(page: StreamPage, watch: Watch) -> bytes:
-    told = b"".join(frame_of(each) for each in page.happenings if watch.covers(each))
-    return told or heartbeat(page.position)
+def _chunks(page: StreamPage, watch: Watch) -> Iterator[bytes]:
+    """Not all at once: what has been sent and is not read, the server has to keep."""
+    chunk = bytearray()
+    for happening in page.happenings:
+        if watch.covers(happening):
+            chunk += frame_of(happening)
+        if len(chunk) >= LARGEST_CHUNK:
+            yield bytes(chunk)
+            chunk.clear()
+    yield bytes(chunk) or heartbeat(page.position)

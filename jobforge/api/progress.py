@@ -45,7 +45,7 @@ class Progress:
     async def _wait(self, seconds: float) -> None:
         try:
             # Servers that were started together must not ask together.
-            async with asyncio.timeout(seconds * random.uniform(0.7, 1.3)):  # noqa: S311
+            async with asyncio.timeout(seconds * random.uniform(0.7, 1.3)):  # noqa: S311 - no secret
                 await self._nudged.wait()
             if not self._stopping:
                 self._nudged.clear()

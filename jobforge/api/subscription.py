@@ -12,7 +12,7 @@ from uuid import UUID
 from jobforge.stream import Happening, Place, place
 
 _MOST_WAITING = 1000
-_LARGEST_CHUNK = 65536
+LARGEST_CHUNK = 65536
 
 _FAILURES = {"failed", "timed_out", "crashed", "lease_lost"}
 
@@ -95,7 +95,7 @@ class Subscription:
             return b""
         chunk = bytearray(self._counts or b"")
         self._counts = None
-        while self._waiting and len(chunk) < _LARGEST_CHUNK:
+        while self._waiting and len(chunk) < LARGEST_CHUNK:
             chunk += self._waiting.popleft()[1]
         if not self._waiting and self.cut is None:
             self._moved.clear()

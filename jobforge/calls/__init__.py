@@ -1,7 +1,7 @@
 """The engine's public functions, one typed function for each, under the same names.
 
 A function here only builds a Call, which is a value: the SQL, its parameters, and how its rows are
-read. db.py runs it on our own connections, sync or async; anything else that can run SQL may too.
+read. db/ runs it on our own connections, sync or async; anything else that can run SQL may too.
 Arguments that cannot be sent raise Invalid when the call is built. All of them are imported when
 the first is used: a process that jobs are forked from uses none.
 

@@ -1,4 +1,4 @@
-"""How a connection speaks HTTP: as uvicorn does, but for three things.
+"""How a connection speaks HTTP: as uvicorn does, but for four things.
 
 Head and body of an answer go in one packet. uvicorn writes one after the other, and what is written
 is sent at once: whoever asked would be woken up for the head alone, and have to wait again.
@@ -6,20 +6,27 @@ is sent at once: whoever asked would be woken up for the head alone, and have to
 What is no sound request is refused by a problem, as everything else is, and not by a line of text.
 
 A head has an end: uvicorn would keep what somebody sends of one for as long as they send it.
+
+So has an answer that nobody reads: asyncio would keep what is left of it, and the connection, for
+as long as the other side stays.
 """
 
 import asyncio
+import struct
+from socket import SO_LINGER, SOL_SOCKET
 from typing import Any
 from uuid import uuid4
 
 from starlette.exceptions import HTTPException
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from jobforge.api import events
 from jobforge.api.problems import problem_of_http
 
 _HEAD = b"HTTP/1.1 "
 _LENGTH = b"\r\ncontent-length: "
 _LONGEST_HEAD = 65_536
+_NOT_AT_ALL = struct.pack("ii", 1, 0)
 
 
 class Protocol(HttpToolsProtocol):
@@ -85,3 +92,13 @@ class Joining:
     def close(self) -> None:
         self.flush()
         self._transport.close()
+        self._expect_reader()
+
+    def _expect_reader(self, before: int | None = None) -> None:
+        left = self._transport.get_write_buffer_size()
+        if left == before:
+            # Else the kernel would keep what it has of it, and the connection.
+            self.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _NOT_AT_ALL)
+            self._transport.abort()
+        elif left:
+            asyncio.get_running_loop().call_later(events.STUCK_S, self._expect_reader, left)

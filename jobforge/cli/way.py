@@ -173,7 +173,7 @@ class Remote:
 
         return self.transport.run(whoami()).tenant_id
 
-    def fitting(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":  # noqa: ARG002 - as above
+    def fitting(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":  # noqa: ARG002 - of the protocol
         """The server sees to it."""
         return job
 

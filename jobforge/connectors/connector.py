@@ -114,7 +114,7 @@ class ConnectorTarget(Target):
 
     @property
     def parameters(self) -> Parameters:
-        return _Fields((), self._payload, None)
+        return _Fields((), self._payload, None, 0)
 
     @property
     def result(self) -> Shape:
@@ -141,7 +141,7 @@ class ConnectorDefinition(Definition[..., Json]):
         self._connector = connector
         self._worker_id = worker_id
         self._tools = tools
-        self.parameters = Parameters(("payload",), Shape(connector.payload), "payload")
+        self.parameters = Parameters(("payload",), Shape(connector.payload), "payload", 1)
         self.result = _ANY
         super().__init__(self._run, connector.settings, client, Hooks(_nothing))
 

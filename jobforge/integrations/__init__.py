@@ -5,7 +5,7 @@ its tenant by argument and changes none of the connection's settings; an error l
 transaction as any other failed statement would.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from jobforge.calls import Call
@@ -52,12 +52,19 @@ def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - of any library
         from jobforge.integrations import sqlalchemy  # noqa: PLC0415 - as above
 
         return sqlalchemy.run(conn, call)
-    from jobforge.integrations import django  # noqa: PLC0415 - as above
-
+    try:
+        from jobforge.integrations import django  # noqa: PLC0415 - as above
+    except ImportError as error:
+        raise _no_alias() from error
     return django.run(conn, call)
 
 
 async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - of any library
+    if isinstance(conn, str):
+        try:
+            return await in_thread_of_django(run, conn, call)
+        except ImportError as error:
+            raise _no_alias() from error
     if not is_async(conn):
         raise Invalid("this connection is not async: use enqueue with it", field="conn")
     library = _library(conn, _ASYNC)
@@ -74,9 +81,24 @@ async def arun(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - of any library
     return await asyncpg.arun(conn, call)
 
 
+async def in_thread_of_django(function: Callable[..., T], *args: Any) -> T:  # noqa: ANN401 - its own
+    """In the one that Django keeps for what async code asks of its database."""
+    from asgiref.sync import sync_to_async  # noqa: PLC0415 - it comes with Django
+
+    answer: T = await sync_to_async(function)(*args)
+    return answer
+
+
 def run_on(conn: Any, call: Call[T]) -> T | Awaitable[T]:  # noqa: ANN401 - of any library
     """The answer, or for an async connection what gives it when awaited."""
     return arun(conn, call) if is_async(conn) else run(conn, call)
+
+
+def _no_alias() -> Invalid:
+    return Invalid(
+        "conn as a text is the alias of a Django database, and Django is not installed",
+        field="conn",
+    )
 
 
 def _library(conn: Any, known: dict[str, set[str]]) -> str | None:  # noqa: ANN401 - as above

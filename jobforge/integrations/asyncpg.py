@@ -6,8 +6,9 @@ from uuid import UUID
 import asyncpg  # type: ignore[import-untyped] # it has no types
 
 from jobforge.calls import Call
-from jobforge.errors import Conflict, Invalid, JobForgeError, Unavailable, from_sqlstate
+from jobforge.errors import Conflict, Invalid, JobForgeError, Unavailable
 from jobforge.integrations.positional import positional
+from jobforge.recognition import from_sqlstate
 
 T = TypeVar("T")
 

@@ -2,12 +2,18 @@
 
 from typing import Any, TypeVar
 
-from django.db import DatabaseError, connections  # type: ignore[import-untyped] # it has no types
+from django.core.exceptions import (  # type: ignore[import-untyped] # it has no types
+    ImproperlyConfigured,
+    SynchronousOnlyOperation,
+)
+from django.db import DatabaseError, connections  # type: ignore[import-untyped]
 from django.db.transaction import TransactionManagementError  # type: ignore[import-untyped]
+from django.utils.connection import ConnectionDoesNotExist  # type: ignore[import-untyped]
 
 from jobforge import driver, jsonb
 from jobforge.calls import Call
-from jobforge.errors import Conflict, Invalid, JobForgeError, from_sqlstate
+from jobforge.errors import Conflict, Invalid, JobForgeError
+from jobforge.recognition import from_sqlstate
 
 T = TypeVar("T")
 
@@ -15,7 +21,7 @@ _JSONB = 3802  # its type in Postgres; Django has it read as text
 
 
 def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of Django, or its alias
-    connection = connections[conn] if isinstance(conn, str) else conn
+    connection = _named(conn) if isinstance(conn, str) else conn
     if connection.vendor != "postgresql":
         raise Invalid(f"jobs are enqueued in Postgres, not in {connection.vendor}", field="conn")
     try:
@@ -25,7 +31,17 @@ def run(conn: Any, call: Call[T]) -> T:  # noqa: ANN401 - a connection of Django
             rows = cursor.fetchall()
     except DatabaseError as error:
         raise _explanation(error) or error from error
+    except SynchronousOnlyOperation as error:
+        raise Conflict("Django does not block async code: await aenqueue(…)") from error
     return call.decode([_read(row, columns) for row in rows])
+
+
+def _named(alias: str) -> Any:  # noqa: ANN401 - a connection of Django
+    try:
+        return connections[alias]
+    except (ConnectionDoesNotExist, ImproperlyConfigured):
+        # Not which: somebody may have given a URL, with its password.
+        raise Invalid("conn is no alias of a Django database", field="conn") from None
 
 
 def _read(row: tuple[Any, ...], columns: list[int]) -> tuple[Any, ...]:

@@ -9,6 +9,7 @@ import httpx2
 from jobforge import errors
 from jobforge.errors import JobForgeError, Json, Unavailable
 from jobforge.jsonb import decode
+from jobforge.recognition import by_code
 
 # For codes that a newer server has, and for answers of whoever stands before it.
 _BY_STATUS: Mapping[int, type[JobForgeError]] = {
@@ -33,7 +34,7 @@ def error_of(response: httpx2.Response) -> JobForgeError:
     if response.status_code == 404:
         problem.setdefault("code", "no_such_route")  # whoever answers has nothing of ours there
     code = str(problem.get("code", ""))
-    kind = errors.by_code(code) or _BY_STATUS.get(response.status_code, JobForgeError)
+    kind = by_code(code) or _BY_STATUS.get(response.status_code, JobForgeError)
     text = problem.get("detail") or f"the server answers {response.status_code} and says no more"
     faults = problem.get("errors") or [{}]
     detail = {

@@ -6,20 +6,25 @@ Each question is put under the lease of the job that asks. What a job enqueues i
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TypeVar
 from uuid import UUID
 
 from jobforge import calls, telemetry
 from jobforge.artifacts import Artifacts
 from jobforge.artifacts.size import may_have_large_payload
+from jobforge.calls import Call
 from jobforge.descent import flowing
 from jobforge.engine import Engine
-from jobforge.errors import Json
+from jobforge.errors import Invalid, Json
 from jobforge.job import ClaimedJob, Enqueued, JobRequest
+from jobforge.options import as_given
 from jobforge.secrets import Secrets
 from jobforge.worker.fetches import with_parents
 from jobforge.worker.lineage import question
 from jobforge.worker.notes import Notes
 from jobforge.worker.steps import Steps, children
+
+T = TypeVar("T")
 
 
 class WorkerHost:
@@ -63,7 +68,7 @@ class WorkerHost:
         if self._payloads is not None and may_have_large_payload(str(call.parameters[0])):
             put = self._payloads.put_payloads
             call = calls.enqueue_jobs(await asyncio.to_thread(put, job.tenant_id, requests))
-        return await self._database.run(call.within(self.worker_id, job.token))
+        return await self._run(call.within(self.worker_id, job.token))
 
     async def ask(self, job: ClaimedJob, kind: str, data: Json) -> Json:
         match kind:
@@ -72,14 +77,20 @@ class WorkerHost:
                 self._on_step()
                 return await stored
             case "enqueue_children":
-                made = await self._database.run(children(self.worker_id, job, **data))
+                made = await self._run(children(self.worker_id, job, **data))
                 return [[str(each.job_id), each.status] for each in made]
             case "parents":
-                lineage = await self._database.run(question(self.worker_id, job, kind, data))
+                lineage = await self._run(question(self.worker_id, job, kind, data))
                 whole = partial(with_parents, self._artifacts, job.tenant_id)
                 return await asyncio.to_thread(whole, lineage)
             case _:
-                return await self._database.run(question(self.worker_id, job, kind, data))
+                return await self._run(question(self.worker_id, job, kind, data))
 
     def secret(self, name: str) -> str:
         return self._secrets.lookup(name)
+
+    async def _run(self, call: Call[T]) -> T:
+        try:
+            return await self._database.run(call)
+        except Invalid as error:
+            raise as_given(error) from error

@@ -1,18 +1,22 @@
 """The live stream: nobody misses or hears twice what ended, and nobody hears of another tenant."""
 
 import asyncio
+import select
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import pytest
-from api.house import House, Party, served
+from api.house import API, House, Party, served
 from api.listening import Listener, listening
-from cluster import Connection, connect_to
+from cluster import Connection, connect_to, wait_until
 from integration.workshop import cut, eventually
 from sql.engine import Row, claim, complete, enqueue, new_worker, note
 
 from jobforge import db
+from jobforge.api import events
 from jobforge.api import feed as feeding
 from jobforge.api.feed import feed
 from jobforge.api.stream import Hub
@@ -204,6 +208,29 @@ async def test_a_slow_reader_is_cut_and_can_come_back_for_what_it_missed(office:
     assert heard.count(b"event: event\n") == 1500
     await again.aclose()
     assert office.hub.position is None  # nobody listens, nothing is read
+
+
+def test_a_reader_that_takes_nothing_is_let_go_with_all_that_waits_for_it(
+    api: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [job] = running(api, api.a, 1)
+    [start] = api.conn.execute("select place from jobforge.read_stream()").fetchall()
+    for _ in range(8):  # more than the sockets of both sides hold
+        note(api.conn, WORKER, [job] * 300, "progress", text="x" * 8000)
+    monkeypatch.setattr(events, "STUCK_S", 0.2)
+    url = urlsplit(api.url)
+    with socket.socket() as reader:
+        reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        reader.connect((url.hostname, url.port))
+        head = f"GET {API}/stream HTTP/1.1\r\nHost: x\r\nLast-Event-ID: {start['place']}\r\n"
+        reader.sendall(f"{head}Authorization: Bearer {api.a.keys['viewer']}\r\n\r\n".encode())
+        wait_until(lambda: _was_reset(reader))
+
+
+def _was_reset(connection: socket.socket) -> bool:
+    looked = select.poll()
+    looked.register(connection, 0)
+    return any(what & select.POLLERR for _, what in looked.poll(0))
 
 
 async def test_nothing_is_lost_when_the_database_connections_are_cut(office: Office) -> None:

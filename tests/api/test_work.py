@@ -297,5 +297,11 @@ def test_a_tenants_worker_can_neither_store_nor_make_anything_for_another(api: H
     assert saved["status"] == "lost"
     children = {"name": "plain", "jobs": [{"definition": "plain"}]}
     refused = remote.ask("jobs/children", job=token(job), **children)
-    assert (refused.status_code, refused.json()["code"]) == (409, "lease_lost")
+    node = {"name": "more", "definition": "plain"}
+    for answer in (
+        refused,
+        remote.ask("jobs/parents", job=token(job)),
+        remote.ask("jobs/nodes", job=token(job), nodes=[node]),
+    ):
+        assert (answer.status_code, answer.json()["code"]) == (409, "lease_lost"), answer.text
     assert api.conn.execute("select from jobforge.jobs").rowcount == 1

@@ -33,6 +33,7 @@ from jobforge.calls import Call
 from jobforge.definition import Definition
 from jobforge.embedded import Server
 from jobforge.errors import ChildFailed, JobForgeError, Json
+from jobforge.recognition import from_sqlstate
 from jobforge.worker import Worker
 
 pytestmark = pytest.mark.anyio
@@ -286,7 +287,7 @@ def test_each_error_has_the_code_that_the_contract_says() -> None:
         kind = getattr(errors, row["name"])
         assert (kind.code, kind.sqlstate) == (row["code"], row["sqlstate"])
         if row["sqlstate"]:
-            assert type(errors.from_sqlstate(row["sqlstate"], "x", "{}")) is kind
+            assert type(from_sqlstate(row["sqlstate"], "x", "{}")) is kind
 
 
 def _types(conn: Connection, function: str) -> dict[str, str]:

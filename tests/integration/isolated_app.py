@@ -115,6 +115,11 @@ def spread(numbers: list[int]) -> list[str]:
 
 
 @jf.job
+def enqueue_for_long(timeout: int) -> None:
+    add.using(timeout=timeout).enqueue(1, 1)
+
+
+@jf.job
 def fail(message: str) -> None:
     raise RuntimeError(message)
 

@@ -31,11 +31,11 @@ async def shop(database: Database, conn: Connection) -> Workshop:
 
 
 @asynccontextmanager
-async def _working(shop: Workshop) -> AsyncIterator[Worker]:
+async def _working(shop: Workshop, login: str = "worker_login") -> AsyncIterator[Worker]:
     def isolated(host: Host) -> Isolated:
         return Isolated(APP, host, environment=os.environ, allowed_commands=COMMANDS)
 
-    async with shop.working(runners={"process": isolated}) as worker:
+    async with shop.working(login=login, runners={"process": isolated}) as worker:
         yield worker
 
 
@@ -103,3 +103,10 @@ async def test_a_killed_worker_hands_back_its_processes(shop: Workshop) -> None:
 
 def _has_said(history: JobHistory) -> bool:
     return any(event.kind == "progress" for event in history.events)
+
+
+async def test_what_a_job_may_not_enqueue_is_named_as_it_was_given(shop: Workshop) -> None:
+    async with _working(shop, login="server_login"):
+        _, attempt = await _last(shop, "enqueue_for_long", timeout=10**9)
+    assert attempt.error is not None
+    assert attempt.error["message"].startswith("timeout must lie between")

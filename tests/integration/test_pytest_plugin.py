@@ -65,11 +65,62 @@ def _servers(project: pytest.Pytester) -> set[str]:
 def test_the_quick_start_of_the_docs_runs(pytester: pytest.Pytester) -> None:
     text = DOCS.read_text(encoding="utf-8")
     blocks = re.findall(r"^```\w+\n# (\S+)\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert [name for name, _ in blocks] == ["pyproject.toml", "app.py", "test_app.py"]
+    names = ["pyproject.toml", "app.py", "test_app.py", "test_signup.py"]
+    assert [name for name, _ in blocks] == names
     for name, block in blocks:
         (pytester.path / name).write_text(block, encoding="utf-8")
     pytester.syspathinsert()
-    pytester.runpytest_subprocess().assert_outcomes(passed=3)
+    pytester.runpytest_subprocess().assert_outcomes(passed=4)
+
+
+# Django's own database is another one than the kit's.
+DJANGO = """
+import os
+
+import django
+import pytest
+from django.conf import settings
+from psycopg.conninfo import conninfo_to_dict
+
+parts = conninfo_to_dict(os.environ["JOBFORGE_TEST_DATABASE_URL"])
+names = {"NAME": "dbname", "USER": "user", "HOST": "host", "PORT": "port"}
+default = {ours: parts[theirs] for ours, theirs in names.items()}
+settings.configure(DATABASES={"default": {"ENGINE": "django.db.backends.postgresql", **default}})
+django.setup()
+
+from django.db import transaction
+from django.test import TestCase
+
+from jobforge import JobForge
+
+shop = JobForge(django="default", tenant="acme")
+
+@shop.job
+def index(product: int) -> None: ...
+
+class IndexTest(TestCase):
+    @pytest.fixture(autouse=True)
+    def kit(self, jf_test):
+        jf_test.use(shop)
+        self.jf_test = jf_test
+
+    def test_jobs_are_in_the_database_of_the_kit(self):
+        with pytest.raises(KeyError), transaction.atomic():
+            index.enqueue(1)
+            raise KeyError
+        self.jf_test.assert_enqueued(index, product=1)
+        assert self.jf_test.drain().succeeded == 1
+
+    async def test_async_ones_too(self):
+        await index.aenqueue(product=2)
+        self.jf_test.assert_enqueued(index, product=2, count=1)
+"""
+
+
+@pytest.mark.usefixtures("existing_server")
+def test_a_test_case_of_django_has_the_kit_too(project: pytest.Pytester) -> None:
+    project.makepyfile(DJANGO)
+    project.runpytest_subprocess().assert_outcomes(passed=2)
 
 
 @pytest.mark.usefixtures("existing_server")

@@ -1,5 +1,6 @@
 """Enqueuing on connections that are not ours: a job is part of the caller's transaction."""
 
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import pytest
 import sqlalchemy
 from cluster import Connection, Database
 from django.db import connections, transaction  # type: ignore[import-untyped]
+from django.db.backends.base.base import BaseDatabaseWrapper  # type: ignore[import-untyped]
 from integration.seam import TENANT_A, TENANT_B, count_jobs
 from integration.test_sdk_enqueue import jobs, make_app, register
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
@@ -328,7 +330,7 @@ async def test_a_connection_of_the_wrong_kind_is_refused(way: Way, database: Dat
         async with way.opener(url) as conn:
             with pytest.raises(errors.Invalid, match="use aenqueue"):
                 add.using(conn=conn, tenant=TENANT_A).enqueue(1, 2)
-    else:
+    elif way.opener is not django_alias:
         with way.opener(url) as conn, pytest.raises(errors.Invalid, match="use enqueue"):
             await add.using(conn=conn, tenant=TENANT_A).aenqueue(1, 2)
 
@@ -337,6 +339,88 @@ def test_something_that_is_no_connection_is_refused(app: JobForge) -> None:
     with pytest.raises(errors.Invalid) as refusal:
         app.definitions["add"].using(conn=object(), tenant=TENANT_A).enqueue(1, 2)
     assert refusal.value.field == "conn"
+
+
+@contextmanager
+def _savepoint(conn: Any) -> Iterator[Any]:
+    """As each library has it; what is enqueued on is what the library would be asked by."""
+    if isinstance(conn, str):
+        with transaction.atomic(using=conn):
+            yield conn
+    elif isinstance(conn, BaseDatabaseWrapper):
+        with transaction.atomic(using=conn.alias):
+            yield conn
+    elif isinstance(conn, psycopg.Connection | psycopg.Cursor):
+        own: Any = getattr(conn, "connection", conn)
+        with own.transaction():
+            yield conn
+    else:
+        with conn.begin_nested():
+            yield conn
+
+
+@asynccontextmanager
+async def _async_savepoint(conn: Any) -> AsyncIterator[Any]:
+    library = type(conn).__module__.partition(".")[0]
+    if library == "sqlalchemy":
+        async with conn.begin_nested():
+            yield conn
+    else:
+        async with getattr(conn, "connection", conn).transaction():
+            yield conn
+
+
+async def test_a_savepoint_that_is_rolled_back_takes_its_jobs_with_it(
+    way: Way, database: Database, conn: Connection
+) -> None:
+    add = way.app.definitions["add"].using(tenant=TENANT_A)
+    wrong = add.using(priority=40_000)
+    if way.is_async:
+        async with way.opener(database.url_as("service_login")) as own:
+            kept = [await add.using(conn=own).aenqueue(1, 2)]
+            with suppress(Undone):
+                async with _async_savepoint(own) as inner:
+                    await add.using(conn=inner).aenqueue(1, 2)
+                    raise Undone
+            with suppress(errors.Invalid):
+                async with _async_savepoint(own) as inner:
+                    await wrong.using(conn=inner).aenqueue(1, 2)
+            kept.append(await add.using(conn=own).aenqueue(1, 2))
+    else:
+        with way.opener(database.url_as("service_login")) as own:
+            kept = [add.using(conn=own).enqueue(1, 2)]
+            with suppress(Undone), _savepoint(own) as inner:
+                add.using(conn=inner).enqueue(1, 2)
+                raise Undone
+            with suppress(errors.Invalid), _savepoint(own) as inner:
+                wrong.using(conn=inner).enqueue(1, 2)
+            kept.append(add.using(conn=own).enqueue(1, 2))
+    assert [job["id"] for job in jobs(conn)] == [handle.id for handle in kept]
+
+
+async def test_in_autocommit_a_job_is_there_at_once(
+    app: JobForge, database: Database, conn: Connection
+) -> None:
+    add = app.definitions["add"].using(tenant=TENANT_A)
+    url = database.url_as("service_login")
+    autocommit = {"isolation_level": "AUTOCOMMIT"}
+    with psycopg.connect(url, autocommit=True) as own:
+        add.using(conn=own).enqueue(1, 2)
+        assert count_jobs(conn) == 1
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as aown:
+        await add.using(conn=aown).aenqueue(1, 2)
+        assert count_jobs(conn) == 2
+    with _engine(url) as engine, engine.connect() as plain:
+        add.using(conn=plain.execution_options(**autocommit)).enqueue(1, 2)
+        assert count_jobs(conn) == 3
+    for number, driver in enumerate(("psycopg", "asyncpg"), 4):
+        async with _async_engine(url, driver) as engine, AsyncSession(engine) as session:
+            await session.connection(execution_options=autocommit)
+            await add.using(conn=session).aenqueue(1, 2)
+            assert count_jobs(conn) == number
+    with _django(url) as alias:
+        add.using(conn=alias).enqueue(1, 2)
+        assert count_jobs(conn) == 6
 
 
 def test_many_jobs_go_on_a_given_connection_too(
@@ -381,6 +465,39 @@ async def test_async_code_of_django_enqueues_in_its_thread(
         assert (await handle.ajob()).payload == {"left": 1, "right": 2}
         await _in_thread_of_django(lambda: connections[alias].close())  # noqa: PLW0108 - of there
     assert [job["id"] for job in jobs(conn)] == [handle.id]
+
+
+async def test_async_code_may_name_a_database_of_django(
+    app: JobForge, database: Database, conn: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add = app.definitions["add"].using(tenant=TENANT_A)
+    with _django(database.url_as("service_login")) as alias:
+        monkeypatch.delenv("DJANGO_ALLOW_ASYNC_UNSAFE")
+        with pytest.raises(errors.Conflict, match="await aenqueue"):
+            add.using(conn=alias).enqueue(1, 2)
+        handle = await add.using(conn=alias).aenqueue(1, 2)
+        await _in_thread_of_django(lambda: connections[alias].close())  # noqa: PLW0108 - of there
+        monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+    assert [job["id"] for job in jobs(conn)] == [handle.id]
+
+
+async def test_a_text_that_is_no_alias_of_a_database_is_refused_and_not_repeated(
+    app: JobForge, database: Database
+) -> None:
+    wrong = app.definitions["add"].using(tenant=TENANT_A, conn="postgresql://me:hunter2@db/app")
+    with _django(database.url_as("service_login")):
+        for enqueue in (wrong.aenqueue, _asyncly(wrong.enqueue)):
+            with pytest.raises(errors.Invalid) as refusal:
+                await enqueue(1, 2)
+            told = "".join(traceback.format_exception(refusal.value))
+            assert (refusal.value.field, "hunter2" in told) == ("conn", False)
+
+
+def _asyncly(function: Callable[..., object]) -> Callable[..., Awaitable[object]]:
+    async def call(*args: object) -> object:
+        return function(*args)
+
+    return call
 
 
 async def _in_thread_of_django(function: Callable[[], object]) -> None:

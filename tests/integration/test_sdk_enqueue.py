@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -101,6 +101,65 @@ def test_every_option_reaches_the_job(jf: JobForge, conn: Connection) -> None:
     assert (job["max_attempts"], job["timeout_s"]) == (2, 120)
     assert (job["limit_key"], job["correlation_id"]) == ("customer", "c")
     assert job["idempotency_key"] == "k"
+
+
+def test_more_than_a_year_ahead_is_allowed_by_far_future(jf: JobForge, conn: Connection) -> None:
+    add = jf.definitions["add"].using(tenant=TENANT_A)
+    later = datetime.now(UTC) + timedelta(days=800)
+    options: list[dict[str, Any]] = [{"at": later}, {"delay": timedelta(days=800)}]
+    for option in options:
+        late = add.using(**option)
+        with pytest.raises(errors.Invalid, match="far_future"):
+            late.enqueue(1, 2)
+        late.using(far_future=True).enqueue(1, 2)
+    assert [job["run_at"].date() for job in jobs(conn)] == [later.date()] * 2
+
+
+WRONG: dict[str, dict[str, Any]] = {
+    "timeout": {"timeout": 10**9},
+    "delay": {"delay": 2e9},
+    "at": {"at": datetime.now(UTC) + timedelta(days=800)},
+    "expires_in": {"expires_in": timedelta(days=30_000)},
+    "dedupe": {"key": "k", "dedupe": 2e9},
+}
+
+
+@pytest.mark.parametrize("option", WRONG)
+async def test_a_wrong_option_is_named_as_it_was_given(ajf: JobForge, option: str) -> None:
+    add = ajf.definitions["add"]
+    wrong = add.using(**WRONG[option])
+    mine = wrong.using(tenant=TENANT_A)
+    with pytest.raises(errors.Invalid) as refusal:
+        mine.enqueue(1, 2)
+    _check_named(refusal.value, option)
+    with pytest.raises(errors.Invalid) as refusal:
+        await add.using(tenant=TENANT_A).aenqueue_many([wrong.args(1, 2), add.args(1, 2)])
+    _check_named(refusal.value, option)
+    batch = ajf.batch(tenant=TENANT_A, open=True).enqueue()
+    with pytest.raises(errors.Invalid) as refusal:
+        batch.add(wrong.args(1, 2))
+    _check_named(refusal.value, option)
+
+
+def _check_named(refusal: errors.Invalid, option: str) -> None:
+    assert (refusal.field, refusal.detail["field"]) == (option, option)
+    assert str(refusal).startswith(f"{option} ")
+
+
+@pytest.mark.parametrize("huge", [10**400, 10**5000, float("inf"), float("nan"), -1], ids=range(5))
+def test_a_duration_beyond_all_reason_is_invalid(jf: JobForge, huge: float) -> None:
+    for option in ("delay", "timeout", "expires_in", "dedupe"):
+        with pytest.raises(errors.Invalid) as refusal:
+            jf.definitions["add"].using(**cast("Any", {"key": "k", option: huge}))
+        assert refusal.value.field == option
+
+
+def test_an_event_without_a_tenant_is_told_of_the_ways_to_name_one(
+    jf: JobForge, conn: Connection
+) -> None:
+    with pytest.raises(errors.TenantRequired) as refusal:
+        jf.emit("paid", conn=conn)
+    assert "grant" not in str(refusal.value)
 
 
 def test_a_key_gives_the_job_that_holds_it(jf: JobForge) -> None:

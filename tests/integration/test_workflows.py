@@ -171,6 +171,37 @@ async def test_both_are_made_in_async_code_too(kit: Kit) -> None:
     await jf.aclose()
 
 
+def test_a_handle_of_earlier_work_serves_like_the_first(kit: Kit) -> None:
+    with jf.workflow("earlier") as wf:
+        work.node("a")
+    with jf.batch() as batch:
+        batch.add(work.args("b"))
+    again = jf.batch_of(batch.handle.id)
+    again.add(work.args("c"))
+    kit.drain()
+    assert jf.workflow_of(wf.id).result() == {"work": "a"}
+    assert again.wait().counts == {"succeeded": 2}
+    other = kit.tenant("other")
+    for foreign in (jf.workflow_of(wf.id, tenant=other), jf.batch_of(again.id, tenant=other)):
+        with pytest.raises(NotFound):
+            foreign.cancel()
+
+
+@pytest.mark.anyio
+async def test_async_code_cancels_and_retries_what_was_made(kit: Kit) -> None:
+    async with jf.workflow("async") as wf:
+        work.using(node="first").node("a")
+    async with jf.batch() as batch:
+        await batch.aadd(work.args("b"))
+    assert await wf.handle.acancel("enough") is WorkflowState.CANCELED
+    assert (await wf.handle.adetail()).nodes[0].state == State.CANCELED
+    assert await wf.handle.aretry("first") == 1
+    assert await batch.handle.acancel("enough") is WorkflowState.CANCELED
+    assert (await batch.handle.aprogress()).counts == {"canceled": 1}
+    assert [done.job.payload for done in kit.drain().jobs] == [{"text": "a"}]
+    await jf.aclose()
+
+
 def example(name: str, kit: Kit) -> ModuleType:
     module = load_example("workflows", f"{name}.py")
     kit.use(module.jf)

@@ -1,11 +1,12 @@
 """Arguments become a payload, and a payload becomes arguments again."""
 
+import dataclasses
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from enum import StrEnum
-from typing import Annotated, Any
+from enum import Enum, IntEnum, StrEnum
+from typing import Annotated, Any, Literal, NamedTuple
 from uuid import UUID
 
 import pytest
@@ -110,6 +111,7 @@ BAD: dict[str, tuple[tuple[Any, ...], dict[str, Any], str | None]] = {
     "a missing one": ((), {}, "to"),
     "an unknown one": (("ada",), {"cc": "bob"}, "cc"),
     "one too many": (("ada", 1, True, 4), {}, None),
+    "one by position that has to be named": (("ada", 1, True), {}, None),
     "one given twice": (("ada",), {"to": "bob"}, "to"),
     "a wrong type": ((1,), {}, "to"),
     "a text that is no number": (("ada",), {"copies": "many"}, "copies"),
@@ -186,14 +188,96 @@ def test_what_cannot_be_json_is_refused_when_it_is_declared(
         read_parameters(function)
 
 
+@dataclass
+class Counted:
+    x: int
+    count: int = dataclasses.field(init=False, default=0)
+
+
+@dataclass
+class Seeded:
+    x: int
+    seed: InitVar[int]
+
+
+@dataclass
+class Doubled:
+    x: int
+    y: int = dataclasses.field(init=False)
+    start: InitVar[int] = 1
+
+    def __post_init__(self, start: int) -> None:
+        self.y = self.x * 2 * start
+
+
+class Level(IntEnum):
+    LOW = 1
+
+
+class Shade(Enum):
+    DARK = 1
+
+
+class Pair(NamedTuple):
+    x: int
+    y: int
+
+
+LOST: list[Any] = [
+    *(Counted, list[Counted], Seeded),
+    *(dict[None, int], dict[str | None, int], dict[tuple[int, int], int], dict[Pair, int]),
+    *(dict[frozenset[int], int], dict[tuple[int, ...] | str, int], dict[Literal[1], int]),
+    *(dict[Shade, int], dict[str, dict[None, int]]),
+]
+
+
+def _taking(kind: Any) -> Callable[..., None]:
+    def function(one: Any, two: Any = None) -> None: ...
+
+    function.__annotations__["one"] = kind
+    return function
+
+
+@pytest.mark.parametrize("kind", LOST, ids=str)
+def test_what_would_not_come_back_as_it_was_is_refused_when_it_is_declared(kind: Any) -> None:
+    with pytest.raises(Invalid, match=r"field\(init=False\)|InitVar|a key of a dict"):
+        read_parameters(_taking(kind))
+
+
+KEPT: list[tuple[Any, Any]] = [
+    (Doubled, Doubled(3)),
+    (dict[float, int], {1.5: 1}),
+    (dict[date, int], {date(2030, 1, 2): 1}),
+    (dict[Colour, int], {Colour.RED: 1}),
+    (dict[Level, int], {Level.LOW: 1}),
+    (dict[Literal["a", "b"], int], {"b": 1}),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), KEPT, ids=str)
+def test_what_comes_back_as_it_was_may_be_declared(kind: Any, value: Any) -> None:
+    parameters = read_parameters(_taking(kind))
+    stored = jsonb.encode(parameters.payload([value], {}), "payload")
+    assert parameters.read(stored) == {"one": value}
+
+
+def test_a_default_may_look_like_anything() -> None:
+    def odd(when: date, how: dict[str, Any] = {"serialization": "x", "type": "dict"}) -> None: ...  # noqa: B006 - it is not changed
+
+    assert read_parameters(odd).payload([], {"when": "2030-01-02"}) == {"when": "2030-01-02"}
+
+
 CYCLE: list[Any] = []
 CYCLE.append(CYCLE)
 
 
 @pytest.mark.parametrize(
     "value",
-    [object(), float("nan"), {"x": [float("inf")]}, "a\0b", "\ud800", 2**70, CYCLE, Opaque],
-    ids=["object", "nan", "inf", "nul", "surrogate", "huge", "cycle", "class"],
+    [
+        *(object(), float("nan"), {"x": [float("inf")]}, "a\0b", "\ud800", 2**70, CYCLE, Opaque),
+        {frozenset(): 1},
+    ],
+    ids=["object", "nan", "inf", "nul", "surrogate", "huge", "cycle", "class", "key"],
 )
 def test_a_value_that_jsonb_cannot_keep_is_refused_with_its_field(value: Any) -> None:
     def free(fine: Any, odd: Any) -> None: ...

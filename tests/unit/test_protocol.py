@@ -1,9 +1,11 @@
 """What of an answer is sent together, and what is not held back."""
 
 import asyncio
+import socket
 
 import pytest
 
+from jobforge.api import events
 from jobforge.cli.protocol import Joining
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
@@ -15,6 +17,18 @@ class _Sending(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.sent: list[bytes] = []
+        self.unread = [0]  # as seen by one look after the other
+        self.aborted = asyncio.Event()
+        self.socket: socket.socket | None = None
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread.pop(0)
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return self.socket if name == "socket" else default
+
+    def abort(self) -> None:
+        self.aborted.set()
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self.sent.append(bytes(data))
@@ -57,3 +71,18 @@ def test_a_head_alone_leaves_when_the_answer_is_complete_or_the_connection_close
     assert not joining.is_closing()
     joining.close()
     assert transport.sent == [HEAD, HEAD, b"closed"]
+
+
+@pytest.mark.anyio
+async def test_what_is_left_of_an_answer_is_kept_while_somebody_reads_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(events, "STUCK_S", 0)
+    transport = _Sending()
+    transport.unread = [100, 60, 20, 20]
+    with socket.socket() as transport.socket:
+        Joining(transport).close()
+        assert not transport.aborted.is_set()
+        async with asyncio.timeout(30):
+            await transport.aborted.wait()
+    assert transport.unread == []

@@ -73,9 +73,13 @@ export class Client {
   ): Promise<string> {
     const { tenant, conn, correlationId: correlation_id } = given;
     const emitting = (id: string | null) => calls.emitEvent(name, data, { correlation_id }, id);
-    if (conn === undefined) return await this.#runFor(tenant, emitting);
+    if (conn === undefined) {
+      refuseToEmit();
+      return await this.#runFor(tenant, emitting);
+    }
+    const tenantId = await this.tenantId(tenant, conn);
     try {
-      return await runOn(conn, emitting(await this.tenantId(tenant, conn)));
+      return await runOn(conn, emitting(tenantId));
     } catch (error) {
       throw advised(error, conn);
     }
@@ -188,6 +192,15 @@ export class Client {
       );
     }
     return await inBatches(conn, requests, tenantId);
+  }
+}
+
+function refuseToEmit(): void {
+  if (CURRENT.getStore()?.door) {
+    throw new Conflict(
+      "a job's process has no database: emit on a connection of its own, by { conn }, or from an" +
+        ' isolation: "inline" job',
+    );
   }
 }
 

@@ -43,6 +43,7 @@ export interface JobRequest {
   readonly tags?: readonly string[] | undefined;
   readonly correlation_id?: string | undefined;
   readonly traceparent?: string | undefined;
+  readonly far_future?: boolean | undefined;
 }
 
 export interface Enqueued {

@@ -79,7 +79,16 @@ function faultOf(value: unknown, depth: number): string | null {
 function faultWithin(value: object, depth: number): string | null {
   // Also what contains itself ends here.
   if (depth > 2 * DEEPEST) return "more levels than there may be";
-  if ("toJSON" in value && typeof value.toJSON === "function") return null;
+  if ("toJSON" in value && typeof value.toJSON === "function") {
+    const said: unknown = value.toJSON("");
+    // Of what it gives, no toJSON is asked again.
+    const isObject = typeof said === "object" && said !== null;
+    return isObject ? faultOfMembers(said, depth) : faultOf(said, depth);
+  }
+  return faultOfMembers(value, depth);
+}
+
+function faultOfMembers(value: object, depth: number): string | null {
   if (value instanceof Map || value instanceof Set) return "a Map or a Set";
   for (const [name, inner] of Object.entries(value)) {
     const fault = faultOf(name, depth) ?? faultOf(inner, depth + 1);

@@ -12,6 +12,8 @@ export interface Using {
   readonly conn?: Queryable;
   readonly delay?: Duration;
   readonly at?: Date;
+  /** Allows more than a year from now, which is a mistake more often than not. */
+  readonly farFuture?: boolean;
   /** Idempotency key, of this tenant and definition. */
   readonly key?: string;
   /** How long the key holds: 30 days (default), "active" while the job can still run, or a time. */
@@ -55,6 +57,7 @@ export function readOptions(given: Using, others: Options): Options {
     tags: given.tags,
     correlation_id: given.correlationId,
     traceparent: given.traceparent,
+    far_future: given.farFuture,
   };
   const request = { ...others.request, ...present(fresh) };
   if (request.key === undefined && (request.key_mode ?? request.on_conflict) !== undefined) {

@@ -41,7 +41,8 @@ export type Queryable = PgHandle | KyselyHandle | DrizzleHandle | PrismaHandle |
 export async function runOn<T>(conn: Queryable, call: Call<T>): Promise<T> {
   try {
     const rows = await send(conn, call.text, [...call.values]);
-    const answer = rows[0]?.answer;
+    // By its place: some libraries are told to spell the names of columns their own way.
+    const [answer] = Object.values(rows[0] ?? {});
     return call.decode([[answer == null ? null : String(answer)]]);
   } catch (error) {
     throw explained(error);

@@ -34,6 +34,8 @@ export const parent = jf.job("iso.parent", settings, async (ctx) => {
   return { id: handle.id, tenant: handle.tenantId };
 });
 
+export const speak = jf.job("iso.speak", settings, async () => await jf.emit("order.paid"));
+
 export const fail = jf.job(
   "iso.fail",
   { ...settings, params: z.object({ how: z.string() }), memory: "64MB" },

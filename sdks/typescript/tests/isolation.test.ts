@@ -11,7 +11,9 @@ import { until, urlOf } from "./ground.ts";
 process.env.JOBFORGE_DATABASE_URL = urlOf();
 process.env.JOBFORGE_SECRET_ISOLATED = "open sesame";
 process.env.DATABASE_URL = urlOf(); // of the app itself
-const { breed, child, fail, jf, look, parent, pidIn, QUEUE } = await import("./isolated_app.ts");
+const { breed, child, fail, jf, look, parent, pidIn, QUEUE, speak } = await import(
+  "./isolated_app.ts"
+);
 const module = new URL("./isolated_app.ts", import.meta.url).href;
 
 await jf.register();
@@ -47,6 +49,12 @@ test("a job enqueues others through its worker, for its own tenant", async () =>
   assert.equal(tenant, handle.tenantId);
   const [found] = await jf.client.listJobs({ definition: child.settings.key, key: handle.id });
   assert.equal(found?.id, id);
+});
+
+test("a job that cannot emit an event is told who can", async () => {
+  const { error } = await (await speak.enqueue({})).wait({ timeout: 30 });
+  assert.equal(error?.type, "Conflict");
+  assert.match(String(error?.message), /conn.*inline/);
 });
 
 test("a process that fails, crashes or hoards memory is told apart", async () => {

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { drizzle } from "drizzle-orm/node-postgres";
 import { drizzle as drizzleOverPostgresJs } from "drizzle-orm/postgres-js";
-import { Kysely, PostgresDialect } from "kysely";
+import { CamelCasePlugin, Kysely, PostgresDialect } from "kysely";
 import pg from "pg";
 import postgres from "postgres";
 import { z } from "zod";
@@ -82,6 +82,7 @@ test("without a tenant the error names the ways to give one", async () => {
 const pool = new pg.Pool({ connectionString: urlOf("service") });
 const kysely = new Kysely<Record<string, never>>({ dialect: new PostgresDialect({ pool }) });
 const sql = postgres({ ...addressOf("service"), max: 1 });
+const pascal = postgres({ ...addressOf("service"), max: 1, transform: postgres.pascal });
 const transactions: Record<string, (use: (conn: Queryable) => Promise<void>) => Promise<unknown>> =
   {
     pg: (use) =>
@@ -95,11 +96,21 @@ const transactions: Record<string, (use: (conn: Queryable) => Promise<void>) => 
       }, "service"),
     kysely: (use) => kysely.transaction().execute((tx) => use(tx)),
     drizzle: (use) => drizzle({ client: pool }).transaction((tx) => use(tx)),
+    "kysely that spells names in camel case": (use) =>
+      kysely
+        .withPlugin(new CamelCasePlugin())
+        .transaction()
+        .execute((tx) => use(tx)),
+    "drizzle, in a savepoint": (use) =>
+      drizzle({ client: pool }).transaction((tx) => tx.transaction((inner) => use(inner))),
     "postgres.js": (use) => sql.begin((tx) => use(tx)),
+    "postgres.js, in a savepoint": (use) => sql.begin((tx) => tx.savepoint((inner) => use(inner))),
+    "postgres.js that spells names in Pascal case": (use) => pascal.begin((tx) => use(tx)),
     "drizzle over postgres.js": (use) => drizzleOverPostgresJs(sql).transaction((tx) => use(tx)),
   };
 after(async () => {
   await sql.end();
+  await pascal.end();
   await kysely.destroy();
 });
 
@@ -176,7 +187,36 @@ test("what jsonb cannot keep is refused", async () => {
   );
   for (const value of [Number.NaN, "\0", "\ud800", 10n, () => 1]) {
     await assert.rejects(open.enqueue({ value }), errors.InvalidPayload, String(value));
+    const hidden = { toJSON: () => [value] };
+    await assert.rejects(open.enqueue({ value: hidden }), errors.InvalidPayload, String(value));
   }
+});
+
+test("what says itself how it is written is sent so", async () => {
+  class Itself {
+    readonly number = 7;
+    toJSON(): this {
+      return this;
+    }
+  }
+  const own = newApp();
+  const open = own.job(greet.settings.key, { params: z.object({ name: z.unknown() }) }, () => 0);
+  for (const [value, written] of [
+    [new Date(0), "1970-01-01T00:00:00.000Z"],
+    [new Itself(), { number: 7 }],
+    [{ toJSON: () => new Itself() }, { number: 7 }],
+  ]) {
+    const handle = await open.enqueue({ name: value });
+    assert.deepEqual((await handle.job()).payload, { name: written });
+  }
+  await own.close();
+});
+
+test("more than a year ahead is allowed by farFuture", async () => {
+  const late = greet.using({ at: new Date(Date.now() + 800 * 24 * 3600 * 1000) });
+  await assert.rejects(late.enqueue({ name: "Ada" }), { field: "run_at" });
+  const handle = await late.using({ farFuture: true }).enqueue({ name: "Ada" });
+  assert.equal((await handle.job()).state, "scheduled");
 });
 
 test("the types of arguments and results are those of the schemas", () => {

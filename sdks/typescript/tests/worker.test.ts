@@ -7,10 +7,16 @@ import { test } from "node:test";
 import { z } from "zod";
 import { Cancel, Dead, errors, JobForge, Retry, Snooze } from "../src/index.ts";
 import type { ClaimedJob } from "../src/job.ts";
+import type { Loop } from "../src/loop.ts";
+import type { Line } from "../src/outage.ts";
+import { RELEASED, type Report, SUCCEEDED } from "../src/runner.ts";
 import type { JobOptions } from "../src/settings.ts";
 import { now } from "../src/worker/clock.ts";
 import { configureLogs, Worker } from "../src/worker/index.ts";
 import { Leases } from "../src/worker/leases.ts";
+import { serve } from "../src/worker/served.ts";
+import { type Ready, Starts } from "../src/worker/starts.ts";
+import { Steps } from "../src/worker/steps.ts";
 import { newApp, unique, until, urlOf, withClient, withWorker } from "./ground.ts";
 
 /** A queue that only this test's worker serves, and settings of inline jobs on it. */
@@ -220,12 +226,15 @@ test("a payload that does not fit, and a result that cannot be kept, are final",
   const key = unique("strict");
   const loose = newApp("superuser", "aaaaaaaa-0000-4000-8000-000000000001");
   const sender = loose.job(key, { ...inline, params: z.looseObject({}) }, () => undefined);
-  jf.job(key, { ...inline, params: z.object({ n: z.number() }) }, async () => Number.NaN);
+  jf.job(key, { ...inline, params: z.object({ n: z.number() }) }, async (_ctx, { n }) =>
+    n === 1 ? Number.NaN : ({ toJSON: () => "\0" } as never),
+  );
   await withWorker(jf, { queues }, async () => {
     await until(() => registered(jf));
-    const [bad, good] = await sender.enqueueMany([{ n: "one" }, { n: 1 }]);
+    const [bad, good, hidden] = await sender.enqueueMany([{ n: "one" }, { n: 1 }, { n: 2 }]);
     assert.equal((await bad?.wait({ timeout: 20 }))?.error?.type, "InvalidPayload");
     assert.equal((await good?.wait({ timeout: 20 }))?.error?.type, "InvalidResult");
+    assert.equal((await hidden?.wait({ timeout: 20 }))?.error?.type, "InvalidResult");
   });
   await loose.close();
 });
@@ -477,7 +486,8 @@ test("a lease that another has taken is given up, and its outcome is not recorde
   });
 });
 
-test("a lease that has run out by our own clock is given up, and never extended again", () => {
+/** A job that is held and told only, and what it was told. */
+function heldRun() {
   const [stops, deadlines]: [string[], number[]] = [[], []];
   const job = { job_id: randomUUID(), lease: "1" } as ClaimedJob;
   const run = {
@@ -485,6 +495,49 @@ test("a lease that has run out by our own clock is given up, and never extended 
     stop: (why: string) => void stops.push(why),
     extend: (deadline: number) => void deadlines.push(deadline),
   };
+  return { job, run, stops, deadlines };
+}
+
+test("a job whose lease has run out before it was started is handed back", async () => {
+  const definition = newApp().job(unique("late"), { isolation: "inline" }, () => undefined);
+  const served = serve([definition], new Map([["inline", { ...IDLE, start: () => SUCCEEDED }]]));
+  const [late, timely] = [heldRun(), heldRun()].map(
+    ({ job }): ClaimedJob => ({ ...job, definition: definition.settings.key, version: 1 }),
+  ) as [ClaimedJob, ClaimedJob];
+  const ready: Ready = [
+    { jobs: [late], deadline: now() - 1, started: 0 },
+    { jobs: [timely], deadline: now() + 30, started: 0 },
+  ];
+  const ended: [ClaimedJob, Report][] = [];
+  const onEnd = (job: ClaimedJob, report: Report) => void ended.push([job, report]);
+  const starts = new Starts(ready, served, new Leases(30), onEnd);
+  while (ready.length > 0) await starts.step({} as Loop);
+  assert.deepEqual(ended, [
+    [late, RELEASED],
+    [timely, SUCCEEDED],
+  ]);
+});
+
+const IDLE = { open: async () => {}, close: async () => {} };
+
+test("a step that comes too late ends the run of its job", async () => {
+  const { job, run, stops } = heldRun();
+  const leases = new Leases(30);
+  const line = { run: async () => ["lost"] } as unknown as Line;
+  const steps = new Steps(randomUUID(), line, leases);
+  leases.hold(
+    run,
+    now() + 30,
+    setTimeout(() => undefined),
+  );
+  const stored = steps.add(job, "charge", 0, null);
+  await Promise.all([assert.rejects(stored, errors.LeaseLost), steps.step({} as Loop)]);
+  assert.deepEqual(stops, ["lost"]);
+  leases.drop(job);
+});
+
+test("a lease that has run out by our own clock is given up, and never extended again", () => {
+  const { job, run, stops, deadlines } = heldRun();
   const leases = new Leases(30);
   leases.hold(
     run,

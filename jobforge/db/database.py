@@ -1,0 +1,212 @@
+"""Connections to one database for async code, and what it notifies."""
+
+import asyncio
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass
+from typing import Self, TypeVar
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import tuple_row
+from psycopg_pool import AsyncConnectionPool
+
+from jobforge import statement
+from jobforge.calls import Call
+from jobforge.db.connection import (
+    SET_LOCAL,
+    AsyncConnection,
+    arun,
+    check_committed,
+    has_news,
+)
+from jobforge.db.link import Link
+from jobforge.driver import DEFAULT_TIMEOUTS, Explained, Timeouts, settings
+from jobforge.errors import ConfigError, Conflict
+from jobforge.inspection import Inspection, inspect
+from jobforge.statement import AsyncSession
+from jobforge.wire import Wire
+
+T = TypeVar("T")
+
+
+class Database:
+    """A pool of connections to one database, for async code.
+
+    `behind_pooler` is for PgBouncer in transaction mode: no start-up options and no prepared
+    statements. LISTEN cannot go through it; `listen_url` leads past it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        size: int = 10,
+        behind_pooler: bool = False,
+        listen_url: str | None = None,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+    ) -> None:
+        self._settings = settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
+        self._behind_pooler = behind_pooler
+        self._listen_settings = self._settings
+        if listen_url:
+            self._listen_settings = settings(listen_url, behind_pooler=False, timeouts=timeouts)
+        self.can_listen = bool(listen_url) or not behind_pooler
+        self.keeps_operations = False
+        self._made: weakref.WeakSet[AsyncSession] = weakref.WeakSet()
+        self._pool = AsyncConnectionPool(
+            connection_class=AsyncSession,
+            kwargs=self._settings,
+            configure=self._keep,
+            min_size=1,
+            max_size=size,
+            timeout=10,
+            check=_acheck,
+            open=False,
+        )
+        # Behind a pooler nothing can be prepared; and of a single connection none is left over.
+        self._wire = None if behind_pooler or size < 2 else Wire(self._pool)
+
+    async def open(self) -> None:
+        """Raises Unavailable at once, and says why, when the database cannot be reached."""
+        with Explained():
+            # The pool would try again in silence until its time is up.
+            await (await psycopg.AsyncConnection.connect(**self._settings)).close()
+            await self._pool.open(wait=True)
+
+    async def close(self) -> None:
+        if self._wire is not None:
+            await self._wire.close()
+        await self._pool.close()
+
+    def drop(self) -> None:
+        """Ends its connections after its loop was closed, where nothing can be awaited."""
+        for conn in list(self._made):
+            conn.pgconn.finish()
+
+    async def _keep(self, conn: AsyncSession) -> None:
+        self._made.add(conn)
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def run(self, call: Call[T]) -> T:
+        """The call in a transaction of its own: one round trip."""
+        async with self.connection() as conn:
+            if call.settings or not call.is_frequent or self._behind_pooler:
+                return await arun(conn, call)
+            with Explained():
+                return await statement.aask(conn, call)
+
+    async def run_swiftly(self, call: Call[T]) -> T:
+        """As `run`, for a frequent call without settings; who gives up does not undo it."""
+        if self._wire is None or self._wire.is_taken:
+            return await self.run(call)
+        return await self._wire.run(call)
+
+    async def run_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
+        """All in one transaction. Each goes out as soon as it is made: meanwhile the server works
+        on those before it.
+        """
+        sent = []
+        async with self.tenant(tenant_id) as scope:
+            with Explained():
+                for call in calls:
+                    cursor = psycopg.AsyncCursor(scope.connection, row_factory=tuple_row)
+                    await cursor.execute(call.sql, call.parameters, binary=True)
+                    sent.append((call, cursor))
+                return [call.decode(await cursor.fetchall()) for call, cursor in sent]
+
+    @asynccontextmanager
+    async def tenant(self, tenant_id: UUID) -> AsyncIterator["Scope"]:
+        """A transaction in the name of a tenant: commits at the end, rolls back on an error."""
+        async with self.connection() as conn:
+            with Explained() as explained:
+                try:
+                    # What opens the transaction travels with the first call.
+                    async with conn.pipeline():
+                        await conn.execute("begin")
+                        await conn.execute(SET_LOCAL, ("app.tenant_id", str(tenant_id)))
+                        with explained.except_from_body():
+                            yield Scope(conn)
+                        commit = await conn.execute("commit")
+                    check_committed(commit.statusmessage)
+                finally:
+                    if not conn.closed:
+                        await conn.rollback()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncSession]:
+        """A connection of the pool, in autocommit, for a transaction of the caller's own."""
+        with Explained():
+            conn = await self._pool.getconn()
+        try:
+            yield conn
+        finally:
+            await self._pool.putconn(conn)
+
+    def link(self, *, durable: bool = True) -> Link:
+        """A connection apart from the pool, for one loop."""
+        return Link(self._settings, durable=durable, behind_pooler=self._behind_pooler)
+
+    @asynccontextmanager
+    async def listen(self, *channels: str) -> AsyncIterator[AsyncIterator[str]]:
+        """The names of channels as they are notified, on a connection of its own."""
+        if not self.can_listen:
+            raise ConfigError(
+                "LISTEN does not work through a pooler",
+                hint="give a URL that leads to Postgres itself, or rely on polling",
+            )
+        with Explained():
+            conn = await psycopg.AsyncConnection.connect(**self._listen_settings)
+        async with conn:
+            with Explained():
+                for channel in channels:
+                    await conn.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+            async with aclosing(_notified(conn)) as names:
+                yield names
+
+    async def inspect(self) -> Inspection:
+        """What the server is like, and what this login may do there."""
+        async with self.connection() as conn:
+            return await arun(conn, inspect(conn.info.backend_pid))
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """An open transaction; the first call also carries what opened it."""
+
+    connection: AsyncConnection
+
+    async def run(self, call: Call[T]) -> T:
+        if call.is_for_tenant:  # the calls after it would act for that tenant too
+            raise Conflict("the transaction has its tenant already")
+        return await arun(self.connection, call)
+
+
+async def _acheck(conn: AsyncConnection) -> None:
+    if has_news(conn):
+        await AsyncConnectionPool.check_connection(conn)
+
+
+async def _notified(conn: AsyncConnection) -> AsyncGenerator[str, None]:
+    # Not by the driver, which looks ten times a second whether it was told to stop.
+    news, socket = asyncio.Event(), conn.fileno()
+    loop = asyncio.get_running_loop()
+    loop.add_reader(socket, news.set)
+    try:
+        while True:
+            await news.wait()
+            news.clear()
+            with Explained():
+                conn.pgconn.consume_input()
+            while notice := conn.pgconn.notifies():
+                yield notice.relname.decode(conn.info.encoding)
+    finally:
+        loop.remove_reader(socket)

@@ -1,0 +1,96 @@
+"""Connections to one database for code that is not async."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+from uuid import UUID
+
+import psycopg
+from psycopg.rows import tuple_row
+from psycopg_pool import ConnectionPool
+
+from jobforge import statement
+from jobforge.calls import Call
+from jobforge.db.connection import Connection, has_news, run, tenant
+from jobforge.driver import DEFAULT_TIMEOUTS, Explained, Timeouts, settings
+from jobforge.inspection import Inspection, inspect
+from jobforge.spare import Spare
+from jobforge.statement import Session
+
+T = TypeVar("T")
+
+
+class Pool:
+    """As Database. Any thread may use it."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        size: int = 10,
+        behind_pooler: bool = False,
+        timeouts: Timeouts = DEFAULT_TIMEOUTS,
+    ) -> None:
+        self._settings = settings(url, behind_pooler=behind_pooler, timeouts=timeouts)
+        self._behind_pooler = behind_pooler
+        self._pool = ConnectionPool(
+            connection_class=Session,
+            kwargs=self._settings,
+            min_size=1,
+            max_size=size,
+            timeout=10,
+            check=_check,
+            open=False,
+        )
+        self._spare = Spare(self._pool)
+
+    def open(self) -> None:
+        """Raises Unavailable at once, and says why, when the database cannot be reached."""
+        with Explained():
+            psycopg.connect(**self._settings).close()
+            self._pool.open(wait=True)
+
+    def close(self) -> None:
+        self._spare.clear()
+        self._pool.close()
+
+    def run(self, call: Call[T]) -> T:
+        """The call in a transaction of its own: one round trip."""
+        with Explained():
+            conn = self._spare.get()
+            try:
+                if call.settings or not call.is_frequent or self._behind_pooler:
+                    return run(conn, call)
+                return statement.ask(conn, call)
+            finally:
+                self._spare.put(conn)
+
+    def run_all(self, tenant_id: UUID, calls: Iterable[Call[T]]) -> list[T]:
+        """As Database.run_all."""
+        sent = []
+        with self.connection() as conn, tenant(conn, tenant_id), Explained():
+            for call in calls:
+                cursor = psycopg.Cursor(conn, row_factory=tuple_row)
+                cursor.execute(call.sql, call.parameters, binary=True)
+                sent.append((call, cursor))
+            return [call.decode(cursor.fetchall()) for call, cursor in sent]
+
+    @contextmanager
+    def connection(self) -> Iterator[Session]:
+        """A connection of the pool, in autocommit, for a transaction of the caller's own."""
+        with Explained():
+            conn = self._spare.get()
+        try:
+            yield conn
+        finally:
+            self._spare.put(conn)
+
+    def inspect(self) -> Inspection:
+        with self.connection() as conn:
+            return run(conn, inspect(conn.info.backend_pid))
+
+
+def _check(conn: Connection) -> None:
+    """Refuses a connection of a pool that was cut while nobody used it."""
+    if has_news(conn):
+        ConnectionPool.check_connection(conn)

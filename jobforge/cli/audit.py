@@ -1,5 +1,6 @@
 """`jobforge audit`: who did what, to what. For operators and admins of tenants."""
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -26,22 +27,26 @@ def audit(
     limit: Limit = 50,
     tenant: TenantOrAll = None,
 ) -> None:
-    """List what operators and keys changed, newest first. Of a tenant, or of all."""
+    """List what operators and keys changed, newest first. Of a tenant, or of all.
+
+    Secrets in it are hidden.
+    """
     from jobforge import calls
     from jobforge.control import AuditEntry, AuditFilter
 
     which = AuditFilter(actor, action, target)
     named = find_tenant_or_all(engine, tenant)
     entries = engine.run(calls.list_audit(which, limit=limit, tenant_id=named))
-    print_listing(entries, AuditEntry, _line, form=form)
+    print_listing(entries, AuditEntry, _line, _document, form=form)
+
+
+def _document(entry: "AuditEntry") -> dict[str, Json]:
+    from jobforge.redact import redact
+
+    return {**asdict(entry), "detail": redact(entry.detail)}
 
 
 def _line(entry: "AuditEntry") -> dict[str, Json]:
-    return {
-        "at": entry.at,
-        "actor": entry.actor,
-        "action": entry.action,
-        "target": entry.target,
-        "detail": entry.detail,
-        "tenant_id": entry.tenant_id,
-    }
+    shown = _document(entry)
+    names = ("at", "actor", "action", "target", "detail", "tenant_id")
+    return {name: shown[name] for name in names}

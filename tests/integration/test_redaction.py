@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connection, Database, wait_until
-from integration.terminal import Program, Terminal
+from integration.terminal import Program, QuickTerminal, Terminal
 from psycopg import sql
 
 from jobforge import calls, db
@@ -274,3 +274,19 @@ def _check_that_it_was_said(sinks: Sinks) -> None:
     for place in ("worker", "attempts", "job_events", "jobs show", "jobs tail"):
         assert sinks.texts[place].count("[redacted]") >= 10, place
         assert "plain words" in sinks.texts[place], place
+
+
+@pytest.mark.parametrize("form", [[], ["--json"], ["--jsonl"], ["--fields", "detail"]], ids=str)
+def test_the_audit_log_is_shown_without_secrets(
+    database: Database, conn: Connection, tmp_path: Path, form: list[str]
+) -> None:
+    secret = Canaries().make("audit")
+    conn.execute(
+        "insert into jobforge.audit_log (id, at, actor, action, detail) "
+        "values (%s, now(), 'ada', 'queue.pause', %s)",
+        [uuid4(), json.dumps({"password": secret, "queue": "mail"})],
+    )
+    shell = QuickTerminal(tmp_path, JOBFORGE_DATABASE_URL=database.url_as("admin_login"))
+    said = shell.read("audit", "--tenant", "*", *form)
+    assert "mail" in said
+    assert secret not in said

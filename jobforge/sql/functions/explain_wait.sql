@@ -24,12 +24,14 @@ as $$
       from jobforge.waits as w
       left join lateral (
            select count(*) as open,
-                  jsonb_agg(jsonb_build_object('job_id', j.id, 'state', j.state)
-                            order by j.id) filter (where j.turn <= 100) as jobs
-             from (select k.id, k.state, row_number() over (order by k.id) as turn
-                     from jobforge.jobs as k
-                    where k.tenant_id = w.tenant_id and k.id = any (w.jobs)
-                      and k.state <> 'dead') as j) as c on w.kind = 'gather'
+                  jsonb_agg(jsonb_build_object('job_id', j.id, 'state', j.state))
+                      filter (where j.turn <= 100) as jobs
+             from (select k.id, k.state, row_number() over () as turn
+                     from unnest(array(select g from unnest(w.jobs) as g order by g)) as o(id)
+                    cross join lateral (
+                       select q.id, q.state from jobforge.jobs as q
+                        where q.tenant_id = w.tenant_id and q.id = o.id
+                          and q.state <> 'dead') as k) as j) as c on w.kind = 'gather'
      where w.tenant_id = p_job.tenant_id and w.job_id = p_job.id
        and p_job.state in ('scheduled', 'blocked')
 $$;

@@ -232,5 +232,5 @@ def test_a_variable_that_is_nearly_a_setting_is_told_at_the_start(
 ) -> None:
     (tmp_path / "app.py").write_text("from jobforge import JobForge\njf = JobForge()\n")
     variables = {"JOBFORGE_DATABASE_URL": NOWHERE, "JOBFORGE_LOG_LEVLE": "debug"}
-    said = QuickTerminal(tmp_path, **variables).run(command).stderr
+    said = Terminal(tmp_path, **variables).run(command).stderr
     assert "JOBFORGE_LOG_LEVLE sets nothing; did you mean JOBFORGE_LOG_LEVEL?" in said

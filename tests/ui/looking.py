@@ -5,13 +5,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from axe_playwright_python.base import AXE_SCRIPT  # type: ignore[import-untyped]  # has none
+from cluster import wait_until
 from playwright.sync_api import Browser, BrowserContext, Page, expect
-from playwright.sync_api import TimeoutError as TooLate
 from ui.scene import Scene
 
 WIDE, NARROW = (1280, 800), (390, 844)
 _WITHIN_MS = 30_000
-_WIDTHS = "() => [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
 _AXE = {"resultTypes": ["violations"], "preload": False, "iframes": False, "selectors": False}
 # All that another theme can break: it moves nothing.
 COLOURS = ["color-contrast", "link-in-text-block"]
@@ -56,11 +55,17 @@ class Look:
 
     def check_fits(self, name: str) -> None:
         """Nothing makes the page itself wider than the screen, once it has followed that."""
-        try:
-            self.page.wait_for_function(f"({_WIDTHS})().reduce((wide, screen) => wide <= screen)")
-        except TooLate:
-            wide, screen = self.page.evaluate(_WIDTHS)
-            raise AssertionError(f"{name} is {wide} wide on {screen}") from None
+
+        def overhang() -> int:
+            return int(
+                self.page.evaluate(
+                    "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+                )
+            )
+
+        wait_until(
+            lambda: overhang() <= 0, why=lambda: f"{name} is {overhang()} wider than the screen"
+        )
 
     def check_access(self, part: str = "body", *, rules: Sequence[str] = ()) -> None:
         """What axe finds wrong for people who see, hear or move otherwise, by all rules or some."""

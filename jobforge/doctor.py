@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
-from jobforge.condition import Trouble
+from jobforge.condition import StoreUser, Trouble
 from jobforge.control import WorkerInfo
 from jobforge.examination import Connections, History, Horizon, Surroundings, Table
 from jobforge.inspection import Inspection
@@ -24,6 +24,10 @@ _DEAD_SHARE = 5.0  # times as many as live ones
 _CROWDED = 0.8
 _DAYS_AHEAD = 2
 _STALE_WORKERS_SHOWN = 5
+_ACCESS_FAULTS_SHOWN = 5
+_MIGRATE = "jobforge db migrate"
+_REPAIR = "jobforge db migrate --repair"
+_STORES_SHOWN = 6
 
 
 class Grade(StrEnum):
@@ -51,7 +55,8 @@ class Facts:
     skew_s: float
     schema_faults: Sequence[str] | None
     is_heard: bool | None  # whether a NOTIFY came back to a LISTEN
-    access_faults: Sequence[str] = ()
+    is_newer: bool = False  # the schema is of a later release than this one
+    access_faults: Sequence[str] | None = ()
     surroundings: Surroundings = field(default_factory=lambda: Surroundings(True, True))  # noqa: FBT003 - all is well
     connections: Connections = field(default_factory=lambda: Connections(0, 1))
     horizon: Sequence[Horizon] = ()
@@ -59,6 +64,7 @@ class Facts:
     history: Sequence[History] = ()
     workers: Sequence[WorkerInfo] | None = None
     troubles: Sequence[Trouble] | None = None
+    stores: Sequence[StoreUser] | None = None
 
 
 def diagnose(facts: Facts) -> list[Finding]:
@@ -67,7 +73,7 @@ def diagnose(facts: Facts) -> list[Finding]:
     if facts.inspection.has_schema:
         for check in (_access, _wakeups, _clock, _durability, _room, _snapshots, _bloat):
             findings += check(facts)
-        findings += [*_partitions(facts), *_workers(facts)]
+        findings += [*_partitions(facts), *_workers(facts), *_stores(facts)]
         if facts.troubles is not None:
             findings += _stuck(facts.troubles)
     return findings
@@ -107,23 +113,38 @@ def _server(facts: Facts) -> Iterator[Finding]:
 def _schema(facts: Facts) -> Iterator[Finding]:
     if not facts.inspection.has_schema:
         message = "the schema is not installed"
-        yield Finding("schema", Grade.FAILED, message, "jobforge db migrate")
+        yield Finding("schema", Grade.FAILED, message, _MIGRATE)
+    elif facts.is_newer:
+        yield Finding(
+            "schema",
+            Grade.WARNING,
+            "the schema is newer than this release",
+            "upgrade jobforge here",
+        )
     elif facts.schema_faults:
         yield Finding(
             "schema",
             Grade.FAILED,
             _counted(facts.schema_faults, "file is", "files are") + " not as this release has it",
-            "jobforge db migrate",
+            # Where rights differ, the record of the files may not be readable.
+            _REPAIR if facts.access_faults else _MIGRATE,
         )
     elif facts.schema_faults is not None:
         yield Finding("schema", Grade.OK, "the schema is up to date")
 
 
 def _access(facts: Facts) -> Iterator[Finding]:
+    if facts.access_faults is None:
+        return
     if not facts.access_faults:
-        yield Finding("access", Grade.OK, "row-level security is forced on every table")
-    for fault in facts.access_faults:
-        yield Finding("access", Grade.FAILED, fault, "jobforge db migrate, or undo what opened it")
+        message = "owners, grants, policies and row security are those of the release"
+        yield Finding("access", Grade.OK, message)
+    for fault in facts.access_faults[:_ACCESS_FAULTS_SHOWN]:
+        yield Finding("access", Grade.FAILED, fault, _REPAIR)
+    more = len(facts.access_faults) - _ACCESS_FAULTS_SHOWN
+    if more > 0:
+        message = f"{more} more rights differ from what the release says"
+        yield Finding("access", Grade.FAILED, message, _REPAIR)
 
 
 def _wakeups(facts: Facts) -> Iterator[Finding]:
@@ -314,12 +335,34 @@ def _workers(facts: Facts) -> Iterator[Finding]:
         yield Finding("workers", Grade.WARNING, "no worker is live", "jobforge worker app.py")
 
 
+def _stores(facts: Facts) -> Iterator[Finding]:
+    """Whether apps, servers and workers share one artifact store."""
+    if not facts.stores:
+        return
+    if len({user.store_id for user in facts.stores}) > 1:
+        users = "; ".join(user.described() for user in facts.stores[:_STORES_SHOWN])
+        more = len(facts.stores) - _STORES_SHOWN
+        yield Finding(
+            "artifacts",
+            Grade.WARNING,
+            "processes have different artifact stores and do not find each other's files: "
+            + (f"{users}; and {more} more" if more > 0 else users),
+            "set artifacts (JOBFORGE_ARTIFACTS) to one folder or bucket for all of them",
+        )
+    elif facts.stores[0].store_id is None:
+        message = "no artifact store is configured: payloads and results must fit in a row"
+        yield Finding("artifacts", Grade.OK, message)
+    else:
+        yield Finding("artifacts", Grade.OK, "all processes share one artifact store")
+
+
 _ON_ITS_WAY = {
     "definitions": "every job that waits has a worker that serves it",
     "schedules": "schedules fire on time",
     "webhooks": "no endpoint was disabled",
     "events": "events are dispatched",
     "operations": "bulk operations go on",
+    "blocked": "every blocked job waits for a job that has not ended",
 }
 
 
@@ -358,13 +401,20 @@ def _judged(trouble: Trouble) -> Finding:
             message = f"the operation {subject} ({detail}) of tenant {tenant} stands since {since}"
             fix = "keep a server running, or a worker with a database: they carry it on"
             return Finding("operations", Grade.FAILED, message, fix)
+        case "blocked":
+            message = (
+                f"the job {subject} ({detail}) of tenant {tenant} is blocked, "
+                "and all its parents have ended"
+            )
+            finding = Finding("blocked", Grade.FAILED, message, schedulers)
         case _:
             message = (
                 f"jobs of {subject} wait in queue {detail} since {since}, "
                 "and no live worker serves them"
             )
             fix = f"start a worker that has {subject}, with --queues {detail}"
-            return Finding("definitions", Grade.FAILED, message, fix)
+            finding = Finding("definitions", Grade.FAILED, message, fix)
+    return finding
 
 
 def _counted(things: Sequence[object], one: str, many: str) -> str:

@@ -1,4 +1,4 @@
-"""Keeps bulk operations going: a loop that every server runs, one step at a time.
+"""Keeps bulk operations and erasures going: a loop that every server runs, one step at a time.
 
 An operation's progress is in the database, and a step takes it with a lock, so servers may come, go
 and be killed at any moment.
@@ -8,6 +8,8 @@ import asyncio
 import random
 
 from jobforge import calls, telemetry
+from jobforge.artifacts import Artifacts
+from jobforge.artifacts.erasure import erase_artifacts
 from jobforge.db import Database
 from jobforge.errors import JobForgeError
 
@@ -18,8 +20,9 @@ _LONGEST_IDLE_S = 30.0
 class Progress:
     """`nudge` is for whoever has just started an operation."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, artifacts: Artifacts) -> None:
         self._database = database
+        self._artifacts = artifacts
         self._nudged = asyncio.Event()
         self._stopping = False
 
@@ -27,13 +30,19 @@ class Progress:
         pause = _IDLE_S
         while not self._stopping:
             try:
-                advanced = await self._database.run(calls.advance_operations())
+                advanced = await self._advance()
                 pause = _IDLE_S
             except JobForgeError as error:
                 telemetry.emit("operation.stuck", "warning", error=telemetry.error_of(error))
-                advanced, pause = None, min(2 * pause, _LONGEST_IDLE_S)
-            if advanced is None:
+                advanced, pause = False, min(2 * pause, _LONGEST_IDLE_S)
+            if not advanced:
                 await self._wait(pause)
+
+    async def _advance(self) -> bool:
+        """Whether there was anything to do."""
+        if await self._database.run(calls.advance_operations()) is not None:
+            return True
+        return await erase_artifacts(self._database.run, self._artifacts)
 
     def nudge(self) -> None:
         self._nudged.set()

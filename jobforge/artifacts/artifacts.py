@@ -9,27 +9,51 @@ from uuid import UUID, uuid4
 from jobforge.artifacts.document import Marker
 from jobforge.artifacts.folder import Folder
 from jobforge.artifacts.key import Key, new_key, read_ref
-from jobforge.artifacts.size import large_payloads
+from jobforge.artifacts.size import PAYLOAD_LIMIT, large_payloads
 from jobforge.artifacts.store import Store
-from jobforge.errors import ArtifactNotFound, PayloadTooLarge
+from jobforge.errors import (
+    ArtifactNotFound,
+    ArtifactUnavailable,
+    NoArtifactStore,
+    PayloadTooLarge,
+)
 from jobforge.job import JobRequest
 
 if TYPE_CHECKING:
     from jobforge.config import Config
 
 _PAYLOAD = "payload.json"
+_HOW = "set artifacts (JOBFORGE_ARTIFACTS)"
+_HINT = "Set artifacts (JOBFORGE_ARTIFACTS) to a folder or a bucket that all processes share"
 
 
 class Artifacts:
-    """Opens its store when it is first used. `limit` bounds what is put and what is read whole."""
+    """Opens its store when it is first used. `limit` bounds what is put and what is read whole.
 
-    def __init__(self, url: str, *, limit: int, credentials: Mapping[str, str]) -> None:
+    Without a URL there is no store: nothing can be put, and what others have put cannot be read.
+    """
+
+    def __init__(self, url: str | None, *, limit: int, credentials: Mapping[str, str]) -> None:
         self._url = url
         self._credentials = credentials
         self.limit = limit
 
+    @property
+    def is_configured(self) -> bool:
+        return self._url is not None
+
+    @property
+    def location(self) -> str | None:
+        """The folder or the bucket, for people; without options and credentials."""
+        if self._url is None or self._url.startswith("s3://"):
+            return self._url and self._url.partition("?")[0]
+        return str(Path(self._url).absolute())
+
     @cached_property
     def store(self) -> Store:
+        """Raises ArtifactUnavailable where none is configured."""
+        if self._url is None:
+            raise ArtifactUnavailable(f"no artifact store is configured: {_HOW}")
         if not self._url.startswith("s3://"):
             return Folder(Path(self._url))
         from jobforge.artifacts.s3 import Bucket  # noqa: PLC0415 - obstore is an extra
@@ -37,7 +61,11 @@ class Artifacts:
         return Bucket(self._url, self._credentials)
 
     def put(self, key: Key, data: bytes | Iterable[bytes]) -> Marker:
-        """Raises PayloadTooLarge before anything is to be found."""
+        """Raises PayloadTooLarge before anything is to be found; NoArtifactStore."""
+        if not self.is_configured:
+            raise NoArtifactStore(
+                f"{key.file} needs an artifact store, and none is configured: {_HOW}", hint=_HINT
+            )
         measured = _Measured([data] if isinstance(data, bytes) else data, self.limit)
         if isinstance(data, bytes):
             for _ in measured:
@@ -64,15 +92,28 @@ class Artifacts:
         """
         found = list(jobs)
         for index, text in large_payloads(jobs).items():
+            if not self.is_configured:
+                raise NoArtifactStore(
+                    f"the payload of {len(text):,} bytes is too large for a row, and no artifact"
+                    f" store is configured: {_HOW}",
+                    field="payload",
+                    detail={"limit": PAYLOAD_LIMIT, "index": index},
+                    hint=_HINT,
+                )
             marker = self.put(new_key(tenant_id, uuid4(), _PAYLOAD), text)
             found[index] = found[index]._replace(payload=marker.to_json(), artifact_ref=marker.ref)
         return found
 
+    def delete_tenant(self, tenant_id: UUID) -> None:
+        """All of a tenant. Without a store there is nothing."""
+        if self.is_configured:
+            self.store.delete_prefix(str(tenant_id))
+
 
 def open_artifacts(config: "Config") -> Artifacts:
-    """As the settings say. Nothing is opened yet."""
+    """As the settings say; `artifact_location` completes these. Nothing is opened yet."""
     return Artifacts(
-        config.artifacts or str(config.data_dir / "artifacts"),
+        config.artifacts,
         limit=config.artifact_limit,
         credentials=_credentials(config),
     )

@@ -9,13 +9,14 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 from jobforge.artifacts.key import check_path, check_prefix, folder_of
 from jobforge.errors import ArtifactNotFound, ArtifactUnavailable
 
 _PIECE = 256 * 1024
 _INCOMING = ".incoming"
+_IDENTITY = ".store-id"
 _ABANDONED_S = 86_400.0
 # A folder may be swept away between its making and the renaming of a file into it.
 _TRIES = 3
@@ -26,6 +27,18 @@ class Folder:
 
     def __init__(self, root: Path) -> None:
         self._root = root.absolute()
+
+    def identity(self) -> UUID:
+        file = self._root / _IDENTITY
+        with _explained(_IDENTITY):
+            if not file.exists():
+                self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                aside = self._root / f"{_IDENTITY}.{uuid4().hex}"
+                _write(aside, str(uuid4()).encode())
+                with suppress(FileExistsError):  # another process was first
+                    file.hardlink_to(aside)  # whole at once, and never replaced
+                aside.unlink()
+            return _parsed(file.read_text())
 
     def put(self, path: str, data: bytes | Iterable[bytes]) -> None:
         target = self._root / check_path(path)
@@ -102,6 +115,15 @@ class Folder:
             with suppress(OSError):
                 if aside.stat().st_mtime < before:
                     aside.unlink()
+
+
+def _parsed(text: str) -> UUID:
+    try:
+        return UUID(text.strip())
+    except ValueError:
+        raise ArtifactUnavailable(
+            f"the file {_IDENTITY} of the artifact folder does not contain an id"
+        ) from None
 
 
 def _write(path: Path, data: bytes | Iterable[bytes]) -> None:

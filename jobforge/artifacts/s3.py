@@ -7,22 +7,24 @@ itself offer.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+from uuid import UUID, uuid4
 
 from jobforge.artifacts.key import check_path, check_prefix, folder_of
 from jobforge.errors import ArtifactNotFound, ArtifactUnavailable, ConfigError
 
 try:
     import obstore
-    from obstore.exceptions import BaseError, NotFoundError
+    from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
     from obstore.store import S3Store
 except ImportError as error:
     raise ImportError('for S3 obstore is needed: pip install "jobforge[s3]"') from error
 
 _PIECE = 1024 * 1024
+_IDENTITY = "store-id"
 _LISTED_AT_ONCE = 1_000
 _TIMEOUT_S = 30
 
@@ -32,6 +34,24 @@ class Bucket:
 
     def __init__(self, url: str, credentials: Mapping[str, str]) -> None:
         self._store = _opened(url, credentials)
+
+    def identity(self) -> UUID:
+        try:
+            return self._read_identity()
+        except ArtifactNotFound:
+            pass
+        # Another process may be doing the same: only one of them creates it.
+        with _explained(_IDENTITY), suppress(AlreadyExistsError):
+            obstore.put(self._store, _IDENTITY, str(uuid4()).encode(), mode="create")
+        return self._read_identity()
+
+    def _read_identity(self) -> UUID:
+        with _explained(_IDENTITY):
+            text = bytes(obstore.get(self._store, _IDENTITY).bytes()).decode(errors="replace")
+        try:
+            return UUID(text.strip())
+        except ValueError:
+            raise ArtifactUnavailable(f"the object {_IDENTITY} does not contain an id") from None
 
     def put(self, path: str, data: bytes | Iterable[bytes]) -> None:
         with _explained(path):

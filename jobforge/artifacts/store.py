@@ -5,10 +5,17 @@ Calls block. Async code makes them in a thread (`asyncio.to_thread`).
 
 from collections.abc import Iterable, Iterator
 from typing import Protocol
+from uuid import UUID
 
 
 class Store(Protocol):
     """Paths are those of keys. Raises ArtifactUnavailable when it cannot do its work."""
+
+    def identity(self) -> UUID:
+        """A random id that is kept in the store itself, created by the first who asks.
+
+        Two processes that read different ids have different stores.
+        """
 
     def put(self, path: str, data: bytes | Iterable[bytes]) -> None:
         """The whole or nothing: nobody ever finds a part. What was there is replaced."""

@@ -1,5 +1,6 @@
 """Clears away what nobody needs: artifacts of jobs that retention has taken, of tenants that are
-gone, and of jobs that were never made after all.
+gone, and of jobs that were never made after all. In between, it deletes those of tenants that are
+being erased (erasure.py).
 
 Every worker with a database and every server has one; the engine says whose turn it is. What is
 needed, the engine decides too, by its own clock: see unused_artifacts.
@@ -7,17 +8,20 @@ needed, the engine decides too, by its own clock: see unused_artifacts.
 
 import asyncio
 import random
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 from typing import Any
 
 from jobforge import calls, telemetry
 from jobforge.artifacts.artifacts import Artifacts
+from jobforge.artifacts.erasure import erase_artifacts
 from jobforge.calls import Call
 from jobforge.errors import ArtifactUnavailable
 from jobforge.loop import Loop
 
 _EVERY_S = 3600.0
+_ERASE_EVERY_S = 10.0
 _AT_ONCE = 500
 # So many that cannot be deleted, and it is the store itself that fails.
 _MOST_KEPT = 20
@@ -26,16 +30,22 @@ Run = Callable[[Call[Any]], Awaitable[Any]]
 
 
 class Sweep:
-    """The step of a Loop."""
+    """The step of a Loop. Without a store it only confirms erasures."""
 
     def __init__(self, run: Run, artifacts: Artifacts) -> None:
         self._run = run
         self._artifacts = artifacts
+        self._due_at = _next_sweep()
 
     async def step(self, loop: Loop) -> None:
-        await loop.rest(_EVERY_S * random.uniform(0.5, 1))  # noqa: S311 - no secret
-        if not loop.is_stopped and await self._run(calls.start_artifact_sweep(every_s=_EVERY_S)):
-            await sweep(self._run, self._artifacts)
+        await loop.rest(_ERASE_EVERY_S * random.uniform(0.5, 1))  # noqa: S311 - no secret
+        if loop.is_stopped:
+            return
+        await erase_artifacts(self._run, self._artifacts)
+        if self._artifacts.is_configured and time.monotonic() >= self._due_at:
+            self._due_at = _next_sweep()
+            if await self._run(calls.start_artifact_sweep(every_s=_EVERY_S)):
+                await sweep(self._run, self._artifacts)
 
 
 async def sweep(run: Run, artifacts: Artifacts) -> int:
@@ -57,6 +67,10 @@ async def sweep(run: Run, artifacts: Artifacts) -> int:
     if kept:
         telemetry.emit("artifacts.kept", level="warning", folders=len(kept), error=kept[0].message)
     return swept
+
+
+def _next_sweep() -> float:
+    return time.monotonic() + _EVERY_S * random.uniform(0.5, 1)  # noqa: S311 - no secret
 
 
 def _next(found: Iterator[str]) -> list[str]:

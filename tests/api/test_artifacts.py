@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import httpx2
 import pytest
 from api.house import SECRET_KEY, House, house, served
-from cluster import fresh_database
+from cluster import fresh_database, wait_until
 from integration.stores import CREDENTIALS, at_bucket, at_folder, new_bucket, s3_server
 from integration.terminal import QuickTerminal
 
@@ -18,7 +18,7 @@ from jobforge.artifacts import Artifacts
 from jobforge.artifacts.key import new_key
 from jobforge.config import Config
 from jobforge.embedded import Server
-from jobforge.job import Outcome, OutcomeReport
+from jobforge.job import JobRequest, Outcome, OutcomeReport
 from jobforge.remote.client import Client
 
 
@@ -180,10 +180,35 @@ def test_with_a_tenant_go_its_artifacts(api: House, artifacts: Artifacts) -> Non
     keys = [new_key(each, uuid4(), "a.csv") for each in (tenant_id, api.a.tenant_id)]
     for key in keys:
         artifacts.put(key, b"x")
-    assert api.client("super_admin").delete(f"/tenants/{tenant_id}").status_code == 200
+    operator = api.client("super_admin")
+    begun = operator.delete(f"/tenants/{tenant_id}")
+    assert begun.status_code == 202
+    acting = {"x-jobforge-tenant": str(tenant_id)}
+    path = f"/operations/{begun.json()['id']}"
+    wait_until(lambda: operator.get(path, headers=acting).json()["state"] == "done")
     with pytest.raises(errors.ArtifactNotFound):
         artifacts.store.size(keys[0].path)
     assert artifacts.store.size(keys[1].path) == 1
+
+
+def test_with_the_data_of_a_job_go_its_artifacts(api: House, artifacts: Artifacts) -> None:
+    tenant_id, folder = api.a.tenant_id, uuid4()
+    marker = artifacts.put(new_key(tenant_id, folder, "a.csv"), b"secret")
+    job_id = _settled(api, None, artifact_ref=marker.ref)
+    admin = api.client("tenant_admin")
+    assert api.client("viewer").post(f"/jobs/{job_id}/erase").status_code == 403
+    assert admin.post(f"/jobs/{job_id}/erase").status_code == 204
+    with pytest.raises(errors.ArtifactNotFound):
+        artifacts.store.size(marker.ref.removeprefix("artifact:"))
+    shown = admin.get(f"/jobs/{job_id}").json()["job"]
+    assert (shown["state"], list(shown["payload"])) == ("succeeded", ["$erased"])
+    with Client(api.url, api.a.keys["tenant_admin"]) as client:
+        assert client.erase_job(job_id) == []  # again: no error
+        with pytest.raises(errors.Conflict):
+            client.retry_job(job_id)
+        waiting = client.enqueue_job(JobRequest("plain", {})).job_id
+        with pytest.raises(errors.Conflict, match="cancel it first"):
+            client.erase_job(waiting)
 
 
 def test_a_bucket_is_linked_to_when_links_are_on(api: House) -> None:

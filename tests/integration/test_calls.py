@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 import pytest
-from cluster import Clock, Connection
+from cluster import Clock, Connect, Connection
 from integration.seam import A_JOB, TENANT_A, WORKER, Run, report
 
 from jobforge import calls
-from jobforge.control import TenantInfo, WorkerInfo
-from jobforge.errors import Json, LeaseLost, NotFound
+from jobforge.control import Erasure, TenantInfo, WorkerInfo
+from jobforge.errors import Json, LeaseLost, NotFound, TenantErased
 from jobforge.history import Attempt
 from jobforge.job import (
     BeatStatus,
@@ -60,8 +60,8 @@ def test_every_public_function_has_a_call_of_its_name(conn: Connection) -> None:
            and has_function_privilege('jobforge_server', p.oid, 'execute')
         """
     )
-    # These two are called by policies and by PostgREST, not by programs.
-    names = {row["proname"] for row in public} - {"tenant", "pre_request"}
+    # Policies and PostgREST call the first two, and `db check` the last.
+    names = {row["proname"] for row in public} - {"tenant", "pre_request", "access_faults"}
     assert names == set(calls.__all__) - {"Answer", "Call"}
 
 
@@ -161,12 +161,24 @@ def test_a_heartbeat_tells_of_each_job_and_of_the_worker(run: Run) -> None:
     tokens = [kept.token, canceled.token, lost]
     beat = run(calls.heartbeat_jobs(WORKER, tokens))
     statuses = {(job.job_id, job.lease): job.status for job in beat.jobs}
-    assert [statuses[token.job_id, token.lease] for token in tokens] == list(BeatStatus)
+    expected = [BeatStatus.OK, BeatStatus.CANCEL, BeatStatus.LOST]
+    assert [statuses[token.job_id, token.lease] for token in tokens] == expected
     assert beat.command is WorkerCommand.UNKNOWN
 
     assert run(calls.heartbeat_job(WORKER, kept.token)) is BeatStatus.OK
     with pytest.raises(LeaseLost):
         run(calls.heartbeat_job(WORKER, lost))
+
+
+def test_a_heartbeat_that_somebody_holds_up_is_held(run: Run, connect: Connect) -> None:
+    token = _claim_one(run).token
+    run(calls.heartbeat_job(WORKER, token))
+    holder = connect(autocommit=False)
+    holder.execute("select from jobforge.heartbeats for update")
+    assert run(calls.heartbeat_jobs(WORKER, [token])).jobs == [(*token[1:], BeatStatus.HELD)]
+    assert run(calls.heartbeat_job(WORKER, token)) is BeatStatus.HELD
+    holder.rollback()
+    assert run(calls.heartbeat_job(WORKER, token)) is BeatStatus.OK
 
 
 def test_outcomes_settle_jobs(run: Run) -> None:
@@ -181,11 +193,11 @@ def test_outcomes_settle_jobs(run: Run) -> None:
             ],
         )
     )
-    by_job = {answer.job_id: (answer.is_lost, answer.state) for answer in answers}
+    by_job = {answer.job_id: (answer.status, answer.state) for answer in answers}
     assert by_job == {
-        done.job_id: (False, State.SUCCEEDED),
-        failed.job_id: (False, State.SCHEDULED),
-        lost.job_id: (True, None),
+        done.job_id: ("ok", State.SUCCEEDED),
+        failed.job_id: ("ok", State.SCHEDULED),
+        lost.job_id: ("lost", None),
     }
     assert _job(run, done.job_id).result == {"sent": True}
     history = run(calls.get_job(done.job_id).for_tenant(TENANT_A))
@@ -206,7 +218,7 @@ def test_a_single_outcome_raises_when_the_lease_is_lost(run: Run) -> None:
 def test_one_result_that_cannot_be_kept_does_not_fail_the_others(run: Run) -> None:
     good, bad, single = _claim_one(run), _claim_one(run), _claim_one(run)
     reports = [report(good), report(bad, result={"mean": float("nan")})]
-    assert {answer.is_lost for answer in run(calls.complete_jobs(WORKER, reports))} == {False}
+    assert {answer.status for answer in run(calls.complete_jobs(WORKER, reports))} == {"ok"}
     run(calls.complete_job(WORKER, report(single, result="\ud800")))
     states = [_job(run, job.job_id).state for job in (good, bad, single)]
     assert states == [State.SUCCEEDED, State.DEAD, State.DEAD]
@@ -284,7 +296,7 @@ def test_notes_that_cannot_be_kept_are_put_into_words_and_others_stay_as_they_ar
 def test_released_jobs_are_queued_again(run: Run) -> None:
     job = _claim_one(run)
     [settled] = run(calls.release_jobs(WORKER, [job.token]))
-    assert (settled.is_lost, settled.state) == (False, State.QUEUED)
+    assert (settled.status, settled.state) == ("ok", State.QUEUED)
     assert _job(run, job.job_id).attempt == 0
 
 
@@ -454,6 +466,17 @@ def test_maintenance_answers_what_it_did(run: Run, clock: Clock) -> None:
 
 def test_a_deleted_tenant_is_gone(run: Run) -> None:
     job = _enqueue(run)
-    assert run(calls.delete_tenant(TENANT_A))["jobs"] == 1
-    with pytest.raises(NotFound):
+    operation = run(calls.delete_tenant(TENANT_A))
+    assert run(calls.delete_tenant(TENANT_A)) == operation
+    while run(calls.advance_operations()) is not None:
+        pass
+    found = run(calls.next_erasure())
+    assert found == Erasure(TENANT_A, operation)
+    assert run(calls.next_erasure()) is None
+    assert run(calls.confirm_erasure(found))
+    while run(calls.advance_operations()) is not None:
+        pass
+    erased = run(calls.get_operation(operation).for_tenant(TENANT_A))
+    assert (erased.kind, erased.state, erased.done) == ("erase", "done", 1)
+    with pytest.raises(TenantErased):
         _job(run, job)

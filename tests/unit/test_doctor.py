@@ -82,7 +82,7 @@ def seen(**facts: Any) -> dict[str, Any]:
 def test_a_sound_installation_has_no_finding_and_says_what_was_looked_at() -> None:
     findings = diagnose(WELL)
     assert {finding.grade for finding in findings} == {Grade.OK}
-    assert len({finding.check for finding in findings}) == len(findings) == 16
+    assert len({finding.check for finding in findings}) == len(findings) == 17
 
 
 def test_advice_about_vacuum_is_what_the_doctor_says_of_it_and_else_nothing() -> None:
@@ -104,7 +104,8 @@ CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
     (seen(is_superuser=True), "login", Grade.WARNING, "jobforge_client"),
     (seen(has_schema=False), "schema", Grade.FAILED, "jobforge db migrate"),
     ({"schema_faults": ["claim_jobs"]}, "schema", Grade.FAILED, "jobforge db migrate"),
-    ({"access_faults": ["jobs is open"]}, "access", Grade.FAILED, "migrate"),
+    ({"access_faults": ["jobs is open"]}, "access", Grade.FAILED, "db migrate --repair"),
+    ({"is_newer": True, "schema_faults": ["x"]}, "schema", Grade.WARNING, "upgrade jobforge"),
     ({"is_heard": False}, "wakeups", Grade.WARNING, "JOBFORGE_LISTEN_URL"),
     ({"skew_s": 90.0}, "clock", Grade.WARNING, "chrony"),
     ({"skew_s": -90.0}, "clock", Grade.WARNING, "chrony"),
@@ -151,6 +152,7 @@ CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
     (stuck("webhook", "e1", "410 Gone"), "webhooks", Grade.WARNING, "webhooks edit e1 --enable"),
     (stuck("event", "e1", "1000"), "events", Grade.FAILED, "jobforge scheduler"),
     (stuck("operation", "o1", "cancel"), "operations", Grade.FAILED, "keep a server running"),
+    (stuck("blocked", "j1", "send"), "blocked", Grade.FAILED, "jobforge scheduler"),
 ]
 
 
@@ -170,3 +172,23 @@ def test_a_snapshot_that_is_young_is_nobodys_business() -> None:
 def test_who_may_not_see_workers_is_told_nothing_of_them() -> None:
     checks = {finding.check for finding in diagnose(replace(WELL, workers=None, troubles=None))}
     assert checks.isdisjoint({"workers", "definitions", "schedules", "events"})
+
+
+def test_of_many_rights_that_differ_a_few_are_named_and_the_rest_is_counted() -> None:
+    found = ill(access_faults=[f"fault {n}" for n in range(300)])
+    assert [each.message for each in found][-2:] == [
+        "fault 4",
+        "295 more rights differ from what the release says",
+    ]
+    assert {each.fix for each in found} == {"jobforge db migrate --repair"}
+
+
+def test_where_rights_differ_the_files_are_repaired_too() -> None:
+    [schema] = [
+        each for each in ill(schema_faults=["x"], access_faults=["fault"]) if each.check == "schema"
+    ]
+    assert schema.fix == "jobforge db migrate --repair"
+
+
+def test_rights_that_could_not_be_compared_are_not_judged() -> None:
+    assert ill(access_faults=None) == []

@@ -1,8 +1,8 @@
 -- Workers and servers call this with folders of artifacts that they have found, each
 -- `<tenant>/<day>/<id>`: which of them nobody needs. A folder is needed while there is a job of
 -- that id, or a job that names a file of it in artifact_ref, and for two days in any case: it is
--- filled before its job is committed. With app.tenant_id set, other tenants' are not answered.
--- Locks nothing. Raises JF002.
+-- filled before its job is committed. Jobs that are erased need none, and theirs do not wait. With
+-- app.tenant_id set, other tenants' are not answered. Locks nothing. Raises JF002.
 create or replace function jobforge.unused_artifacts(p_folders text[])
 returns table (folder text)
 language plpgsql stable security definer
@@ -29,23 +29,26 @@ begin
           from (select f.path from unnest(p_folders) as f(path)
                  where f.path ~ ('^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/\d{4}-\d\d-\d\d/'
                                  || '[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$')
-                   and split_part(f.path, '/', 2) collate "C" < v_before::text
                 offset 0) as n
     )
     select n.path
       from named as n
      where (v_tenant is null or n.tenant_id = v_tenant)
+       and (split_part(n.path, '/', 2) collate "C" < v_before::text
+            or jobforge.is_of_erased_job(n.tenant_id, n.id, n.beginning))
        and not exists (select from jobforge.jobs as j
-                        where j.tenant_id = n.tenant_id and j.id = n.id)
+                        where j.tenant_id = n.tenant_id and j.id = n.id and j.flags & 8 = 0)
        and not exists (select from jobforge.finished_jobs as f
-                        where f.tenant_id = n.tenant_id and f.id = n.id)
+                        where f.tenant_id = n.tenant_id and f.id = n.id and f.flags & 8 = 0)
        -- A slash is followed by 0 in the order of bytes.
        and not exists (select from jobforge.jobs as j
                         where j.tenant_id = n.tenant_id and j.artifact_ref is not null
+                          and j.flags & 8 = 0
                           and j.artifact_ref collate "C" >= n.beginning
                           and j.artifact_ref collate "C" < rtrim(n.beginning, '/') || '0')
        and not exists (select from jobforge.finished_jobs as f
                         where f.tenant_id = n.tenant_id and f.artifact_ref is not null
+                          and f.flags & 8 = 0
                           and f.artifact_ref collate "C" >= n.beginning
                           and f.artifact_ref collate "C" < rtrim(n.beginning, '/') || '0');
 end $$;

@@ -16,3 +16,18 @@ create table jobforge.artifact_sweeps (
     constraint artifact_sweeps_pkey primary key (is_only),
     constraint there_is_one_sweep check (is_only)
 );
+
+-- Which process uses which store. Each store has a random id of its own; null: no store.
+create table jobforge.artifact_stores (
+    store_id uuid,
+    kind text not null,
+    host text not null,
+    location text not null,
+    pid integer,
+    seen_at timestamptz not null,
+    constraint a_process_is_recorded_once unique nulls not distinct
+        (kind, host, store_id, location),
+    constraint kinds_of_store_users_are_known check (kind in ('app', 'server', 'worker'))
+);
+-- A store_id may be null, so no key can be the identity.
+alter table jobforge.artifact_stores replica identity full;

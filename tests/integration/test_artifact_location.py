@@ -1,0 +1,232 @@
+"""Where artifacts are when nothing is set, and processes that do not share a store."""
+
+import json
+import os
+import re
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx2
+import pytest
+from cluster import Connection, Database, wait_until
+from integration.stores import at_bucket, at_folder, new_bucket, s3_server
+from integration.terminal import Terminal
+
+from jobforge import JobForge, calls, db, errors
+from jobforge.embedded import Embedded
+
+STARTED = '"worker.started"'
+APP = """
+from jobforge import Context, JobForge
+
+jf = JobForge()
+
+
+@jf.job(retry=3)
+def repeat(text: str, times: int) -> str:
+    return text * times
+
+
+@jf.job(isolation="inline", retry=3)
+async def repeat_inline(text: str, times: int) -> str:
+    return text * times
+
+
+@jf.job(isolation="inline", retry=3)
+async def enqueue_large(size: int) -> None:
+    await repeat.aenqueue(text="x" * size, times=1)
+"""
+
+
+@pytest.fixture
+def shell(database: Database, conn: Connection, tmp_path: Path) -> Terminal:
+    (tmp_path / "app.py").write_text(APP)
+    db.run(conn, calls.put_tenant(uuid4(), {"slug": "acme"}))
+    return Terminal(tmp_path, JOBFORGE_DATABASE_URL=database.url, JOBFORGE_TENANT="acme")
+
+
+def _enqueue(shell: Terminal, key: str, **payload: Any) -> str:
+    (shell.folder / "payload.json").write_text(json.dumps(payload))
+    return shell.read("enqueue", key, "@payload.json")
+
+
+def _error(shell: Terminal, job_id: str) -> Any:
+    """The error of a job that is dead after its first attempt."""
+    wait_until(lambda: shell.read_json("jobs", "show", job_id)["job"]["state"] == "dead")
+    found = shell.read_json("jobs", "show", job_id)
+    assert found["job"]["attempt"] == 1
+    return found["job"]["error"]
+
+
+def test_without_a_setting_nothing_is_written_beside_a_worker_and_a_command(
+    shell: Terminal,
+) -> None:
+    with shell.started("worker", "app.py") as worker:
+        worker.wait_for(STARTED)
+        for key in ("repeat", "repeat_inline"):
+            small = _enqueue(shell, key, text="s" * 200_000, times=4)
+            assert shell.run("jobs", "wait", small).returncode == 0
+            large = _enqueue(shell, key, text="l" * 200_000, times=10)
+            error = _error(shell, large)
+            assert error["type"] == "ResultTooLarge"
+            assert "JOBFORGE_ARTIFACTS" in error["message"]
+        error = _error(shell, _enqueue(shell, "enqueue_large", size=300_000))
+        assert error["type"] == "NoArtifactStore"
+        (shell.folder / "payload.json").write_text(json.dumps({"text": "x" * 300_000, "times": 1}))
+        refused = shell.run("enqueue", "repeat", "@payload.json", "--json")
+        assert refused.returncode == 2
+        told = json.loads(refused.stderr)["error"]
+        assert told["code"] == "no_artifact_store"
+        assert "JOBFORGE_ARTIFACTS" in told["message"]
+        worker.signal(signal.SIGTERM)
+        assert worker.end() == 0
+    assert not (shell.folder / ".jobforge").exists()
+
+
+async def _refuse_large(jf: JobForge) -> None:
+    @jf.job
+    def keep(text: str) -> None: ...
+
+    jf.register()
+    large = [keep.args(text="x" * 300_000)]
+    many = [keep.args(text="s")] * 1_500 + large
+    for jobs in (large, many):
+        with pytest.raises(errors.NoArtifactStore, match="JOBFORGE_ARTIFACTS"):
+            keep.enqueue_many(jobs)
+        with pytest.raises(errors.PayloadTooLarge):
+            await keep.aenqueue_many(jobs)
+    with jf.transaction() as tx:
+        with pytest.raises(errors.NoArtifactStore):
+            keep.using(conn=tx).enqueue(text="x" * 300_000)
+        keep.using(conn=tx).enqueue(text="s")
+
+
+@pytest.mark.anyio
+async def test_without_a_setting_enqueues_of_every_kind_refuse_what_is_large(
+    database: Database, conn: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("JOBFORGE_ARTIFACTS", raising=False)
+    tenant_id = uuid4()
+    db.run(conn, calls.put_tenant(tenant_id, {"slug": "acme"}))
+    jf = JobForge(database.url, tenant=tenant_id)
+    await _refuse_large(jf)
+    await jf.aclose()
+    assert conn.execute("select from jobforge.jobs").rowcount == 1
+    assert os.listdir(tmp_path) == []  # noqa: PTH208 - names alone are wanted
+
+
+def test_without_a_setting_a_server_refuses_what_is_large(
+    shell: Terminal, conn: Connection
+) -> None:
+    db.run(conn, calls.put_definition("mail", 1))
+    made = shell.read_json("keys", "create", "ci", "--tenant", "acme", "--role", "tenant_admin")
+    with shell.started("server", "--port", "0", "--log-format", "json") as server:
+        server.wait_for('"server.listening"')
+        url = re.findall(r'"url": ?"(http://[^"]+)"', server.said)[0]
+        headers = {"authorization": f"Bearer {made['key']}", "x-jobforge-tenant": "acme"}
+        with httpx2.Client(headers=headers, trust_env=False) as client:
+            jobs = f"{url}/api/v1/jobs"
+            large = {"definition": "mail", "payload": {"to": "x" * 300_000}}
+            refused = client.post(jobs, json=large)
+            assert refused.status_code == 413
+            assert refused.json()["code"] == "no_artifact_store"
+            small = {"definition": "mail", "payload": {"to": "x" * 200_000}}
+            assert client.post(jobs, json=small).status_code == 201
+        server.signal(signal.SIGTERM)
+        assert server.end() == 0
+    assert not (shell.folder / ".jobforge").exists()
+
+
+def test_dev_keeps_a_folder_next_to_its_database(folder: Path) -> None:
+    (folder / "app.py").write_text(APP)
+    shell = Terminal(folder, JOBFORGE_TENANT="acme")
+    store = folder / ".jobforge" / "artifacts"
+    with shell.started("dev", "app.py") as dev:
+        dev.wait_for(STARTED)
+        url = shell.read("db", "url")
+        # An application that is configured with the database URL only.
+        told = Terminal(folder, JOBFORGE_TENANT="acme", JOBFORGE_DATABASE_URL=url)
+        for terminal in (shell, told):
+            job_id = _enqueue(terminal, "repeat", text="x" * 600_000, times=2)
+            assert terminal.run("jobs", "wait", job_id).returncode == 0
+        assert len(list(store.glob("*/*/*/payload.json"))) == 2
+        assert len(list(store.glob("*/*/*/result-*.json"))) == 2
+        dev.signal(signal.SIGINT)
+        assert dev.end() == 0
+    assert Embedded(folder / ".jobforge" / "pg").running() is None
+
+
+def test_doctor_and_workers_name_processes_that_do_not_share_a_store(
+    database: Database, shell: Terminal
+) -> None:
+    def terminal(store: str) -> Terminal:
+        return Terminal(
+            shell.folder,
+            JOBFORGE_DATABASE_URL=database.url,
+            JOBFORGE_TENANT="acme",
+            JOBFORGE_ARTIFACTS=str(shell.folder / store),
+        )
+
+    with terminal("one").started("worker", "app.py") as first:
+        first.wait_for(STARTED)
+        wait_until(lambda: _stores(shell)["message"] == "all processes share one artifact store")
+        assert "artifacts.stores_differ" not in first.said
+        with terminal("two").started("server", "--port", "0") as second:
+            second.wait_for('"artifacts.stores_differ"')
+        found = _stores(shell)
+        assert found["grade"] == "warning"
+        assert f"worker {first.process.pid} on" in found["message"]
+        assert f"{shell.folder}/one" in found["message"]
+        assert f"server {second.process.pid} on" in found["message"]
+        assert f"{shell.folder}/two" in found["message"]
+        assert "JOBFORGE_ARTIFACTS" in found["fix"]
+
+
+def _stores(shell: Terminal) -> dict[str, str]:
+    findings = json.loads(shell.run("doctor", "--json").stdout)
+    found = [each for each in findings if each["check"] == "artifacts"]
+    return found[0] if found else {"message": ""}
+
+
+@pytest.mark.anyio
+async def test_an_app_that_puts_a_payload_records_its_store(
+    database: Database, conn: Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOBFORGE_ARTIFACTS", str(tmp_path / "store"))
+    tenant_id = uuid4()
+    db.run(conn, calls.put_tenant(tenant_id, {"slug": "acme"}))
+    jf = JobForge(database.url, tenant=tenant_id)
+
+    @jf.job
+    def keep(text: str) -> None: ...
+
+    jf.register()
+    keep.enqueue(text="s")
+    assert db.run(conn, calls.list_artifact_stores()) == []
+    keep.enqueue(text="x" * 300_000)
+    await keep.aenqueue(text="x" * 300_000)
+    [user] = db.run(conn, calls.list_artifact_stores())
+    assert (user.kind, user.pid) == ("app", os.getpid())
+    assert user.store_id == at_folder(tmp_path / "store").store.identity()
+    await jf.aclose()
+
+
+def test_all_who_open_a_folder_at_once_read_one_id(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        found = set(threads.map(lambda _: at_folder(tmp_path / "a").store.identity(), range(40)))
+    assert len(found) == 1
+    assert at_folder(tmp_path / "b").store.identity() not in found
+    assert [path.name for path in (tmp_path / "a").iterdir()] == [".store-id"]
+
+
+def test_a_bucket_has_an_id_too() -> None:
+    with s3_server() as address:
+        one, two = new_bucket(address), new_bucket(address)
+        first = at_bucket(one).store.identity()
+        assert at_bucket(one).store.identity() == first
+        assert at_bucket(two).store.identity() != first
+        assert list(at_bucket(one).store.folders()) == []

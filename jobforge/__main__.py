@@ -1,6 +1,19 @@
-"""`python -m jobforge` is the command `jobforge`."""
+"""The program `jobforge`, also as `python -m jobforge`: signals first, then the command line."""
 
-from jobforge.cli import main
+from jobforge import interrupts
+
+
+def main() -> None:
+    """The entry point of the commands `jobforge` and `jf`."""
+    interrupts.install()
+    from jobforge.cli import main as run  # noqa: PLC0415 - Ctrl-C is heard while it is imported
+
+    try:
+        interrupts.allow()
+        run()
+    finally:
+        interrupts.finish()
+
 
 if __name__ == "__main__":
     main()

@@ -1,9 +1,8 @@
 """`jobforge dev`: everything that an app needs, on this machine, until Ctrl-C."""
 
 import signal
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ from jobforge.cli.options import INTRODUCE, App
 from jobforge.cli.program import program
 from jobforge.cli.target import look_for_target
 from jobforge.config import Config, environment, load
+from jobforge.interrupts import StopRequest
 
 if TYPE_CHECKING:
     from jobforge.api.keys import KeyText
@@ -47,14 +47,18 @@ def dev(
     That is an embedded Postgres with the schema, the HTTP API and the dashboard; with an app, a
     worker too, which is started anew when the source changes.
     """
+    from jobforge.artifact_location import located
     from jobforge.embedded import Embedded
 
-    config = load()
+    config = located(load(), None)
     target = _parsed(look_for_target(app))
-    stopped = _signal_of_the_end()
+    stopped = StopRequest()
+    _on_signals(stopped.set)
     embedded = Embedded(config.postgres_dir, bin_dir=config.pg_bin, tcp=tcp)
     url = embedded.start()
     try:
+        if stopped.is_set:
+            return
         applied = _prepare(url)
         _ensure_secret_key(config)
         typer.echo(f"  Postgres  embedded in {config.postgres_dir}")
@@ -67,7 +71,7 @@ def dev(
                 "  Ctrl-C stops it." if embedded.started_here else "  It was running already."
             )
             if target is not None:
-                _work(target, url, stopped)
+                _work(target, url, str(config.artifacts), stopped)
             stopped.wait()
     finally:
         if embedded.started_here:
@@ -81,12 +85,6 @@ def _parsed(target: str | None) -> "Target | None":
     from jobforge.loading import parse
 
     return parse(target)
-
-
-def _signal_of_the_end() -> threading.Event:
-    ended = threading.Event()
-    _on_signals(ended.set)
-    return ended
 
 
 def _on_signals(act: Callable[[], object]) -> None:
@@ -137,7 +135,7 @@ def _find_key(config: Config, url: str) -> "KeyText":
         return find_key(config.data_dir / "key", conn)
 
 
-def _work(target: "Target", url: str, stopped: threading.Event) -> None:
+def _work(target: "Target", url: str, artifacts: str, stopped: StopRequest) -> None:
     """Runs workers for the app until a signal has come."""
     import asyncio
 
@@ -145,19 +143,25 @@ def _work(target: "Target", url: str, stopped: threading.Event) -> None:
 
     arguments = ["worker", target.text, "--drain-timeout", _DRAIN, INTRODUCE]
     # Here the database is meant, whichever server the environment names.
-    variables = {**environment(), "JOBFORGE_DATABASE_URL": url, "JOBFORGE_SERVER": ""}
+    variables = {
+        **environment(),
+        "JOBFORGE_DATABASE_URL": url,
+        "JOBFORGE_SERVER": "",
+        "JOBFORGE_ARTIFACTS": artifacts,
+    }
 
     async def follow() -> None:
         loop = asyncio.get_running_loop()
         reloader = Reloader(arguments, folder=target.folder, environment=variables)
 
         def stop() -> None:
-            stopped.set()
-            reloader.stop()
+            stopped.set()  # whether or not the loop still runs
+            with suppress(RuntimeError):  # it is closed
+                loop.call_soon_threadsafe(reloader.stop)
 
         # Not by the loop's own handlers: with its end these would go, and a signal kill us.
-        _on_signals(lambda: loop.call_soon_threadsafe(stop))
-        if stopped.is_set():
+        _on_signals(stop)
+        if stopped.is_set:
             return
         await reloader.run()
 

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 import typer
 
-from jobforge import errors
+from jobforge import errors, interrupts
 from jobforge.cli import output
 from jobforge.config import masked
 
@@ -37,6 +37,9 @@ INTERNAL = "this is a bug in jobforge; --debug before the command shows where"
 
 def fail(error: errors.JobForgeError) -> NoReturn:
     """Ends the program; with --debug by the error itself."""
+    if interrupts.is_interrupted():
+        # A driver may report that its connection is gone, instead of the Ctrl-C that closed it.
+        sys.exit(interrupts.EXIT_CODE)
     if "--debug" in sys.argv:
         raise error
     message, hint = _shown(error.message), _shown(error.hint or _next_step(error))

@@ -3,18 +3,17 @@
 import asyncio
 import logging
 import os
-import signal
 import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 
 import uvicorn
 from fastapi import FastAPI
 
-from jobforge import telemetry
+from jobforge import interrupts, telemetry
 from jobforge.api import create_app
 from jobforge.api.dashboard import MOUNT
 from jobforge.api.keys import KeyText
@@ -24,6 +23,8 @@ from jobforge.config import Config
 from jobforge.errors import ConfigError
 
 _DRAIN_S = 10
+_FORCED_S = 2
+_BACKLOG = 2048
 _LOOK_S = 0.2
 _LINK_S = 600.0
 
@@ -64,15 +65,18 @@ class Listener(uvicorn.Server):
         # Streams go on until they are told; uvicorn waits for them first.
         self._app.state.server.close()
         await super().shutdown(sockets)
+        if self.force_exit:
+            # uvicorn leaves it to be canceled with the loop, and reports that as an error.
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FORCED_S):
+                    await self.lifespan.shutdown()
 
 
 async def listen(config: Config, *, until_stdin_closes: bool) -> int:
     """Serves until it is told to stop. The exit code is 1 when it was told so twice."""
     _quiet_uvicorn()
     listener = Listener(create_app(config), config)
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, listener.stop)
+    interrupts.on_stop_signals(asyncio.get_running_loop(), listener.stop)
     if until_stdin_closes:
         _on_end_of_stdin(listener)
     bound = bind(config.server_host, config.server_port)
@@ -135,6 +139,8 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         bound.bind((host, port))
+        # Two processes may bind the same port while neither listens; uvloop would not report it.
+        bound.listen(_BACKLOG)
     except OSError as error:
         bound.close()
         raise ConfigError(

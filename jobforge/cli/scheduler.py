@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from jobforge import interrupts
 from jobforge.cli.database import DatabaseUrl, find_url
 from jobforge.cli.options import UNTIL_STDIN_CLOSES, MetricsPort
 from jobforge.cli.variables import warn_of_misspelt
@@ -43,4 +44,5 @@ def _run(config: Config, *, until_stdin_closes: bool) -> int:
 
     from jobforge.cli import serving
 
+    interrupts.leave()  # until it stops on signals, it has begun nothing
     return asyncio.run(serving.serve_scheduler(config, until_stdin_closes=until_stdin_closes))

@@ -1,5 +1,6 @@
 """The live screen of `jobforge top`: its tables and its keys. What is seen is overview.py's."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from typing import ClassVar
@@ -8,15 +9,17 @@ from uuid import UUID
 from rich.text import Text
 from textual import on, work
 from textual.app import App, ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
 from textual.widgets import DataTable, Footer, Static
 
+from jobforge import interrupts
 from jobforge.cli import output
 from jobforge.cli.overview import Overview, Rows
 from jobforge.errors import JobForgeError, Json
 
 Read = Callable[[str | None, str], Overview]
 
+_LEAVING_S = 3.0
 _ID = 18  # characters of an id that tell it from its neighbours
 _STATES = ("running", "failed")
 
@@ -33,6 +36,8 @@ class Screen(App[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         ("q", "quit", "Quit"),
+        # In place of Textual's own, which only says that another key quits.
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
         ("p", "pause", "Pause"),
         ("s", "sort", "Sort by the next column"),
         ("r", "reverse", "Reverse"),
@@ -49,6 +54,11 @@ class Screen(App[None]):
         self._state = _STATES[0]
         self._is_paused = False
 
+    def on_load(self) -> None:
+        # Before the terminal is changed, which only an orderly end restores.
+        if not self.is_headless:
+            interrupts.on_stop_signals(asyncio.get_running_loop(), self.action_interrupt)
+
     def compose(self) -> ComposeResult:
         yield Static(id="summary", markup=False)
         yield Pane("queues")
@@ -62,6 +72,10 @@ class Screen(App[None]):
     def on_mount(self) -> None:
         self._show(self._first)
         self.set_interval(self._every_s, self._look_unless_paused)
+
+    def action_interrupt(self) -> None:
+        interrupts.exit_within(interrupts.EXIT_CODE, _LEAVING_S)  # it may be waiting for an answer
+        self.exit(return_code=interrupts.EXIT_CODE)
 
     def action_pause(self) -> None:
         self._is_paused = not self._is_paused

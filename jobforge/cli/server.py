@@ -39,20 +39,28 @@ def server(
         }
     )
     warn_of_misspelt()
+    config = _located(config)
     with reached(Way(config.database_url)):
         pass  # what every request would fail by is told at once
     raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))
 
 
+def _located(config: Config) -> Config:
+    from jobforge.artifact_location import located
+
+    return located(config, config.database_url)
+
+
 def _run(config: Config, *, until_stdin_closes: bool) -> int:
     import asyncio
 
-    from jobforge import telemetry
+    from jobforge import interrupts, telemetry
     from jobforge.cli import listening
     from jobforge.tracing import export
 
     telemetry.configure(format=config.log_format, level=config.log_level)
     export.configure("jobforge-server")
+    interrupts.leave()  # until it stops on signals, it has answered nobody
     with asyncio.Runner(loop_factory=listening.new_loop) as runner:
         code = runner.run(listening.listen(config, until_stdin_closes=until_stdin_closes))
     export.shutdown()

@@ -4,7 +4,6 @@ import asyncio
 import gc
 import logging
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -15,8 +14,9 @@ from uuid import UUID
 
 from psycopg.conninfo import conninfo_to_dict
 
-from jobforge import connectors, loading, telemetry
+from jobforge import connectors, interrupts, loading, telemetry
 from jobforge.app import JobForge
+from jobforge.artifact_location import located
 from jobforge.artifacts import Artifacts, open_artifacts
 from jobforge.cli.database import url_explained
 from jobforge.cli.fleet import Fleet
@@ -82,6 +82,8 @@ async def serve(app: JobForge, target: str, config: Config, *, until_stdin_close
     """Runs a worker until it is told to stop. The exit code is 1 when it was told so twice."""
     server = configured(config)
     database = _connect(config) if server is None else _reach(server)
+    if server is None:
+        config = located(config, config.database_url)
     stops = 0
 
     def stop() -> None:
@@ -98,7 +100,7 @@ async def serve(app: JobForge, target: str, config: Config, *, until_stdin_close
         if server is not None:
             app.client.set_host(worker.host)
         _configure_logs(config, worker.worker_id)
-        _on_signals(stop)
+        interrupts.on_stop_signals(asyncio.get_running_loop(), stop)
         if until_stdin_closes:
             _on_end_of_stdin(stop)
         # All that was imported stays, and jobs come and go by the thousand: looking at them again
@@ -126,7 +128,7 @@ async def serve_scheduler(config: Config, *, until_stdin_closes: bool) -> int:
     try:
         meters = _make_meters(config)
         scheduler = _scheduler(database, config, meters)
-        _on_signals(scheduler.stop)
+        interrupts.on_stop_signals(asyncio.get_running_loop(), scheduler.stop)
         if until_stdin_closes:
             _on_end_of_stdin(scheduler.stop)
         telemetry.emit("scheduler.started")
@@ -147,7 +149,7 @@ async def serve_fleet(config: Config) -> int:
         size=config.processes,
         metrics_port=config.metrics_port,
     )
-    _on_signals(fleet.stop)
+    interrupts.on_stop_signals(asyncio.get_running_loop(), fleet.stop)
     return await fleet.run()
 
 
@@ -275,6 +277,7 @@ def _scheduler(database: Database, config: Config, meters: Meters | None) -> Sch
         database,
         history_days=config.history_days,
         dead_days=config.dead_days,
+        audit_days=config.audit_days,
         meters=meters,
     )
 
@@ -283,12 +286,6 @@ def _artifacts(config: Config, database: "Database | Server") -> Artifacts | Non
     """None where the server's store is elsewhere, and nobody has said where."""
     is_known = isinstance(database, Database) or config.artifacts is not None
     return open_artifacts(config) if is_known else None
-
-
-def _on_signals(act: Callable[[], None]) -> None:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, act)
 
 
 def _on_end_of_stdin(act: Callable[[], None]) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jobforge import interrupts
 from jobforge.cli import output
 from jobforge.cli.database import DatabaseUrl
 from jobforge.cli.moment import parse_duration
@@ -58,7 +59,11 @@ def top(
         except ImportError as error:
             hint = 'pip install "jobforge[tui]"; or: jobforge top --once'
             raise ConfigError("the screen needs textual", hint=hint) from error
-        Screen(read, first, every_s=every_s).run()
+        screen = Screen(read, first, every_s=every_s)
+        interrupts.leave()  # until the screen is there
+        screen.run()
+        if screen.return_code:
+            raise typer.Exit(screen.return_code)
 
 
 def _print(seen: "Overview") -> None:

@@ -1,11 +1,11 @@
 """`jobforge worker`: claims jobs and runs them until it is told to stop."""
 
-import os
 from dataclasses import replace
 from typing import Annotated
 
 import typer
 
+from jobforge import interrupts
 from jobforge.cli.database import DatabaseUrl, find_url
 from jobforge.cli.moment import parse_duration
 from jobforge.cli.options import INTRODUCE, UNTIL_STDIN_CLOSES, App, MetricsPort
@@ -93,6 +93,7 @@ def _run_fleet(config: Config) -> int:
 
     from jobforge.cli import serving
 
+    interrupts.leave()
     return asyncio.run(serving.serve_fleet(config))
 
 
@@ -107,17 +108,11 @@ def _run(target: str, config: Config, *, until_stdin_closes: bool, introduce: bo
 
     async def serve() -> int:
         code = await serving.serve(app, target, config, until_stdin_closes=until_stdin_closes)
-        _leave_in_time(code)
+        # Inline jobs that were abandoned may have left coroutines that go on, and threads. Python
+        # would wait for them; all that they hold was handed back.
+        interrupts.exit_within(code, _LEAVING_S)
         return code
 
+    # Until it drains on signals, it has claimed nothing.
+    interrupts.leave()
     return asyncio.run(serve())
-
-
-def _leave_in_time(code: int) -> None:
-    """Inline jobs that were abandoned may have left coroutines that go on, and threads. Python
-    would wait for them; all that they hold was handed back."""
-    from threading import Timer
-
-    leaving = Timer(_LEAVING_S, os._exit, [code])
-    leaving.daemon = True
-    leaving.start()

@@ -283,13 +283,15 @@ def multiply(ctx: Context, processes: int) -> None:
     """Has processes in sessions of their own, whose parents are gone."""
     reading, writing = os.pipe()
     for _ in range(processes):
-        if os.fork() == 0:
+        between = os.fork()
+        if between == 0:
             os.setsid()
             if os.fork() != 0:
                 os._exit(0)
             os.write(writing, b".")
             while True:
                 signal.pause()
+        os.waitpid(between, 0)  # the test counts the processes: this one must be gone
     there = 0
     while there < processes:
         there += len(os.read(reading, 4096))

@@ -1,0 +1,197 @@
+"""Ctrl-C and SIGTERM: a command ends, whatever it is doing when the signal arrives.
+
+Python raises KeyboardInterrupt between any two instructions of the main thread. Such an exception
+can get lost, for one of four reasons:
+
+- A shell without job control starts background commands with SIGINT ignored, and Python then
+  installs no handler. `install` sets the handler in any case.
+- It is raised in a finalizer, a generator that is being closed, a weakref callback or a callback
+  of a C extension, where Python prints and discards it. `_report` sends the signal again.
+- A C function blocks and does not return, such as a lookup of a host name; or a library swallows
+  the exception. `enforced` ends the process from another thread.
+- The interpreter is importing our modules, or is shutting down, and would print a traceback. Then
+  the handler leaves at once.
+
+Commands that drain, such as workers, raise nothing: see `on_stop_signals` and `StopRequest`.
+"""
+
+import _thread
+import atexit
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from queue import SimpleQueue
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+EXIT_CODE = 128 + signal.SIGINT
+
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+# How long a command may take to clean up after Ctrl-C: to cancel its statement, say.
+_GRACE_S = 3.0
+_AGAIN_S = 0.01
+
+_is_installed = False
+_is_interrupted = False
+
+
+def install() -> None:
+    """Make Ctrl-C end this process at once, until `allow` is called. Call it in the main thread."""
+    global _is_installed  # noqa: PLW0603 - it is true of the process
+    _is_installed = True
+    leave()
+    sys.unraisablehook = _report
+    sys.excepthook = _end
+    # Registered first, so it runs last. What follows is short, and Python resets our handlers in
+    # it: a signal would change the exit code.
+    atexit.register(_ignore)
+
+
+def allow() -> None:
+    """From now on Ctrl-C raises KeyboardInterrupt, once; a second Ctrl-C leaves at once."""
+    if _is_installed:
+        signal.signal(signal.SIGINT, _interrupt)
+
+
+def leave() -> None:
+    """From now on Ctrl-C ends the process at once: nothing is left to clean up."""
+    if _is_installed:
+        signal.signal(signal.SIGINT, _leave)
+
+
+def is_interrupted() -> bool:
+    """Whether KeyboardInterrupt was raised. An error after that may be one of its consequences."""
+    return _is_interrupted
+
+
+def finish() -> None:
+    """As `leave`, unless the command handles signals by itself: it has told its exit code."""
+    if signal.getsignal(signal.SIGINT) is _interrupt:
+        leave()
+
+
+def exit_within(code: int, seconds: float) -> None:
+    """End the process by then, also when threads or coroutines are still busy."""
+    timer = threading.Timer(seconds, os._exit, [code])
+    timer.daemon = True
+    timer.start()
+
+
+@contextmanager
+def enforced() -> Iterator[None]:
+    """End the process a few seconds after Ctrl-C if it has not ended by itself.
+
+    For commands that wait for a database or a server. Does nothing outside the main thread, and
+    where the caller of `main` is not a command line of its own.
+    """
+    if not _is_installed or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=_enforce, args=(reader,), daemon=True).start()
+    try:
+        yield
+    finally:
+        # Only for as long as nobody else has set another one meanwhile.
+        signal.set_wakeup_fd(before)
+        os.close(writer)
+
+
+class StopRequest:
+    """A wish to stop that a signal handler sets and the main thread waits for.
+
+    Not a threading.Event: its lock may be held by the very code that the handler interrupts.
+    """
+
+    __slots__ = ("_news", "is_set")
+
+    def __init__(self) -> None:
+        self.is_set = False
+        self._news: SimpleQueue[None] = SimpleQueue()  # its put is reentrant
+
+    def set(self) -> None:
+        self.is_set = True
+        self._news.put(None)
+
+    def wait(self) -> None:
+        while not self.is_set:
+            self._news.get()
+
+
+def on_stop_signals(
+    loop: "AbstractEventLoop",
+    act: Callable[[], object],
+    *,
+    numbers: Iterable[signal.Signals] = STOP_SIGNALS,
+) -> None:
+    """Call `act` in the loop for each of these signals. Once the loop is closed they are ignored.
+
+    Not by the loop's own handlers: it takes those away when it closes, and what is left of the
+    process would then die of the signal instead of returning its exit code.
+    """
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the command has finished
+            loop.call_soon_threadsafe(act)
+
+    for number in numbers:
+        signal.signal(number, handle)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    global _is_interrupted  # noqa: PLW0603 - as above
+    _is_interrupted = True
+    leave()
+    raise KeyboardInterrupt
+
+
+def _leave(_number: int, _frame: FrameType | None) -> None:
+    os._exit(EXIT_CODE)
+
+
+def _ignore() -> None:
+    for number in STOP_SIGNALS:
+        if callable(signal.getsignal(number)):  # what nobody handles stays as it is
+            signal.signal(number, signal.SIG_IGN)
+
+
+def _report(unraisable: "sys.UnraisableHookArgs") -> None:
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    allow()
+    # Not from here: the handler would run within this hook, where exceptions are discarded too.
+    _thread.start_new_thread(_send_again, ())
+
+
+def _send_again() -> None:
+    time.sleep(_AGAIN_S)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _end(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+        return
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(EXIT_CODE)
+
+
+def _enforce(reader: int) -> None:
+    with os.fdopen(reader, "rb", buffering=0) as signals:
+        while heard := signals.read(64):
+            if signal.SIGINT in heard:
+                time.sleep(_GRACE_S)
+                os._exit(EXIT_CODE)

@@ -11,7 +11,7 @@ from typing import Any
 
 from jobforge import calls, db, examination, migrate
 from jobforge.calls import Call
-from jobforge.condition import AppliedFile
+from jobforge.condition import AppliedFile, StoreUser
 from jobforge.doctor import Facts
 from jobforge.errors import Denied, JobForgeError
 from jobforge.inspection import inspect
@@ -63,7 +63,7 @@ def _looks(announced_pid: int) -> Looks:
     skew = (datetime.now(UTC) - now).total_seconds() - took / 2
     if not seen.has_schema:
         return Facts(seen, took, skew, [], is_heard=None)
-    files, workers, troubles = None, None, None
+    files, workers, troubles, access_faults = None, None, None, None
     try:
         workers = yield calls.list_workers()
         files = yield calls.list_migrations()
@@ -74,13 +74,21 @@ def _looks(announced_pid: int) -> Looks:
         if error.detail.get("sqlstate") != _UNDEFINED_FUNCTION:
             raise
         files = []  # of a release before these functions
+    try:
+        access_faults = yield examination.access_faults()
+    except Denied:
+        access_faults = ["this login may not compare the rights of the schema"]
+    except JobForgeError as error:
+        if error.detail.get("sqlstate") != _UNDEFINED_FUNCTION:
+            raise
     return Facts(
         seen,
         took,
         skew,
         _faults(files),
         is_heard=None,
-        access_faults=(yield examination.access_faults()),
+        is_newer=files is not None and migrate.is_newer(files),
+        access_faults=access_faults,
         surroundings=(yield examination.surroundings()),
         connections=(yield examination.connections()),
         horizon=(yield examination.horizon()),
@@ -88,7 +96,21 @@ def _looks(announced_pid: int) -> Looks:
         history=(yield examination.history()),
         workers=workers,
         troubles=troubles,
+        stores=(yield from _stores()),
     )
+
+
+def _stores() -> Generator[Call[Any], Any, list[StoreUser] | None]:
+    """None where this login may not see them, and in a release without them."""
+    try:
+        found: list[StoreUser] = yield calls.list_artifact_stores()
+    except Denied:
+        return None
+    except JobForgeError as error:
+        if error.detail.get("sqlstate") != _UNDEFINED_FUNCTION:
+            raise
+        return None
+    return found
 
 
 def _faults(files: list[AppliedFile] | None) -> list[str] | None:

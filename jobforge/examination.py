@@ -201,37 +201,8 @@ def history() -> Call[list[History]]:
 
 
 def access_faults() -> Call[list[str]]:
-    """Objects of the schema that are more open than the installation leaves them."""
-    return Call(
-        """
-        select c.relname || ' is not under forced row-level security'
-          from pg_catalog.pg_class as c
-         where c.relnamespace = to_regnamespace('jobforge') and c.relkind in ('r', 'p')
-           and not (c.relrowsecurity and c.relforcerowsecurity)
-        union all
-        select c.relname || ' shows rows with the rights of its owner'
-          from pg_catalog.pg_class as c
-         where c.relnamespace = to_regnamespace('jobforge') and c.relkind = 'v'
-           and not coalesce('security_invoker=true' = any (c.reloptions), false)
-        union all
-        select p.proname || ' may be called by everybody'
-          from pg_catalog.pg_proc as p
-         where p.pronamespace = to_regnamespace('jobforge')
-           and exists (select from pg_catalog.aclexplode(
-                           coalesce(p.proacl, pg_catalog.acldefault('f', p.proowner))) as a
-                        where a.grantee = 0 and a.privilege_type = 'EXECUTE')
-        union all
-        select p.proname || ' has no search_path of its own'
-          from pg_catalog.pg_proc as p
-         where p.pronamespace = to_regnamespace('jobforge') and p.prosecdef
-           and not exists (select from unnest(p.proconfig) as s(setting)
-                            where s.setting like 'search_path=%%')
-         order by 1
-         limit 50
-        """,
-        (),
-        _first_column,
-    )
+    """Where owners, grants, policies and row security differ from what the release says."""
+    return Call("select fault from jobforge.access_faults()", (), _first_column)
 
 
 def connections() -> Call[Connections]:

@@ -1,18 +1,23 @@
 """The files under sql/: their order, who runs them, and the same as text for psql and Supabase.
 
-    roles.sql          the migrating user: roles, schema, the record of applied files
+    roles.sql          the migrating user: roles
+    schema.sql         the migrating user: schema, the record of applied files
     migrations/*.sql   jobforge_owner: tables; each once, for ever the same
     functions/*.sql    jobforge_owner: all again when one of them changed
-    access.sql         the migrating user: row security and grants; again when anything changed
+    access.sql         the migrating user: owners, policies, grants; again when anything changed
+    revision           a number that grows with every change of these files
 
 Applying them to a database is migrate.py's.
 """
 
 import hashlib
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from string import Template
+
+from jobforge.errors import MigrationError
 
 SQL = Path(__file__).parent / "sql"
 
@@ -21,6 +26,10 @@ ADVISORY_LOCK = int.from_bytes(b"JobForge")
 
 # Unqualified names would otherwise mean what the migrating user's search_path says.
 SEARCH_PATH = "pg_catalog, pg_temp"
+
+
+ROLES = "roles.sql"
+REVISION = "revision"  # the file, and the name of its row in jobforge.migrations
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +56,8 @@ class Script:
 def scripts(root: Path = SQL) -> list[Script]:
     """All files, in the order in which they apply."""
     return [
-        _read(root, root / "roles.sql", None),
+        _read(root, root / ROLES, None),
+        _read(root, root / "schema.sql", None),
         *(_read(root, path, "jobforge_owner") for path in sorted(root.glob("migrations/*.sql"))),
         *(_read(root, path, "jobforge_owner") for path in sorted(root.glob("functions/*.sql"))),
         _read(root, root / "access.sql", None),
@@ -59,8 +69,24 @@ def migration_names(root: Path = SQL) -> set[str]:
     return {path.relative_to(root).as_posix() for path in root.glob("migrations/*.sql")}
 
 
+def revision(root: Path = SQL) -> int:
+    """How new these files are: a number that grows with every change; 0 for a folder without one.
+
+    The file `revision` has it, followed by the checksum of the files that it belongs to. A test
+    compares that checksum, and `make pages` writes the next number.
+    """
+    path = root / REVISION
+    return int(path.read_text(encoding="utf-8").split()[0]) if path.exists() else 0
+
+
+def fingerprint(root: Path = SQL) -> str:
+    """One checksum of all files."""
+    lines = "".join(f"{script.name} {script.checksum}\n" for script in scripts(root))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
 def render_sql(root: Path = SQL) -> str:
-    """One file for `psql -v ON_ERROR_STOP=1 -f`, with the same result as `migrate`.
+    """One file for `psql -v ON_ERROR_STOP=1 -f`, with the same result as `migrate --repair`.
 
     It can be applied again: migrations that are recorded are skipped. So a newer file upgrades.
     """
@@ -68,19 +94,28 @@ def render_sql(root: Path = SQL) -> str:
     functions = ", ".join(f"'{script.name}'" for script in files if script.is_function)
     head = _HEAD.substitute(search_path=SEARCH_PATH, lock=ADVISORY_LOCK)
     tail = _TAIL.substitute(functions=functions or "''")
-    return "\n".join([head, *(_rendered(script, "set local") for script in files), tail])
+    number, setter = revision(root), "set local"
+    parts = [
+        *(_rendered(script, setter) for script in files[:2]),
+        _GUARD.substitute(revision=number),
+        *(_rendered(script, setter) for script in files if script.is_migration),
+        _rendered_functions(files, setter),
+        _rendered_end(files, setter, number),
+    ]
+    return "\n".join([head, *parts, tail])
 
 
 def write_supabase(folder: Path, root: Path = SQL) -> list[Path]:
     """Writes Supabase migration files and returns the new ones.
 
     Supabase applies each version once, in order. So a file that is there already is left alone, and
-    one that changed comes again under a new version, after all others in the folder.
+    one that changed comes again under a new version, after all others in the folder. Raises
+    MigrationError when a newer release wrote the files of this folder.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    _refuse_newer_folder(folder, revision(root))
     written: list[Path] = []
-    for name, files in _supabase_files(scripts(root)):
-        text = "\n".join(_rendered(script, "set") for script in files)
+    for name, text in _supabase_files(scripts(root), revision(root)):
         # Grants must follow whatever is new before them.
         if text == _newest_text(folder, name) and not (written and name == "access"):
             continue
@@ -139,20 +174,77 @@ $set role $role;
 $set check_function_bodies = off;
 $text
 reset check_function_bodies;
+""")
+
+_OTHER = Template("""\
+-- $name
+$text
+""")
+
+_RECORD = Template("""\
 set role jobforge_owner;
 insert into jobforge.migrations (name, checksum) values ('$name', '$checksum')
 on conflict (name) do update set checksum = excluded.checksum, applied_at = clock_timestamp();
 reset role;
 """)
 
-_OTHER = Template("""\
--- $name
-$text
+# An older release must not put its functions over those of a newer one. Follows schema.sql, which
+# makes the record, or makes it readable again after a restore.
+_GUARD = Template("""\
 set role jobforge_owner;
-insert into jobforge.migrations (name, checksum) values ('$name', '$checksum')
-on conflict (name) do update set checksum = excluded.checksum, applied_at = clock_timestamp();
+do $$guard$$
+begin
+    if (select m.checksum::integer > $revision from jobforge.migrations as m
+         where m.name = 'revision') then
+        raise exception 'the database is newer than this release'
+              using hint = 'upgrade jobforge here';
+    end if;
+end $$guard$$;
 reset role;
 """)
+
+# Which functions there are, each with the place of its row, which every change moves.
+REMEMBER_FUNCTIONS = """\
+do $$
+begin
+    perform pg_catalog.set_config('jobforge.functions_before', coalesce((
+        select pg_catalog.string_agg(p.oid || ':' || p.ctid, ' ')
+          from pg_catalog.pg_proc as p
+         where p.pronamespace = 'jobforge'::regnamespace), ''), false);
+end $$;
+"""
+
+# A function that no file has replaced since is of an earlier release, or has another signature now.
+DROP_STALE_FUNCTIONS = """\
+set role jobforge_owner;
+do $$
+declare
+    v_stale text := (
+        select pg_catalog.string_agg(p.oid::regprocedure::text, ', ')
+          from pg_catalog.pg_proc as p
+         where p.pronamespace = 'jobforge'::regnamespace
+           and p.oid || ':' || p.ctid = any (pg_catalog.string_to_array(
+                   pg_catalog.current_setting('jobforge.functions_before'), ' '))
+           and not exists (select from pg_catalog.pg_depend as d
+                            where d.classid = 'pg_catalog.pg_proc'::regclass
+                              and d.objid = p.oid and d.deptype = 'e'));
+    v_detail text;
+begin
+    if v_stale is not null then
+        execute 'drop routine ' || v_stale;
+    end if;
+    perform pg_catalog.set_config('jobforge.functions_before', '', false);
+exception
+    when dependent_objects_still_exist then
+        get stacked diagnostics v_detail = pg_exception_detail;
+        raise exception using
+            errcode = '2BP01',
+            message = 'objects of yours use functions that this release does not have: '
+                || v_detail,
+            hint = 'Drop or change these objects, then migrate again.';
+end $$;
+reset role;
+"""
 
 
 def _rendered(script: Script, setter: str) -> str:
@@ -161,7 +253,7 @@ def _rendered(script: Script, setter: str) -> str:
         template = _MIGRATION
     elif script.is_function:
         template = _FUNCTION
-    return template.substitute(
+    text = template.substitute(
         name=script.name,
         checksum=script.checksum,
         role=script.role,
@@ -169,6 +261,29 @@ def _rendered(script: Script, setter: str) -> str:
         quote=_unused_quote(script.text),
         text=script.text.rstrip(),
     )
+    return text if script.is_migration else text + _record(script)
+
+
+def _record(script: Script) -> str:
+    """The statements that record a file; roles.sql comes before the table that records it."""
+    if script.name == ROLES:
+        return ""
+    return _RECORD.substitute(name=script.name, checksum=script.checksum)
+
+
+def _rendered_functions(files: list[Script], setter: str) -> str:
+    functions = [_rendered(script, setter) for script in files if script.is_function]
+    return "\n".join([REMEMBER_FUNCTIONS, *functions, DROP_STALE_FUNCTIONS])
+
+
+def _rendered_end(files: list[Script], setter: str, number: int) -> str:
+    """Access, and the records that could not be made before."""
+    roles, access = files[0], files[-1]
+    records = [
+        _RECORD.substitute(name=ROLES, checksum=roles.checksum),
+        _RECORD.substitute(name=REVISION, checksum=number),
+    ]
+    return "\n".join([_rendered(access, setter), *records])
 
 
 def _unused_quote(text: str) -> str:
@@ -183,10 +298,30 @@ _FIRST_VERSION = datetime(2026, 1, 1, tzinfo=UTC)
 _VERSION_FORMAT = "%Y%m%d%H%M%S"
 
 
-def _supabase_files(files: list[Script]) -> list[tuple[str, list[Script]]]:
-    migrations = [(Path(script.name).stem, [script]) for script in files if script.is_migration]
-    functions = [script for script in files if script.is_function]
-    return [("roles", files[:1]), *migrations, ("functions", functions), ("access", files[-1:])]
+def _supabase_files(files: list[Script], number: int) -> list[tuple[str, str]]:
+    setter = "set"
+    migrations = [
+        (Path(script.name).stem, _rendered(script, setter))
+        for script in files
+        if script.is_migration
+    ]
+    return [
+        ("roles", "\n".join(_rendered(script, setter) for script in files[:2])),
+        *migrations,
+        ("functions", _rendered_functions(files, setter)),
+        ("access", _rendered_end(files, setter, number)),
+    ]
+
+
+def _refuse_newer_folder(folder: Path, number: int) -> None:
+    """The newest file that records a revision is the last one with the grants."""
+    written = re.findall(r"values \('revision', '(\d+)'\)", _newest_text(folder, "access") or "")
+    if written and int(written[-1]) > number:
+        raise MigrationError(
+            f"the files in {folder} are newer than this release: they have revision {written[-1]}, "
+            f"this release has {number}",
+            hint="upgrade jobforge here",
+        )
 
 
 def _newest_text(folder: Path, name: str) -> str | None:

@@ -32,24 +32,61 @@ def migrate(
     lock_timeout: Annotated[
         str, typer.Option(help="How long to wait for a table that somebody holds.")
     ] = "5s",
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Also set roles, owners, grants and policies to those of this release, "
+            "as after a restore.",
+        ),
+    ] = False,
+    roles_only: Annotated[
+        bool,
+        typer.Option("--roles-only", help="Create the roles only, before a backup is restored."),
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Bring the schema up to date, all or nothing."""
     from jobforge import migrate as migrations
 
+    if repair + roles_only + dry_run > 1:
+        raise ConfigError("--dry-run, --repair and --roles-only exclude each other")
+    if roles_only:
+        with connect(database_url) as conn:
+            migrations.create_roles(conn)
+        output.note("the roles exist")
+        return
+    if repair:
+        _repair(database_url, lock_timeout, as_json=as_json)
+        return
     with connect(database_url) as conn:
         if dry_run:
             names = [script.name for script in migrations.plan(conn)]
         else:
             with output.progress("migrating") as tell:
                 names = migrations.migrate(conn, lock_timeout=lock_timeout, tell=tell)
+        faults = [] if names else migrations.access_faults(conn)
     output.print_rows([{"name": name} for name in names], as_json=as_json)
-    if not names:
+    if faults:
+        output.note(
+            f"nothing is due, but {len(faults)} rights differ from what this release says; "
+            f"run: {migrations.REPAIR}"
+        )
+    elif not names:
         output.note("nothing is due")
     elif dry_run:
         output.note(f"{len(names)} files are due; nothing was changed")
     else:
         output.note(f"{len(names)} files applied")
+
+
+def _repair(database_url: str | None, lock_timeout: str, *, as_json: bool) -> None:
+    from jobforge import migrate as migrations
+
+    with connect(database_url) as conn, output.progress("repairing") as tell:
+        faults = migrations.repair(conn, lock_timeout=lock_timeout, tell=tell)
+    output.print_rows([{"fault": fault} for fault in faults], as_json=as_json)
+    output.note(f"{len(faults)} rights corrected" if faults else "every right was as it should be")
 
 
 @app.command()
@@ -68,7 +105,7 @@ def status(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> None
 
 @app.command()
 def check(*, database_url: DatabaseUrl = None) -> None:
-    """Fail when migrations are due or were edited after they ran."""
+    """Fail when migrations are due or edited, or rights differ."""
     from jobforge import migrate as migrations
 
     with connect(database_url) as conn:

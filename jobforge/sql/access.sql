@@ -1,38 +1,39 @@
 -- Who may do what. Applied last by every migration that changed something; safe to run again.
+-- What a release no longer lists is revoked: stray grants to any role, and stray policies.
 -- Deny by default: no table is writable by any login role, every table and partition is under
 -- FORCE ROW LEVEL SECURITY, and a role without a policy sees no row.
 
 set local client_min_messages = warning;
 
 -- Functions run as the engine, whose policy opens all rows; each of them checks the tenant first.
--- Partition upkeep runs as the owner, because only an owner may attach and drop.
-grant create on schema jobforge to jobforge_engine;
-grant usage on schema jobforge to jobforge_engine, jobforge_client, jobforge_service,
-    jobforge_worker, jobforge_admin, jobforge_server;
-do $$
-declare
-    v_function record;
-begin
-    for v_function in
-        select p.oid::regprocedure as signature,
+-- Partition upkeep runs as the owner, because only an owner may attach and drop. These four
+-- functions say what is right. The block at the end applies it, and jobforge.access_faults()
+-- compares the database with it.
+create or replace function jobforge.wanted_owners() returns table (
+    kind text, object oid, owner text
+)
+language sql stable
+as $$
+    select 'schema', 'jobforge'::regnamespace::oid, 'jobforge_owner'
+    union all
+    select case c.relkind when 'v' then 'view' when 'c' then 'type' when 'S' then 'sequence'
+                          else 'table' end, c.oid, 'jobforge_owner'
+      from pg_catalog.pg_class as c
+     where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p', 'v', 'c', 'S')
+    union all
+    select 'function', p.oid,
                case when p.proname in ('ensure_partitions', 'apply_retention')
                     then 'jobforge_owner' else 'jobforge_engine' end as owner
-          from pg_catalog.pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace
-    loop
-        execute format('revoke all on function %s from public', v_function.signature);
-        execute format('alter function %s owner to %I', v_function.signature, v_function.owner);
-    end loop;
-end $$;
-alter default privileges for role jobforge_owner revoke execute on functions from public;
-alter default privileges for role jobforge_engine revoke execute on functions from public;
+      from pg_catalog.pg_proc as p
+     where p.pronamespace = 'jobforge'::regnamespace
+$$;
 
-do $$
-declare
-    v_grant record;
-    v_function record;
-begin
-    for v_grant in
+-- Which functions a role may execute. All overloads of a name count. jobforge_server has all.
+create or replace function jobforge.granted_functions() returns table (
+    role text, functions text[]
+)
+language sql immutable
+as $$
         select * from (values
             ('jobforge_client',
              '{tenant,pre_request,enqueue_job,enqueue_jobs,enqueue_alike,cancel_job,cancel_jobs,
@@ -45,12 +46,15 @@ begin
                 redeliver,list_steps,
                 enqueue_workflow,get_workflow,list_workflows,cancel_workflow,retry_workflow,
                 create_batch,add_to_batch,close_batch,get_batch,list_batches,cancel_batch}'::text[]),
+            ('jobforge_service', '{record_artifact_store}'),
+            ('jobforge_worker', '{record_artifact_store,list_artifact_stores}'),
+            ('jobforge_admin', '{record_artifact_store,list_artifact_stores}'),
             ('jobforge_service', '{find_tenant,complete_job}'),
             ('jobforge_worker',
              '{claim_jobs,heartbeat_job,heartbeat_jobs,complete_job,complete_jobs,
                 succeed_jobs,release_jobs,reap_jobs,note_jobs,register_worker,unregister_worker,
-                put_definition,ensure_partitions,apply_retention,regate_jobs,find_tenant,advance_operations,
-                start_artifact_sweep,unused_artifacts,get_job,list_jobs,
+                put_definition,ensure_partitions,apply_retention,regate_jobs,free_blocked_jobs,
+                find_tenant,advance_operations,start_artifact_sweep,unused_artifacts,get_job,list_jobs,
                 emit_event,pending_events,record_deliveries,
                 open_delivery,record_delivery,load_steps,save_steps,enqueue_children,
                 load_parents,add_workflow_jobs}'),
@@ -62,7 +66,7 @@ begin
                 get_definition,list_queues,list_audit,emit_event,get_event,list_events,
                 list_event_deliveries,replay_event,claim_jobs,heartbeat_job,heartbeat_jobs,
                 complete_job,complete_jobs,succeed_jobs,release_jobs,reap_jobs,note_jobs,
-                register_worker,unregister_worker,put_definition,ensure_partitions,apply_retention,find_tenant,regate_jobs,advance_operations,
+                register_worker,unregister_worker,put_definition,ensure_partitions,apply_retention,find_tenant,regate_jobs,free_blocked_jobs,advance_operations,
                 start_artifact_sweep,unused_artifacts,
                 pending_events,record_deliveries,
                 override_definition,put_tenant,put_queue,pause_queue,
@@ -91,6 +95,15 @@ begin
                 list_tenant_keys,rewrap_tenant_key}'),
             ('jobforge_admin',
              '{read_gauges,find_troubles,list_misses,list_migrations,list_holders}'),
+            ('jobforge_client', '{erase_job}'),
+            ('jobforge_admin', '{erase_job}'),
+            ('jobforge_worker', '{next_erasure,confirm_erasure}'),
+            ('jobforge_admin', '{next_erasure,confirm_erasure}'),
+            ('jobforge_client', '{access_faults}'),
+            ('jobforge_service', '{access_faults}'),
+            ('jobforge_worker', '{access_faults}'),
+            ('jobforge_admin', '{access_faults}'),
+            ('jobforge_backup', '{access_faults}'),
             ('jobforge_client', '{get_statistics}'),
             ('jobforge_worker', '{roll_up_statistics,start_maintenance}'),
             ('jobforge_admin',
@@ -99,32 +112,18 @@ begin
              '{find_api_key,touch_api_key,take_request,note_access,read_stream,count_states,
                 find_worker}')
         ) as g(role, functions)
-    loop
-        for v_function in
-            select p.oid::regprocedure as signature
-              from pg_catalog.pg_proc as p
-             where p.pronamespace = 'jobforge'::regnamespace and p.proname = any (v_grant.functions)
-        loop
-            execute format('grant execute on function %s to %I',
-                           v_function.signature, v_grant.role);
-            -- The server acts for everybody.
-            execute format('grant execute on function %s to jobforge_server',
-                           v_function.signature);
-        end loop;
-    end loop;
-end $$;
+$$;
 
--- Rows. A client reads its own tenant's; operators read all; only the engine writes. What is so
--- already is left alone: changing it would lock each table against the workers, in an order that is
--- not theirs. So conditions are written as Postgres shows them.
-do $$
-declare
-    v_table record;
-    v_policy record;
-begin
-    for v_table in
-        select c.oid::regclass as name, c.relname, c.relispartition,
-               c.relrowsecurity and c.relforcerowsecurity as is_forced,
+-- Rows. A client reads its own tenant's; operators read all; only the engine writes; a dump reads
+-- all. Conditions are written as Postgres shows them, because they are compared as text.
+create or replace function jobforge.wanted_policies() returns table (
+    object oid, name text, role text, command text, reads text, writes text
+)
+language sql stable
+as $$
+    select v_table.name, p.name, p.role, p.command, p.reads, p.writes
+      from (
+        select c.oid as name, c.relname, c.relispartition,
                case when exists (select from pg_catalog.pg_attribute as a
                                   where a.attrelid = c.oid and a.attname = 'tenant_id')
                     then '(tenant_id = ( SELECT jobforge.tenant() AS tenant))'
@@ -132,15 +131,8 @@ begin
                     else 'true' end as is_the_clients
           from pg_catalog.pg_class as c
          where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p')
-         order by c.relname
-    loop
-        if not v_table.is_forced then
-            execute format('alter table %s enable row level security', v_table.name);
-            execute format('alter table %s force row level security', v_table.name);
-        end if;
-        execute format('revoke all on table %s from public', v_table.name);
-        for v_policy in
-            select p.* from (values
+      ) as v_table
+     cross join lateral (values
                 ('engine_all', 'jobforge_engine', 'all', 'true', 'true', true),
                 ('owner_all', 'jobforge_owner', 'all', 'true', 'true',
                  v_table.relname = 'migrations'),
@@ -150,32 +142,70 @@ begin
                 ('client_reads', 'jobforge_client', 'select', v_table.is_the_clients, null,
                  not v_table.relispartition and v_table.relname not in (
                     'migrations', 'workers', 'rate_limits', 'api_keys', 'request_rates',
+                    'artifact_stores',
                     'artifact_sweeps', 'declared_schedules', 'webhook_endpoints', 'tenant_keys',
-                    'connector_configs', 'statistics_position', 'maintenance'))
+                    'connector_configs', 'statistics_position', 'maintenance', 'reaper')),
+                -- pg_dump reads each partition by its own name.
+                ('backup_reads', 'jobforge_backup', 'select', 'true', null, true)
             ) as p(name, role, command, reads, writes, is_wanted)
-             where p.is_wanted
-        loop
-            execute format('grant %s on table %s to %I',
-                           case v_policy.command when 'all' then 'select, insert, update, delete'
-                                                 else v_policy.command end,
-                           v_table.name, v_policy.role);
-            continue when exists (
-                select from pg_catalog.pg_policies as e
-                 where e.schemaname = 'jobforge' and e.tablename = v_table.relname
-                   and e.policyname = v_policy.name and e.permissive = 'PERMISSIVE'
-                   and e.roles = array[v_policy.role]::name[] and lower(e.cmd) = v_policy.command
-                   and e.qual = v_policy.reads
-                   and e.with_check is not distinct from v_policy.writes);
-            execute format('drop policy if exists %I on %s', v_policy.name, v_table.name);
-            execute format('create policy %I on %s for %s to %I using (%s)%s',
-                           v_policy.name, v_table.name, v_policy.command, v_policy.role,
-                           v_policy.reads, ' with check (' || v_policy.writes || ')');
-        end loop;
+     where p.is_wanted
+$$;
+
+-- Grants on the schema, the tables, the views and the functions.
+create or replace function jobforge.wanted_grants() returns table (
+    kind text, object oid, role text, privilege text
+)
+language sql stable
+as $$
+    select 'schema', 'jobforge'::regnamespace::oid, g.role, g.privilege
+      from (values ('jobforge_engine', 'CREATE'), ('jobforge_engine', 'USAGE'),
+                   ('jobforge_client', 'USAGE'), ('jobforge_service', 'USAGE'),
+                   ('jobforge_worker', 'USAGE'), ('jobforge_admin', 'USAGE'),
+                   ('jobforge_server', 'USAGE'), ('jobforge_backup', 'USAGE')) as g(role, privilege)
+    union all
+    -- Of partitions, too: an erasure deletes from each by its own name.
+    select 'table', p.object, p.role, c.privilege
+      from jobforge.wanted_policies() as p
+     cross join unnest(case p.command when 'all'
+                       then '{SELECT,INSERT,UPDATE,DELETE}' else '{SELECT}' end::text[])
+           as c(privilege)
+     where p.role <> 'jobforge_owner'
+    union all
+    select 'view', c.oid, g.role, 'SELECT'
+      from pg_catalog.pg_class as c
+     cross join (values ('jobforge_engine'), ('jobforge_client'), ('jobforge_admin')) as g(role)
+     where c.relnamespace = 'jobforge'::regnamespace and c.relkind = 'v'
+    union all
+    select distinct 'function', p.oid, r.role, 'EXECUTE'
+      from jobforge.granted_functions() as g
+      join pg_catalog.pg_proc as p
+           on p.pronamespace = 'jobforge'::regnamespace and p.proname = any (g.functions)
+     -- The server acts for everybody.
+     cross join lateral (values (g.role), ('jobforge_server')) as r(role)
+$$;
+
+-- Only what differs is changed: a change of a table's owner, row security or policies locks it
+-- against the workers, in an order that is not theirs.
+do $$
+declare
+    v_remedy text;
+begin
+    for v_remedy in
+        select f.remedy from jobforge.owner_faults() as f order by f.remedy
+    loop
+        execute v_remedy;
+    end loop;
+    for v_remedy in
+        select f.remedy from jobforge.grant_faults() as f order by f.remedy
+    loop
+        execute v_remedy;
+    end loop;
+    for v_remedy in
+        select f.remedy from jobforge.policy_faults() as f order by f.remedy
+    loop
+        execute v_remedy;
     end loop;
 end $$;
-revoke all on jobforge.all_jobs, jobforge.all_attempts from public;
-grant select on jobforge.all_jobs, jobforge.all_attempts
-    to jobforge_engine, jobforge_client, jobforge_admin;
 
 do $$
 begin

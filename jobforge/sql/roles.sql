@@ -1,7 +1,7 @@
--- Run first by every migration, as the migrating user: the roles, the schema, and the list of
--- applied files. Safe to run again. Needs CREATEROLE (superuser is not needed) the first time
--- in a cluster; roles are shared by all databases of a cluster, so later databases only need
--- membership in jobforge_owner.
+-- Run first by every migration, as the migrating user: the roles. Safe to run again. Needs
+-- CREATEROLE (superuser is not needed) the first time in a cluster; roles are shared by all
+-- databases of a cluster, so later databases only need membership in jobforge_owner. A logical
+-- backup has no roles: `jobforge db migrate --roles-only` runs this file alone, before a restore.
 --
 --   jobforge_owner    owns schema, tables and partitions; nobody logs in as it
 --   jobforge_engine   owns the functions; its own policy opens the rows to them alone
@@ -10,13 +10,14 @@
 --   jobforge_admin    an operator: EXECUTE on everything below, SELECT on all rows
 --   jobforge_service  a trusted back end that may name a tenant by argument alone
 --   jobforge_server   the HTTP server: EXECUTE on everything above, and on what only it does
+--   jobforge_backup   pg_dump: SELECT on all rows of all tables and partitions
 do $$
 declare
     v_role text;
 begin
     foreach v_role in array array['jobforge_owner', 'jobforge_engine', 'jobforge_client',
                                   'jobforge_worker', 'jobforge_admin', 'jobforge_service',
-                                  'jobforge_server'] loop
+                                  'jobforge_server', 'jobforge_backup'] loop
         begin
             if not exists (select from pg_catalog.pg_roles where rolname = v_role) then
                 execute pg_catalog.format('create role %I nologin', v_role);
@@ -42,19 +43,4 @@ exception
                                         current_user),
             hint = 'Run the migration as a user with CREATEROLE, or have one run: '
                 || 'grant jobforge_owner to ' || pg_catalog.quote_ident(current_user);
-end $$;
-
-do $$
-begin
-    if not exists (select from pg_catalog.pg_namespace where nspname = 'jobforge') then
-        create schema jobforge authorization jobforge_owner;
-    end if;
-    if pg_catalog.to_regclass('jobforge.migrations') is null then
-        create table jobforge.migrations (
-            name text primary key,
-            checksum text not null,
-            applied_at timestamptz not null default clock_timestamp()
-        );
-        alter table jobforge.migrations owner to jobforge_owner;
-    end if;
 end $$;

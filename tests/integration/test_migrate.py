@@ -29,14 +29,18 @@ FILES = {
         create or replace function jobforge.second() returns bigint language sql
         as $$ select count(*) from jobforge.things $$;
     """,
+    "functions/c_access_faults.sql": """
+        create or replace function jobforge.access_faults() returns table (fault text) language sql
+        as $$ select 'nothing' where false $$;
+    """,
     "access.sql": """
         set local role jobforge_owner;
-        alter table jobforge.things enable row level security;
+        alter table jobforge.things set (fillfactor = 90);
         grant select on jobforge.things to jobforge_client;
         reset role;
     """,
 }
-ALL = ["roles.sql", *FILES]
+ALL = ["roles.sql", "schema.sql", *FILES]
 
 MIGRATE = """
 import pathlib, sys, psycopg
@@ -52,7 +56,8 @@ def root(tmp_path: Path) -> Path:
     folder = tmp_path / "sql"
     for name, text in FILES.items():
         _write(folder, name, text)
-    _write(folder, "roles.sql", (SQL / "roles.sql").read_text())
+    for name in ("roles.sql", "schema.sql"):
+        _write(folder, name, (SQL / name).read_text())
     return folder
 
 
@@ -113,8 +118,10 @@ def test_a_changed_function_brings_all_functions_and_the_grants_again(
     _write(root, "functions/b_second.sql", text)
     assert migrate(empty, root=root) == [
         "roles.sql",
+        "schema.sql",
         "functions/a_first.sql",
         "functions/b_second.sql",
+        "functions/c_access_faults.sql",
         "access.sql",
     ]
     assert _value(empty, "select jobforge.first()") == 41
@@ -123,7 +130,12 @@ def test_a_changed_function_brings_all_functions_and_the_grants_again(
 def test_a_new_migration_runs_without_the_old_ones(empty: Connection, root: Path) -> None:
     migrate(empty, root=root)
     _write(root, "migrations/0002_more.sql", "create table jobforge.more (id int);")
-    assert migrate(empty, root=root) == ["roles.sql", "migrations/0002_more.sql", "access.sql"]
+    assert migrate(empty, root=root) == [
+        "roles.sql",
+        "schema.sql",
+        "migrations/0002_more.sql",
+        "access.sql",
+    ]
 
 
 def test_the_record_of_a_function_without_a_file_is_forgotten(
@@ -223,6 +235,8 @@ def test_status_tells_each_file_apart(empty: Connection, root: Path) -> None:
     (root / "functions/a_first.sql").unlink()
     assert {file.name: file.state for file in status(empty, root)} == {
         "roles.sql": State.APPLIED,
+        "schema.sql": State.APPLIED,
+        "functions/c_access_faults.sql": State.APPLIED,
         "migrations/0001_things.sql": State.TAMPERED,
         "functions/b_second.sql": State.CHANGED,
         "functions/c_third.sql": State.DUE,
@@ -260,7 +274,7 @@ def test_a_newer_file_for_psql_upgrades(
     rendered = tmp_path / "jobforge.sql"
     rendered.write_text(render_sql(root))
     blank.run_file(rendered)
-    assert [file.state for file in status(empty, root)] == [State.APPLIED] * 5
+    assert [file.state for file in status(empty, root)] == [State.APPLIED] * 7
 
 
 def test_an_edited_migration_is_refused_by_the_file_for_psql(

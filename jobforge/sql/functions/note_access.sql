@@ -1,4 +1,5 @@
--- The server writes down that an operator acts for a tenant: one row of the tenant's audit log.
+-- The server writes down that an operator acts for a tenant: one row of the tenant's audit log, or
+-- of the installation's where the tenant is erased, so that nothing is stored for that tenant.
 -- Raises JF001, JF002, JF006.
 create or replace function jobforge.note_access(
     p_action text,
@@ -9,9 +10,12 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := coalesce(jobforge.tenant_or_all(p_tenant_id),
-                              jobforge.require_tenant(p_tenant_id));
+    v_tenant uuid := coalesce(
+        case when jobforge.tenant() is null then jobforge.tenant_or_all(p_tenant_id) end,
+        jobforge.named_tenant(p_tenant_id));
 begin
     perform jobforge.check_name('action', p_action, 100);
-    perform jobforge.audit(v_tenant, p_action, left(p_target, 500));
+    perform jobforge.audit(
+        case when not jobforge.is_erased(v_tenant) then v_tenant end, p_action,
+        left(p_target, 500));
 end $$;

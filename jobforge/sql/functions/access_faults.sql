@@ -1,0 +1,29 @@
+-- Operators and deployments call this: where owners, grants, policies and row security differ from
+-- what this release says, roles that are missing, and functions without a search_path. No rows
+-- when all is right. `jobforge db migrate --repair` corrects every fault. Takes no locks. Raises
+-- nothing.
+create or replace function jobforge.access_faults() returns table (fault text)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return query
+    select format('role %s does not exist', w.role)
+      from (select o.owner as role from jobforge.wanted_owners() as o
+            union
+            select g.role from jobforge.wanted_grants() as g) as w
+     where not exists (select from pg_catalog.pg_roles as r where r.rolname = w.role)
+    union all
+    select f.fault from jobforge.owner_faults() as f
+    union all
+    select f.fault from jobforge.grant_faults() as f
+    union all
+    select f.fault from jobforge.policy_faults() as f
+    union all
+    select format('function %s has no search_path of its own', p.oid::regprocedure)
+      from pg_catalog.pg_proc as p
+     where p.pronamespace = 'jobforge'::regnamespace and p.prosecdef
+       and not exists (select from unnest(p.proconfig) as s(setting)
+                        where s.setting like 'search_path=%')
+     order by 1;
+end $$;

@@ -1,0 +1,19 @@
+"""Writes jobforge/sql/revision: the next number when a file of the schema has changed.
+
+An older release refuses to migrate a database that has a greater number (migrate.py). The file has
+the number and the checksum of the files that it belongs to.
+"""
+
+from jobforge.schema import REVISION, SQL, fingerprint, revision
+
+
+def main() -> None:
+    path = SQL / REVISION
+    recorded = path.read_text(encoding="utf-8").split() if path.exists() else ["0", ""]
+    current = fingerprint()
+    if recorded[1] != current:
+        path.write_text(f"{revision() + 1} {current}\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

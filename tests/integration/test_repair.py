@@ -1,0 +1,251 @@
+"""What a migration and a repair take back, and what they refuse."""
+
+import shutil
+from pathlib import Path
+
+import psycopg
+import pytest
+from cluster import Connect, Connection, Database, fresh_database
+from rights import rights
+
+from jobforge.embedded import Server
+from jobforge.errors import MigrationError
+from jobforge.migrate import access_faults, check, migrate, repair
+from jobforge.schema import SQL, fingerprint, render_sql, revision, write_supabase
+
+# Each is something that a restore, a managed service or a person may have done.
+DAMAGES = {
+    "a function of the restoring login": "alter function jobforge.get_job owner to postgres",
+    "a function for everybody": "grant execute on function jobforge.delete_tenant to public",
+    "a function for clients": "grant execute on function jobforge.delete_tenant to jobforge_client",
+    "a function for a role of another system": "grant execute on all functions in schema jobforge "
+    "to pg_monitor",
+    "a function taken away": "revoke execute on function jobforge.claim_jobs from jobforge_worker",
+    "a grant to pass on": "grant execute on function jobforge.get_job to jobforge_client "
+    "with grant option",
+    "a table for everybody": "grant select, insert on jobforge.api_keys to public",
+    "a table for clients": "grant select on jobforge.api_keys to jobforge_client",
+    "a column for clients": "grant select (hash) on jobforge.api_keys to jobforge_client",
+    "a view for workers": "grant select on jobforge.all_jobs to jobforge_worker",
+    "a table of the restoring login": "alter table jobforge.jobs owner to postgres",
+    "a type of the restoring login": "alter type jobforge.places owner to postgres",
+    "the record of the restoring login": "alter table jobforge.migrations owner to postgres",
+    "the schema of the restoring login": "alter schema jobforge owner to postgres",
+    "the schema for everybody": "grant create on schema jobforge to public",
+    "a stray policy": "create policy clients on jobforge.api_keys to jobforge_client using (true)",
+    "an opened policy": "alter policy client_reads on jobforge.jobs using (true)",
+    "no row security": "alter table jobforge.jobs disable row level security",
+    "no forced row security": "alter table jobforge.attempts no force row level security",
+    "a view with its owner's rights": "alter view jobforge.all_jobs reset (security_invoker)",
+    "no search_path": "alter function jobforge.get_job reset search_path",
+    "default privileges": "alter default privileges for role jobforge_engine "
+    "grant execute on functions to public",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damage_is_reported_and_repaired(conn: Connection, damage: str) -> None:
+    before = rights(conn)
+    assert access_faults(conn) == []
+    conn.execute(DAMAGES[damage].encode())
+    assert rights(conn) != before
+    with pytest.raises(MigrationError) as caught:
+        check(conn)
+    assert "jobforge db migrate --repair" in str(caught.value.hint)
+    assert len(str(caught.value)) < 1000
+    assert repair(conn) != [] or damage in CORRECTED_FIRST
+    assert rights(conn) == before
+    check(conn)
+
+
+# Without these the record could not be read: they are correct before anything is compared.
+CORRECTED_FIRST = {
+    "a function of the restoring login",
+    "a table of the restoring login",
+    "a type of the restoring login",
+    "the record of the restoring login",
+    "the schema of the restoring login",
+}
+
+
+def test_a_database_without_any_policy_or_grant_is_repaired_and_then_left_alone(
+    conn: Connection,
+) -> None:
+    before = rights(conn)
+    conn.execute(
+        """
+        do $$
+        declare
+            v_each record;
+        begin
+            for v_each in select policyname, tablename from pg_policies
+                           where schemaname = 'jobforge' loop
+                execute format('drop policy %I on jobforge.%I',
+                               v_each.policyname, v_each.tablename);
+            end loop;
+            for v_each in select oid::regprocedure as name from pg_proc
+                           where pronamespace = 'jobforge'::regnamespace loop
+                execute format('alter function %s owner to postgres', v_each.name);
+                execute format('grant execute on function %s to public', v_each.name);
+            end loop;
+        end $$;
+        """
+    )
+    with pytest.raises(MigrationError) as caught:
+        migrate(conn)
+    assert "--repair" in str(caught.value.hint)
+    repair(conn)
+    assert rights(conn) == before
+    assert repair(conn) == []
+    assert rights(conn) == before
+
+
+def test_a_repair_locks_only_what_is_wrong_and_changes_all_or_nothing(
+    conn: Connection, connect: Connect
+) -> None:
+    before = rights(conn)
+    reader = connect(autocommit=False)
+    for row in conn.execute(
+        "select oid::regclass::text as name from pg_class"
+        " where relnamespace = 'jobforge'::regnamespace and relkind in ('r', 'p')"
+    ).fetchall():
+        reader.execute(f"lock table only {row['name']} in access share mode".encode())
+    conn.execute(b"grant execute on function jobforge.delete_tenant to public")
+    repair(conn, lock_timeout="10ms")
+    assert rights(conn) == before
+
+    reader.rollback()
+    conn.execute(b"grant execute on function jobforge.delete_tenant to public")
+    conn.execute(b"alter policy client_reads on jobforge.jobs using (true)")
+    reader.execute("select from jobforge.jobs")
+    damaged = rights(conn)
+    with pytest.raises(MigrationError) as caught:
+        repair(conn, lock_timeout="10ms")
+    assert "--lock-timeout" in str(caught.value.hint)
+    assert rights(conn) == damaged
+    reader.rollback()
+    repair(conn)
+    assert rights(conn) == before
+
+
+def test_a_migration_takes_back_what_the_release_does_not_list(
+    conn: Connection, tmp_path: Path
+) -> None:
+    before = rights(conn)
+    for damage in ("a function for clients", "a stray policy", "a column for clients"):
+        conn.execute(DAMAGES[damage].encode())
+    migrate(conn, root=_changed(tmp_path))
+    assert rights(conn) == before
+
+
+def test_an_upgraded_database_has_the_rights_of_a_new_one(
+    conn: Connection, server: Server, tmp_path: Path
+) -> None:
+    """The release before had a function, a grant, a policy and a table's policy more or less."""
+    earlier = _copy(tmp_path / "earlier")
+    access = earlier / "access.sql"
+    text = access.read_text(encoding="utf-8")
+    text = text.replace("('jobforge_service', '{find_tenant,", "('jobforge_client', '{find_tenant,")
+    text = text.replace("'webhook_endpoints', 'tenant_keys'", "'tenant_keys'")
+    access.write_text(text, encoding="utf-8")
+    (earlier / "functions" / "gone.sql").write_text(
+        "create or replace function jobforge.gone() returns int language sql return 1;",
+        encoding="utf-8",
+    )
+    with fresh_database(server, template="template1") as old:
+        with psycopg.connect(old.url, autocommit=True) as upgraded:
+            migrate(upgraded, root=earlier)
+        with psycopg.connect(old.url, autocommit=True, row_factory=conn.row_factory) as upgraded:
+            assert rights(upgraded) != rights(conn)
+            migrate(upgraded)
+            assert rights(upgraded) == rights(conn)
+
+
+def test_a_function_whose_signature_changed_is_dropped(conn: Connection, tmp_path: Path) -> None:
+    earlier = _copy(tmp_path)
+    changed = earlier / "functions" / "now.sql"
+    changed.write_text(
+        changed.read_text(encoding="utf-8")
+        + "\ncreate or replace function jobforge.keep_places(p_one text) returns void"
+        " language sql as 'select';",
+        encoding="utf-8",
+    )
+    migrate(conn, root=earlier)
+    assert _overloads(conn, "keep_places") == 2
+    migrate(conn)
+    assert _overloads(conn, "keep_places") == 1
+
+
+def test_a_function_that_an_application_uses_is_not_dropped_with_what_uses_it(
+    conn: Connection, tmp_path: Path
+) -> None:
+    conn.execute("create function jobforge.earlier() returns int language sql return 1")
+    conn.execute("create view public.mine as select jobforge.earlier() as n")
+    with pytest.raises(
+        MigrationError, match=r"view public\.mine depends on function jobforge\.earlier"
+    ):
+        migrate(conn, root=_changed(tmp_path))
+    assert conn.execute("select n from public.mine").fetchone() == {"n": 1}
+    conn.execute("drop view public.mine")
+    migrate(conn)
+    assert _overloads(conn, "earlier") == 1  # nothing was due
+    repair(conn)
+    assert _overloads(conn, "earlier") == 0
+
+
+def test_an_older_release_does_not_replace_the_functions_of_a_newer_one(
+    conn: Connection, database: Database, tmp_path: Path
+) -> None:
+    older = _changed(tmp_path / "older")
+    (older / "revision").write_text("0 x", encoding="utf-8")
+    body = "select prosrc from pg_proc where oid = 'jobforge.now()'::regprocedure"
+    before = conn.execute(body).fetchone()
+    for attempt in (migrate, repair):
+        with pytest.raises(MigrationError, match="newer than this release") as caught:
+            attempt(conn, root=older)
+        assert "upgrade jobforge" in str(caught.value.hint)
+    rendered = tmp_path / "older.sql"
+    rendered.write_text(render_sql(older), encoding="utf-8")
+    with pytest.raises(AssertionError, match="newer than this release"):
+        database.run_file(rendered)
+    assert conn.execute(body).fetchone() == before
+    # Where an older release would change nothing, it has nothing to refuse.
+    same = _copy(tmp_path / "same")
+    (same / "revision").write_text("0 x", encoding="utf-8")
+    assert migrate(conn, root=same) == []
+
+
+def test_an_older_release_does_not_write_into_a_folder_of_a_newer_one(tmp_path: Path) -> None:
+    older = _changed(tmp_path / "older")
+    (older / "revision").write_text("0 x", encoding="utf-8")
+    written = write_supabase(tmp_path / "supabase")
+    with pytest.raises(MigrationError, match="newer than this release"):
+        write_supabase(tmp_path / "supabase", older)
+    assert sorted((tmp_path / "supabase").iterdir()) == sorted(written)
+
+
+def test_the_revision_is_that_of_these_files() -> None:
+    recorded = (SQL / "revision").read_text(encoding="utf-8").split()
+    assert recorded == [str(revision()), fingerprint()], "a file under sql/ changed: run make pages"
+
+
+def _copy(folder: Path) -> Path:
+    shutil.copytree(SQL, folder / "sql")
+    return folder / "sql"
+
+
+def _changed(folder: Path) -> Path:
+    """The schema with another text of one function."""
+    root = _copy(folder)
+    with (root / "functions" / "now.sql").open("a", encoding="utf-8") as function:
+        function.write("-- of another release\n")
+    return root
+
+
+def _overloads(conn: Connection, name: str) -> int:
+    return len(
+        conn.execute(
+            "select from pg_proc where pronamespace = 'jobforge'::regnamespace and proname = %s",
+            [name],
+        ).fetchall()
+    )

@@ -1,6 +1,7 @@
 """`jobforge tenants`: who shares this installation. For operators."""
 
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID, uuid4
 
@@ -9,9 +10,9 @@ import typer
 from jobforge.cli import candidates, output
 from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_rate
-from jobforge.cli.operation import Yes, confirm
+from jobforge.cli.operation import Wait, Yes, confirm, watch
 from jobforge.cli.options import AsJson, Quiet, given
-from jobforge.cli.session import find_tenant
+from jobforge.cli.session import Session, find_tenant
 from jobforge.cli.way import Engine, on_engine
 from jobforge.errors import Invalid, Json, NotFound
 
@@ -144,13 +145,23 @@ def resume(engine: Engine, tenant: Which) -> None:
 
 @app.command()
 @on_engine
-def delete(engine: Engine, tenant: Which, *, yes: Yes = False) -> None:
-    """Erase a tenant, for good. Its jobs, history, keys and artifacts go at once."""
+def delete(engine: Engine, tenant: Which, *, yes: Yes = False, wait: Wait = True) -> None:
+    """Erase a tenant permanently: its jobs, history, keys and artifacts.
+
+    Run the command again to watch an erasure that is under way.
+    """
+    from jobforge import calls
+
     tenant_id = find_tenant(engine, tenant)
     if not yes:
         confirm(f"erase everything of {tenant} ({tenant_id})?")
-    rows = engine.delete_tenant(tenant_id)
-    output.note(f"{tenant} is gone, and {sum(rows.values()):,} rows with it")
+    operation_id = engine.run(calls.delete_tenant(tenant_id))
+    if not wait:
+        typer.echo(str(operation_id))
+        return
+    advance = partial(engine.advance_erasure, tenant_id)
+    operation = watch(Session(engine, tenant_id), operation_id, advance)
+    output.note(f"{tenant} is erased: {operation.done:,} rows and all artifacts are deleted")
 
 
 def _find(engine: Engine, text: str) -> "TenantInfo":

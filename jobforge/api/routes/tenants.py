@@ -1,6 +1,5 @@
 """Tenants: who shares this installation. For operators."""
 
-import asyncio
 from uuid import UUID, uuid4
 
 from jobforge import calls
@@ -8,7 +7,8 @@ from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
 from jobforge.api.pages import Items
-from jobforge.api.schemas.settings import Erased, NewTenant, TenantId, TenantSettings
+from jobforge.api.schemas.failures import OperationId
+from jobforge.api.schemas.settings import NewTenant, TenantId, TenantSettings
 from jobforge.control import TenantInfo
 
 router = area("tenants")
@@ -36,14 +36,18 @@ async def put_tenant(tenant_id: UUID, body: TenantSettings, caller: Caller) -> A
     return Answer(status=204)
 
 
-@router.delete("/tenants/{tenant_id}", response_model=Erased, summary="Erase a tenant")
+@router.delete(
+    "/tenants/{tenant_id}", status_code=202, response_model=OperationId, summary="Erase a tenant"
+)
 async def delete_tenant(tenant_id: UUID, caller: Caller) -> Answer:
-    """Every row of it, running jobs and keys too, and its artifacts, at once and for good."""
-    erased = await caller.run_installation(calls.delete_tenant(tenant_id))
+    """Begins to erase every row and artifact of the tenant and returns the operation's id. From now
+    on every request for the tenant is refused with `tenant_erased`, and its id cannot be used
+    again. Repeating the request returns the same operation."""
+    operation_id = await caller.run_installation(calls.delete_tenant(tenant_id))
     caller.server.slugs.forget()
     caller.server.authentication.forget()
-    await asyncio.to_thread(caller.server.artifacts.store.delete_prefix, str(tenant_id))
-    return Answer({"rows": erased})
+    caller.server.progress.nudge()
+    return Answer({"id": operation_id}, 202)
 
 
 @router.post("/tenants/{tenant_id}/pause", status_code=204, summary="Pause a tenant")

@@ -1,41 +1,54 @@
--- Erases a tenant: jobs, history, events, keys, limits and its row; the audit log keeps that it
--- happened and who did it, nothing else of it. Running jobs lose their leases. Answers how many
--- rows went from each table. Raises JF002. Can be long: one transaction.
-create or replace function jobforge.delete_tenant(p_tenant_id uuid) returns jsonb
+-- Operators erase a tenant. Marks it as erased, ends its running jobs, and begins an operation of
+-- kind `erase`, which advance_operations carries out in slices; answers the operation's id. From
+-- the commit on, every function that acts for the tenant raises JF014, no job of it is claimed, and
+-- its workers lose their leases. The mark stays when all rows are gone: the id can never be used
+-- again. While the erasure is under way another call answers the same operation; afterwards it
+-- begins a new one, which looks for rows again. The tenant need not have settings. Waits only for a
+-- transaction that changes the tenant's settings. Raises JF002, and JF012 outside READ COMMITTED.
+create or replace function jobforge.delete_tenant(p_tenant_id uuid) returns uuid
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
+set enable_seqscan = off
 as $$
 declare
-    v_table text;
-    v_count bigint;
-    v_counts jsonb := '{}';
+    v_now timestamptz := jobforge.now();
+    v_id uuid := jobforge.uuid7();
+    v_matched bigint;
+    v_ended bigint;
+    v_begun uuid;
 begin
-    if p_tenant_id is null then
-        perform jobforge.refuse('JF002', 'tenant_id is required', '{"field": "tenant_id"}');
+    perform jobforge.require_read_committed('delete_tenant');
+    if coalesce(p_tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then
+        perform jobforge.refuse('JF002', 'tenant_id must be the id of a tenant',
+            '{"field": "tenant_id"}');
     end if;
+    insert into jobforge.tenants as t (id, created_at, updated_at, paused_at, erased_at)
+    values (p_tenant_id, v_now, v_now, v_now, v_now)
+    on conflict (id) do update
+       -- Claims pass over a paused tenant. The last step of the erasure takes the pause away.
+       set paused_at = coalesce(t.paused_at, v_now), erased_at = coalesce(t.erased_at, v_now),
+           updated_at = v_now;
+    select o.id into v_begun from jobforge.operations as o
+     where o.tenant_id = p_tenant_id and o.kind = 'erase' and o.finished_at is null;
+    if found then
+        return v_begun;
+    end if;
+    v_matched := jobforge.count_tenant_rows(p_tenant_id);
+    -- Their buckets are known by the keys only.
     delete from jobforge.request_rates as r
-     where r.bucket = 'tenant:' || p_tenant_id
-        or r.bucket in (select 'key:' || k.id from jobforge.api_keys as k
-                         where k.tenant_id = p_tenant_id);
-    -- Attempts that are being added up now would be in the statistics again after this.
-    perform pg_advisory_xact_lock(hashtextextended('jobforge:statistics', 0));
-    -- Every table with a tenant_id that is not a partition, those of later areas too.
-    for v_table in
-        select c.relname
-          from pg_class as c
-          join pg_attribute as a
-            on a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped
-         where c.relnamespace = 'jobforge'::regnamespace
-           and c.relkind in ('r', 'p') and not c.relispartition
-         order by c.relname
-    loop
-        execute format('delete from jobforge.%I where tenant_id = $1', v_table) using p_tenant_id;
-        get diagnostics v_count = row_count;
-        v_counts := v_counts || jsonb_build_object(v_table, v_count);
-    end loop;
-    delete from jobforge.rate_limits as b
-     where b.bucket = 'tenant:' || p_tenant_id or b.bucket like 'key:' || p_tenant_id || '/%';
-    delete from jobforge.tenants as t where t.id = p_tenant_id;
-    perform jobforge.audit(null, 'tenant.delete', p_tenant_id::text, v_counts);
-    return v_counts;
+     where r.ctid = any (array(
+           select b.ctid from jobforge.request_rates as b
+            where b.bucket in (select 'key:' || k.id from jobforge.api_keys as k
+                                where k.tenant_id = p_tenant_id)
+              for update skip locked));
+    v_ended := jobforge.lose_running_jobs(p_tenant_id);
+    insert into jobforge.operations (
+           tenant_id, id, created_at, due_at, matched, done, kind, created_by, filter, options,
+           progress)
+    values (p_tenant_id, v_id, v_now, v_now, v_matched, v_ended, 'erase', jobforge.actor(), '{}',
+            '{}', jsonb_build_object('phase', 'jobs', 'rows', jsonb_build_object('jobs', v_ended)));
+    perform jobforge.audit(null, 'tenant.delete', p_tenant_id::text,
+        jsonb_build_object('operation_id', v_id));
+    return v_id;
 end $$;

@@ -1,0 +1,22 @@
+-- Workers and servers call this when they have deleted all artifacts of a tenant: its erasure goes
+-- on. Returns false if the erasure does not wait for that any more. Locks the operation. Raises
+-- JF006 when app.tenant_id is another tenant.
+create or replace function jobforge.confirm_erasure(p_operation_id uuid, p_tenant_id uuid)
+returns boolean
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenant uuid := jobforge.tenant();
+begin
+    if v_tenant <> p_tenant_id then
+        perform jobforge.refuse('JF006',
+            'the tenant named differs from the tenant of this transaction');
+    end if;
+    update jobforge.operations as o
+       set progress = o.progress || '{"phase": "proof"}', due_at = jobforge.now(),
+           state = 'running', reason = null
+     where o.tenant_id = p_tenant_id and o.id = p_operation_id and o.finished_at is null
+       and o.progress ->> 'phase' = 'artifacts';
+    return found;
+end $$;

@@ -1,0 +1,11 @@
+-- An erasure that has to wait for a moment, and what for. Called by step_erasure.
+create or replace function jobforge.defer_erasure(o jobforge.operations, p_reason text)
+returns jobforge.operations
+language plpgsql
+as $$
+begin
+    o.state := 'waiting';
+    o.reason := p_reason;
+    o.due_at := jobforge.now() + interval '1 second';
+    return o;
+end $$;

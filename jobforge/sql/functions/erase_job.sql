@@ -1,0 +1,46 @@
+-- Erases what one job holds: payload, result, error messages, tags, keys, output, notes, steps, and
+-- what webhooks sent about it. Its id, times, states and numbers stay, and so does its place in
+-- counts, statistics and workflows. The job must have finished or be dead: cancel it first (JF005).
+-- An erased job is never retried. Safe to repeat. Answers the folders of artifacts that nothing
+-- needs any more, for the caller to delete; the sweep deletes those that are still there. Raises
+-- JF001, JF004, JF005, JF006, JF014. Locks the job.
+create or replace function jobforge.erase_job(p_job_id uuid, p_tenant_id uuid default null)
+returns text[]
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+as $$
+declare
+    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_mark jsonb := jsonb_build_object('$erased', jobforge.now());
+    v_state text;
+    v_created_at timestamptz;
+begin
+    select j.state, j.created_at into v_state, v_created_at
+      from jobforge.jobs as j
+     where j.tenant_id = v_tenant and j.id = p_job_id
+       for update;
+    if v_state = 'dead' then
+        update jobforge.jobs as j
+           set payload = v_mark, error = jobforge.erased_error(j.error), flags = j.flags | 8,
+               tags = null, idempotency_key = null, limit_key = null, gate = null,
+               correlation_id = null, created_by = null, cancel_reason = null
+         where j.tenant_id = v_tenant and j.id = p_job_id and j.state || '' = 'dead';
+    elsif v_state is null then
+        update jobforge.finished_jobs as f
+           set payload = v_mark, result = null, error = jobforge.erased_error(f.error),
+               flags = f.flags | 8, tags = null, idempotency_key = null, limit_key = null,
+               correlation_id = null, created_by = null, cancel_reason = null
+         where f.tenant_id = v_tenant and f.id = p_job_id
+        returning f.created_at into v_created_at;
+    end if;
+    if v_created_at is null or v_state <> 'dead' then
+        perform jobforge.refuse_job(v_tenant, p_job_id, 'erased: cancel it first');
+    end if;
+    perform jobforge.erase_job_history(v_tenant, p_job_id, v_created_at, v_mark);
+    perform jobforge.note_event(v_tenant, p_job_id, 'erased');
+    perform jobforge.audit(v_tenant, 'job.erase', p_job_id::text);
+    return jobforge.folders_of_job(v_tenant, p_job_id);
+end $$;

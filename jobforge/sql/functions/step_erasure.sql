@@ -1,0 +1,86 @@
+-- One step of the erasure of a tenant: up to p_limit rows. Answers the operation as it stands then;
+-- its row is locked by the caller. Its phases:
+--   jobs       jobs, and what makes jobs: when none is left, nothing new comes into being
+--   history    all other tables
+--   barrier    waits until the transactions have ended that were open when the last job went, since
+--              they may write what they began without knowing of the erasure
+--   artifacts  waits until a worker or a server has deleted the tenant's files (confirm_erasure)
+--   proof      every table once more, until all are empty; then the erasure is complete
+-- Locks the rows that it deletes, in passing over those that others have locked. The proof also
+-- takes the locks of the statistics and of the partitions, if they are free, because those two copy
+-- rows.
+create or replace function jobforge.step_erasure(o jobforge.operations, p_limit integer)
+returns jobforge.operations
+language plpgsql
+set lock_timeout = '1s'
+as $$
+declare
+    v_phase text := o.progress ->> 'phase';
+    v_table record;
+    v_slice record;
+    v_left bigint := p_limit;
+    v_found text;
+begin
+    o.started_at := coalesce(o.started_at, jobforge.now());
+    o.stepped_at := jobforge.now();
+    o.due_at := o.stepped_at;
+    o.state := 'running';
+    o.reason := null;
+    if v_phase = 'barrier' then
+        if array(select jsonb_array_elements_text(o.progress -> 'before'))
+           && jobforge.open_transactions() then
+            return jobforge.defer_erasure(o, 'waits for transactions that began earlier to end');
+        end if;
+        o.progress := o.progress || '{"phase": "artifacts"}';
+        return o;
+    elsif v_phase = 'proof'
+          and not (pg_try_advisory_xact_lock(hashtextextended('jobforge:statistics', 0))
+                   and pg_try_advisory_xact_lock(hashtextextended('jobforge:partitions', 0))) then
+        return jobforge.defer_erasure(o, 'waits for maintenance to end');
+    end if;
+
+    for v_table in
+        select t.* from jobforge.tenant_tables() as t
+         where t.turn is not null or v_phase <> 'jobs'
+         order by t.turn, t.name
+    loop
+        -- Where the step before came to.
+        continue when o.progress ? 'table' and o.progress ->> 'table' <> v_table.name;
+        v_slice := jobforge.erase_rows(
+            v_table.name, v_table.place, v_table.place_type, o.tenant_id, o.id, v_left::integer,
+            o.progress ->> 'after');
+        o.progress := o.progress - '{table,after}'::text[];
+        o.done := o.done + v_slice.gone;
+        if v_slice.gone > 0 then
+            o.progress := jsonb_set(o.progress, array['rows', v_table.root], to_jsonb(
+                coalesce((o.progress #>> array['rows', v_table.root])::bigint, 0) + v_slice.gone));
+        end if;
+        v_left := v_left - v_slice.met;
+        if v_left <= 0 then
+            o.progress := o.progress || jsonb_strip_nulls(
+                jsonb_build_object('table', v_table.name, 'after', v_slice.last));
+            return o;
+        end if;
+    end loop;
+    if o.progress ? 'table' then  -- a partition that was dropped since
+        o.progress := o.progress - '{table,after}'::text[];
+        return o;
+    end if;
+
+    v_found := jobforge.find_tenant_rows(o.tenant_id, o.id, v_phase <> 'proof');
+    if v_phase = 'history' then
+        o.progress := o.progress || '{"phase": "barrier"}';
+    elsif v_found is null and v_phase = 'jobs' then
+        o.progress := o.progress || jsonb_build_object(
+            'phase', 'history', 'before', jobforge.open_transactions());
+    elsif v_found is null and v_left = p_limit then
+        return jobforge.end_erasure(o);
+    elsif v_found is not null then
+        if jobforge.find_tenant_rows(o.tenant_id, o.id, true) is not null then
+            o.progress := o.progress || '{"phase": "jobs"}';
+        end if;
+        return jobforge.defer_erasure(
+            o, format('waits for rows of %s that other transactions have locked', v_found));
+    end if;
+    return o;
+end $$;

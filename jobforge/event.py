@@ -17,7 +17,7 @@ class DeliveryOutcome(StrEnum):
     """What a trigger made of an event."""
 
     ENQUEUED = "enqueued"
-    DEDUPLICATED = "deduplicated"  # a job of the same trigger and content is that recent
+    DEDUPLICATED = "deduplicated"  # another job of the same trigger covers it
     FILTERED = "filtered"  # what the event says does not fit
     FAILED = "failed"  # the reason says why
 
@@ -57,6 +57,7 @@ class EventListing:
     id: UUID
     name: str
     correlation_id: str
+    key: str | None
     traceparent: str | None
     created_by: str
     created_at: datetime
@@ -71,6 +72,7 @@ class Event:
     id: UUID
     name: str
     correlation_id: str
+    key: str | None
     traceparent: str | None
     created_by: str
     created_at: datetime
@@ -87,6 +89,7 @@ class PendingEvent(NamedTuple):
     name: str | None  # None when the event is gone
     created_at: datetime
     correlation_id: str | None
+    key: str | None
     traceparent: str | None
     replay: int
     triggers: list[UUID]

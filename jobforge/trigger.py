@@ -75,6 +75,7 @@ class Trigger:
     filter: list[Json]
     dedupe_window_s: int
     dedupe_key: str | None
+    deduplicated: int  # events without a job of their own; 10,000 means as many or more
     last_fired_at: datetime | None
     next_run_at: datetime | None
     created_at: datetime

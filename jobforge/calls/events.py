@@ -32,12 +32,13 @@ def emit_event(
     name: str,
     data: dict[str, Json] | None = None,
     *,
+    key: str | None = None,
     correlation_id: str | None = None,
     traceparent: str | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
-    """Answers the event's id."""
-    options = {"correlation_id": correlation_id, "traceparent": traceparent}
+    """Return the event's ID."""
+    options = {"key": key, "correlation_id": correlation_id, "traceparent": traceparent}
     given = {option: value for option, value in options.items() if value is not None}
     return Call(
         "select jobforge.emit_event(%s, %s::jsonb, %s::jsonb, %s)",
@@ -49,8 +50,8 @@ def emit_event(
 def get_event(event_id: UUID, *, tenant_id: UUID | None = None) -> Call[Event]:
     return Call(
         """
-        select id, name, correlation_id, traceparent, created_by, created_at, is_pending, data,
-               deliveries
+        select id, name, correlation_id, key, traceparent, created_by, created_at, is_pending,
+               data, deliveries
           from jobforge.get_event(%s, %s)
         """,
         (event_id, tenant_id),
@@ -68,7 +69,8 @@ def list_events(
     """Newest first; `before` is the last id of the page before."""
     return Call(
         """
-        select id, name, correlation_id, traceparent, created_by, created_at, is_pending, outcomes
+        select id, name, correlation_id, key, traceparent, created_by, created_at, is_pending,
+               outcomes
           from jobforge.list_events(%s::jsonb, %s::integer, %s, %s)
         """,
         (encode(which.to_json(), "filter"), limit, before, tenant_id),
@@ -82,14 +84,15 @@ def list_event_deliveries(
     limit: int = 50,
     before: UUID | None = None,
     tenant_id: UUID | None = None,
+    outcome: DeliveryOutcome | None = None,
 ) -> Call[list[EventDelivery]]:
     """What a trigger made of events, newest first; `before` is the last id of the page before."""
     return Call(
         """
         select id, event_id, trigger_id, label, outcome, reason, job_id, replay, at
-          from jobforge.list_event_deliveries(%s, %s::integer, %s, %s)
+          from jobforge.list_event_deliveries(%s, %s::integer, %s, %s, %s)
         """,
-        (trigger_id, limit, before, tenant_id),
+        (trigger_id, limit, before, tenant_id, outcome),
         _event_deliveries,
     )
 
@@ -147,6 +150,7 @@ def _pending_event(document: dict[str, Json]) -> PendingEvent:
         document["name"],
         datetime.fromisoformat(document["created_at"]),
         document["correlation_id"],
+        document["key"],
         document["traceparent"],
         document["replay"],
         [UUID(trigger) for trigger in document["triggers"]],

@@ -60,8 +60,8 @@ def get_trigger(trigger_id: UUID, *, tenant_id: UUID | None = None) -> Call[Trig
         """
         select id, type, label, definition, version, queue, priority, payload, enabled, fault,
                declared, cron, timezone, zone, catch_up, catch_up_limit, overlap, jitter_s,
-               starts_at, ends_at, event, filter, dedupe_window_s, dedupe_key, last_fired_at,
-               next_run_at, created_at, updated_at, created_by
+               starts_at, ends_at, event, filter, dedupe_window_s, dedupe_key, deduplicated,
+               last_fired_at, next_run_at, created_at, updated_at, created_by
           from jobforge.get_trigger(%s, %s)
         """,
         (trigger_id, tenant_id),
@@ -81,8 +81,8 @@ def list_triggers(
         """
         select id, type, label, definition, version, queue, priority, payload, enabled, fault,
                declared, cron, timezone, zone, catch_up, catch_up_limit, overlap, jitter_s,
-               starts_at, ends_at, event, filter, dedupe_window_s, dedupe_key, last_fired_at,
-               next_run_at, created_at, updated_at, created_by
+               starts_at, ends_at, event, filter, dedupe_window_s, dedupe_key, deduplicated,
+               last_fired_at, next_run_at, created_at, updated_at, created_by
           from jobforge.list_triggers(%s::jsonb, %s::integer, %s, %s)
         """,
         (encode(which.to_json(), "filter"), limit, before, tenant_id),

@@ -9,7 +9,7 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.listing import Form, in_form, print_listing
-from jobforge.cli.options import AsJson, Limit, Payload, Quiet
+from jobforge.cli.options import AsJson, Limit, Payload, Quiet, one_of
 from jobforge.cli.payload import parse_payload
 from jobforge.cli.session import Id, Session, in_session
 from jobforge.cli.way import Remote
@@ -38,15 +38,20 @@ def send(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Such as order.paid.")],
     data: Payload = None,
     *,
+    key: Annotated[
+        str | None,
+        typer.Option(help="Make one job per trigger of all events with this name and key."),
+    ] = None,
     correlation_id: Annotated[
-        str | None, typer.Option(help="Goes on to the jobs; else it is the event's id.")
+        str | None, typer.Option(help="Passed on to the jobs. Default: the event's ID.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Emit an event and print its id. Triggers make jobs of it a moment later."""
     from jobforge import calls
 
-    call = calls.emit_event(name, parse_payload(data or []), correlation_id=correlation_id)
+    payload = parse_payload(data or [])
+    call = calls.emit_event(name, payload, key=key, correlation_id=correlation_id)
     event_id = scope.run(call)
     output.print_value("id", event_id, as_json=as_json)
 
@@ -150,14 +155,23 @@ def deliveries(
     trigger: TriggerId,
     form: Form,
     *,
+    outcome: Annotated[
+        str | None,
+        typer.Option(
+            metavar="enqueued|deduplicated|filtered|failed",
+            help="Only deliveries with this outcome.",
+        ),
+    ] = None,
     limit: Limit = 50,
 ) -> None:
     """List what a trigger made of events, newest first."""
     from jobforge import calls
-    from jobforge.event import EventDelivery
+    from jobforge.event import DeliveryOutcome, EventDelivery
 
+    wanted = DeliveryOutcome(one_of("outcome", outcome, DeliveryOutcome)) if outcome else None
     try:
-        made = scope.run(calls.list_event_deliveries(scope.find("trigger", trigger), limit=limit))
+        found = scope.find("trigger", trigger)
+        made = scope.run(calls.list_event_deliveries(found, limit=limit, outcome=wanted))
     except NotFound as error:
         raise NotFound(error.message, hint="jobforge triggers list") from error
     print_listing(made, EventDelivery, form=form)

@@ -134,6 +134,7 @@ def _reactions_to(event: PendingEvent, readers: dict[UUID, Reader]) -> list[Reac
         event.name,
         event.created_at,
         event.correlation_id,
+        event.key,
         event.traceparent,
         event.data,
         event.replay,

@@ -52,6 +52,26 @@ def test_an_event_is_emitted_listed_shown_and_replayed(api: House, listener: UUI
     assert entry["target"] == event
 
 
+def test_a_deduplicated_event_is_counted_and_names_the_job_that_covers_it(
+    api: House, listener: UUID
+) -> None:
+    admin = api.client("tenant_admin")
+    paid = {"name": "order.paid", "data": {"to": "ada", "total": 120}, "key": "order-7"}
+    first, again = (admin.post("/events", json=paid).json()["id"] for _ in range(2))
+    job = {"definition": "mail", "payload": {"to": "ada"}, "key": "order-7"}
+    reactions = [Reaction(listener, DeliveryOutcome.ENQUEUED, job=job)]
+    dispatched = [Dispatched(UUID(event), reactions) for event in (first, again)]
+    db.run(api.conn, calls.record_deliveries(dispatched))
+    assert admin.get(f"/events/{again}").json()["key"] == "order-7"
+    assert admin.get(f"/triggers/{listener}").json()["deduplicated"] == 1
+    path = f"/triggers/{listener}/deliveries"
+    [left_out] = admin.get(path, params={"outcome": "deduplicated"}).json()["items"]
+    [covering] = admin.get(path, params={"outcome": "enqueued"}).json()["items"]
+    assert (left_out["event_id"], covering["event_id"]) == (again, first)
+    assert left_out["job_id"] == covering["job_id"]
+    assert admin.get(path, params={"outcome": "lost"}).status_code == 422
+
+
 @pytest.mark.parametrize(
     ("data", "outcome", "reason"),
     [
@@ -98,7 +118,8 @@ def test_a_trial_says_that_the_name_does_not_fit(api: House, listener: UUID) -> 
         ({}, "name"),
         ({"name": "order paid"}, "name"),
         ({"name": "order.paid", "data": []}, "data"),
-        ({"name": "order.paid", "key": "x"}, "key"),
+        ({"name": "order.paid", "key": ""}, "key"),
+        ({"name": "order.paid", "priority": 1}, "priority"),
         ({"name": "order.paid", "data": {"x": "y" * 262_145}}, "data"),
     ],
 )

@@ -26,10 +26,11 @@ from sql import engine
 from jobforge import JobForge, calls, db, errors
 from jobforge.current import CURRENT
 from jobforge.embedded import Server
-from jobforge.event import DeliveryOutcome, Dispatched, Event, Reaction
+from jobforge.event import DeliveryOutcome, Dispatched, Event, EventDelivery, Reaction
 from jobforge.job import JobRequest
 from jobforge.outage import Line, Outage
 from jobforge.scheduler.events import Dispatcher
+from jobforge.trigger import Trigger
 
 pytestmark = pytest.mark.anyio
 
@@ -63,6 +64,14 @@ class Shop:
 
     def event(self, event_id: UUID) -> Event:
         return self._run(calls.get_event(event_id))
+
+    def trigger_state(self, trigger_id: UUID) -> Trigger:
+        return self._run(calls.get_trigger(trigger_id))
+
+    def deliveries(
+        self, trigger_id: UUID, outcome: DeliveryOutcome | None = None
+    ) -> list[EventDelivery]:
+        return self._run(calls.list_event_deliveries(trigger_id, outcome=outcome))
 
     def outcomes(self, event_id: UUID) -> list[DeliveryOutcome]:
         return [each.outcome for each in self.event(event_id).deliveries]
@@ -206,6 +215,72 @@ async def test_the_same_again_within_the_window_is_left_out(
     later = shop.emit(data={"folder": "a"})
     await dispatch_all(line)
     assert shop.outcomes(later) == [ENQUEUED]
+
+
+async def test_events_with_different_keys_make_a_job_each_although_their_payloads_are_equal(
+    shop: Shop, line: Line
+) -> None:
+    shop.trigger(payload={"amount": "{{event.amount}}"})
+    shop.trigger(payload={"amount": "{{event.amount}}"}, dedupe_key="{{event.amount}}")
+    payments = [shop.emit(data={"amount": 20}, key=key) for key in ("payment-1", "payment-2")]
+    await dispatch_all(line)
+    assert [shop.outcomes(each) for each in payments] == [[ENQUEUED, ENQUEUED]] * 2
+    assert len({job["id"] for job in shop.jobs()}) == 4
+
+
+async def test_events_with_the_same_key_make_one_job_long_after_the_window(
+    shop: Shop, line: Line, clock: Clock
+) -> None:
+    shop.trigger(payload={"try": "{{event.try}}"})
+    shop.trigger(payload={"try": "{{event.try}}"}, dedupe_window_s=0)
+    shop.trigger(event="*", payload={})
+    first = shop.emit(data={"try": 1}, key="payment-1")
+    await dispatch_all(line)
+    clock.travel(days=2)
+    again = shop.emit(data={"try": 2}, key="payment-1")
+    other = shop.emit("order.sent", data={"try": 1}, key="payment-1")
+    await dispatch_all(line)
+    covering = {each.trigger_id: each.job_id for each in shop.event(first).deliveries}
+    for delivery in shop.event(again).deliveries:
+        assert (delivery.outcome, delivery.job_id) == (
+            DEDUPLICATED,
+            covering[delivery.trigger_id],
+        )
+    assert shop.outcomes(other) == [ENQUEUED]
+    assert shop.event(again).key == "payment-1"
+
+
+async def test_a_replay_of_an_event_with_a_key_makes_its_job_again(shop: Shop, line: Line) -> None:
+    shop.trigger()
+    event = shop.emit(key="payment-1")
+    await dispatch_all(line)
+    shop.replay(event)
+    await dispatch_all(line)
+    assert shop.outcomes(event) == [ENQUEUED, ENQUEUED]
+    assert len(shop.jobs()) == 2
+
+
+async def test_a_trigger_counts_and_lists_the_events_that_it_deduplicated(
+    shop: Shop, line: Line
+) -> None:
+    trigger = shop.trigger(payload={"folder": "{{event.folder}}"})
+    events = [shop.emit(data={"folder": name}) for name in "aabaa"]
+    await dispatch_all(line)
+    first, third = (str(job["id"]) for job in shop.jobs())
+    assert first != third
+    assert shop.trigger_state(trigger).deduplicated == 3
+    listed = shop.deliveries(trigger, DEDUPLICATED)
+    assert [each.event_id for each in listed] == [events[4], events[3], events[1]]
+    assert {str(each.job_id) for each in listed} == {first}
+    assert len(shop.deliveries(trigger, ENQUEUED)) == 2
+    assert len(shop.deliveries(trigger)) == 5
+
+
+def test_a_key_of_an_event_is_a_line_of_text(shop: Shop) -> None:
+    for key in ("", "a\nb", "x" * 256):
+        with pytest.raises(errors.Invalid) as caught:
+            shop.emit(key=key)
+        assert caught.value.field == "key"
 
 
 async def test_the_key_of_a_trigger_says_what_is_the_same(shop: Shop, line: Line) -> None:

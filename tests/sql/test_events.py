@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from cluster import Connect, Connection
 from psycopg.types.json import Jsonb
-from sql.engine import call, call_for_value, definition, refused
+from sql.engine import call, call_for_value, definition, erase, refused
 from unit.test_matching import PATTERNS
 
 from jobforge import matching
@@ -25,7 +25,8 @@ REFUSED: list[tuple[str, str, dict[str, Any]]] = [
     ("JF007", "data", {"data": {"x": "x" * 262_145}}),
     ("JF002", "options", {"options": Jsonb([])}),
     ("JF002", "options", {"options": None}),
-    ("JF002", "key", {"options": {"key": "once"}}),
+    ("JF002", "key", {"options": {"key": "two\nlines"}}),
+    ("JF002", "priority", {"options": {"priority": 1}}),
     ("JF002", "correlation_id", {"options": {"correlation_id": 7}}),
     ("JF002", "correlation_id", {"options": {"correlation_id": "x" * 256}}),
     ("JF002", "traceparent", {"options": {"traceparent": "not one"}}),
@@ -150,7 +151,7 @@ def test_a_tenant_that_is_deleted_leaves_no_event(conn: Connection, tenant: UUID
     call(conn, "record_deliveries", deliveries=[{"id": str(first), "deliveries": [reaction]}])
     tables = ("events", "outbox", "event_deliveries")
     assert [_count(conn, table) for table in tables] == [2, 1, 1]
-    call(conn, "delete_tenant", tenant_id=tenant)
+    erase(conn, tenant)
     assert [_count(conn, table) for table in tables] == [0, 0, 0]
 
 

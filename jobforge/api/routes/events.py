@@ -13,7 +13,7 @@ from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
 from jobforge.api.schemas.body import Moment, Text
 from jobforge.api.schemas.events import EventId, NewEvent, Replayed, Tried, Trying
 from jobforge.api.views import masked_event
-from jobforge.event import Event, EventDelivery, EventFilter, EventListing
+from jobforge.event import DeliveryOutcome, Event, EventDelivery, EventFilter, EventListing
 from jobforge.redact import redact
 
 router = area("events")
@@ -27,6 +27,7 @@ async def emit_event(body: NewEvent, caller: Caller) -> Answer:
     call = calls.emit_event(
         body.name,
         body.data,
+        key=body.key,
         correlation_id=body.correlation_id,
         traceparent=body.traceparent or caller.traceparent,
     )
@@ -75,10 +76,19 @@ async def replay_event(event_id: UUID, caller: Caller) -> Answer:
     summary="List what a trigger made of events",
 )
 async def list_event_deliveries(
-    trigger_id: UUID, caller: Caller, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
+    *,
+    trigger_id: UUID,
+    caller: Caller,
+    outcome: Annotated[
+        DeliveryOutcome | None, Query(description="Only deliveries with this outcome.")
+    ] = None,
+    limit: Limit = DEFAULT_LIMIT,
+    cursor: Cursor = None,
 ) -> Answer:
-    """Newest first."""
-    call = calls.list_event_deliveries(trigger_id, limit=limit, before=read_id(cursor))
+    """Newest first. A deduplicated delivery names the job that covers its event."""
+    call = calls.list_event_deliveries(
+        trigger_id, limit=limit, before=read_id(cursor), outcome=outcome
+    )
     return Answer(page(await caller.run(call), limit, lambda delivery: delivery.id))
 
 

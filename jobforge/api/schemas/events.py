@@ -21,6 +21,11 @@ class NewEvent(Body):
     data: dict[Text, Json] = Field(
         default_factory=dict, description="At most 256 KiB, and 64 levels deep."
     )
+    key: Annotated[Text, Field(min_length=1, max_length=255)] | None = Field(
+        None,
+        description="Each trigger makes one job of all events with the same name and key.",
+        examples=["payment-1042"],
+    )
     correlation_id: Annotated[Text, Field(min_length=1, max_length=255)] | None = Field(
         None, description="Goes on to the jobs; else it is the event's id."
     )

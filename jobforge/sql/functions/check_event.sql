@@ -30,7 +30,7 @@ begin
     end if;
     select o.name into v_other
       from jsonb_object_keys(p_options) as o(name)
-     where o.name not in ('correlation_id', 'traceparent');
+     where o.name not in ('correlation_id', 'key', 'traceparent');
     if found then
         perform jobforge.refuse('JF002', format('%s is not an option of an event', v_other),
             jsonb_build_object('field', v_other));

@@ -1,7 +1,8 @@
 -- Applications call this inside their own transaction: something has happened, and the event
 -- exists if it commits. Triggers act on it later, so that nothing they do can fail the caller. Its
--- data is an object. p_options may have correlation_id (else the event's own id) and traceparent;
--- both go on to the jobs. Returns the id. Locks nothing. Raises JF001, JF002, JF006, JF007.
+-- data is an object. p_options may have correlation_id (default: the event's own ID) and
+-- traceparent, which the jobs inherit, and key: each trigger makes one job of all events with the
+-- same name and key. Returns the id. Locks nothing. Raises JF001, JF002, JF006, JF007.
 create or replace function jobforge.emit_event(
     p_name text,
     p_data jsonb default '{}',
@@ -19,9 +20,9 @@ declare
 begin
     perform jobforge.check_event(p_name, p_data, p_options);
     insert into jobforge.events (
-           tenant_id, id, created_at, name, correlation_id, traceparent, created_by, data)
+           tenant_id, id, created_at, name, correlation_id, key, traceparent, created_by, data)
     values (v_tenant, v_id, v_now, p_name, coalesce(p_options ->> 'correlation_id', v_id::text),
-            p_options ->> 'traceparent', jobforge.actor(), p_data);
+            p_options ->> 'key', p_options ->> 'traceparent', jobforge.actor(), p_data);
     perform jobforge.post_event(v_tenant, v_id, v_id, v_now, 0);
     return v_id;
 end $$;

@@ -3,7 +3,7 @@
 -- it came. Raises JF001, JF004, JF006.
 create or replace function jobforge.get_event(p_id uuid, p_tenant_id uuid default null)
 returns table (
-    id uuid, name text, correlation_id text, traceparent text, created_by text,
+    id uuid, name text, correlation_id text, key text, traceparent text, created_by text,
     created_at timestamptz, is_pending boolean, data jsonb, deliveries jsonb
 )
 language plpgsql stable security definer
@@ -16,7 +16,7 @@ declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
 begin
     return query
-    select e.id, e.name, e.correlation_id, e.traceparent, e.created_by, e.created_at,
+    select e.id, e.name, e.correlation_id, e.key, e.traceparent, e.created_by, e.created_at,
            exists (select from jobforge.outbox as o
                     where o.tenant_id = v_tenant and o.event_id = p_id),
            e.data,

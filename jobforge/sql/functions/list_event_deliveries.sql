@@ -1,10 +1,11 @@
 -- A page of what a trigger made of events, newest first; p_before is the last id of the page
--- before. Raises JF001, JF002, JF004, JF006.
+-- before, p_outcome the only outcome to list. Raises JF001, JF002, JF004, JF006.
 create or replace function jobforge.list_event_deliveries(
     p_trigger_id uuid,
     p_limit integer default 50,
     p_before uuid default null,
-    p_tenant_id uuid default null
+    p_tenant_id uuid default null,
+    p_outcome text default null
 ) returns table (
     id uuid, event_id uuid, trigger_id uuid, label text, outcome text, reason text, job_id uuid,
     replay integer, at timestamptz
@@ -14,12 +15,17 @@ set search_path = pg_catalog, pg_temp
 set jit = off
 set enable_seqscan = off
 set enable_bitmapscan = off
+set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
 begin
     perform jobforge.check_limit(p_limit, 200);
+    if p_outcome not in ('enqueued', 'deduplicated', 'filtered', 'failed') then
+        perform jobforge.refuse('JF002',
+            'outcome must be enqueued, deduplicated, filtered or failed', '{"field": "outcome"}');
+    end if;
     if not exists (select from jobforge.triggers as t
                     where t.tenant_id = v_tenant and t.id = p_trigger_id) then
         perform jobforge.refuse('JF004', 'no such trigger', jsonb_build_object('id', p_trigger_id));
@@ -30,6 +36,7 @@ begin
       left join jobforge.triggers as t on t.tenant_id = v_tenant and t.id = p_trigger_id
      where d.tenant_id = v_tenant and d.trigger_id = p_trigger_id
        and d.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+       and (p_outcome is null or d.outcome = p_outcome)
      order by d.id desc
      limit p_limit;
 end $$;

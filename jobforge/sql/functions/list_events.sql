@@ -9,7 +9,7 @@ create or replace function jobforge.list_events(
     p_before uuid default null,
     p_tenant_id uuid default null
 ) returns table (
-    id uuid, name text, correlation_id text, traceparent text, created_by text,
+    id uuid, name text, correlation_id text, key text, traceparent text, created_by text,
     created_at timestamptz, is_pending boolean, outcomes jsonb
 )
 language plpgsql stable security definer
@@ -31,7 +31,7 @@ begin
     v_before := (p_filter ->> 'before')::timestamptz;
     return query
     with page as materialized (
-        select e.id, e.name, e.correlation_id, e.traceparent, e.created_by, e.created_at
+        select e.id, e.name, e.correlation_id, e.key, e.traceparent, e.created_by, e.created_at
           from jobforge.events as e
          where e.tenant_id = v_tenant
            and e.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')

@@ -1,6 +1,6 @@
 -- A page of a tenant's triggers, newest first. The filter's fields, all optional, all must hold:
 -- type, definition, event (equal to), enabled (`true` or `false`). p_before is the last id of the
--- page before. Raises JF001, JF002, JF006.
+-- page before. `deduplicated` is count_deduplicated. Raises JF001, JF002, JF006.
 create or replace function jobforge.list_triggers(
     p_filter jsonb default '{}',
     p_limit integer default 50,
@@ -11,8 +11,8 @@ create or replace function jobforge.list_triggers(
     priority smallint, payload jsonb, enabled boolean, fault text, declared text, cron text,
     timezone text, zone text, catch_up text, catch_up_limit integer, overlap text,
     jitter_s integer, starts_at timestamptz, ends_at timestamptz, event text, filter jsonb,
-    dedupe_window_s integer, dedupe_key text, last_fired_at timestamptz, next_run_at timestamptz,
-    created_at timestamptz, updated_at timestamptz, created_by text
+    dedupe_window_s integer, dedupe_key text, deduplicated integer, last_fired_at timestamptz,
+    next_run_at timestamptz, created_at timestamptz, updated_at timestamptz, created_by text
 )
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -27,8 +27,8 @@ begin
     select t.id, t.type, t.label, t.definition, t.version, t.queue, t.priority, t.payload,
            t.enabled, t.fault, t.declared, t.cron, t.timezone, jobforge.zone_of(t), t.catch_up,
            t.catch_up_limit, t.overlap, t.jitter_s, t.starts_at, t.ends_at, t.event, t.filter,
-           t.dedupe_window_s, t.dedupe_key, t.last_fired_at, t.next_run_at, t.created_at,
-           t.updated_at, t.created_by
+           t.dedupe_window_s, t.dedupe_key, jobforge.count_deduplicated(t), t.last_fired_at,
+           t.next_run_at, t.created_at, t.updated_at, t.created_by
       from jobforge.triggers as t
      where t.tenant_id = v_tenant and t.deleted_at is null
        and t.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')

@@ -5,8 +5,9 @@
 --   triggers     each of those once
 --   definitions  what the parameters of those triggers' definitions are
 -- For five seconds other schedulers pass over these events. That saves work, and is all it does: an
--- event is dispatched by whoever takes it out of the outbox. Locks places that nobody else has
--- locked. Raises JF002.
+-- event is dispatched by whoever takes it out of the outbox. Also resumes jobs whose event came
+-- before they began to wait for it. Locks places and jobs that nobody else has locked. Raises
+-- JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.pending_events(
     p_limit integer default 500,
     p_after uuid default null
@@ -23,11 +24,13 @@ declare
     v_places uuid[];
     v_events jsonb;
 begin
+    perform jobforge.require_read_committed('pending_events');
     perform jobforge.check_limit(p_limit, 5000);
+    perform jobforge.resume_by_past_events(jobforge.tenant());
     v_places := jobforge.pick_places(p_limit, p_after, jobforge.tenant());
     with joined as materialized (
         -- Without the event where its day was dropped before anybody came.
-        select p.tenant_id, p.id, p.event_id, p.event_at, p.replay, e.name, e.correlation_id,
+        select p.tenant_id, p.id, p.event_id, p.event_at, p.replay, e.name, e.correlation_id, e.key,
                e.traceparent, e.data,
                array(select t.id
                        from jobforge.triggers as t
@@ -54,7 +57,7 @@ begin
     )
     select jsonb_agg(jsonb_build_object(
                'id', r.id, 'tenant_id', r.tenant_id, 'event_id', r.event_id, 'name', r.name,
-               'created_at', r.event_at, 'correlation_id', r.correlation_id,
+               'created_at', r.event_at, 'correlation_id', r.correlation_id, 'key', r.key,
                'traceparent', r.traceparent, 'replay', r.replay, 'triggers', r.triggers,
                'data', case when r.triggers <> '{}' then r.data end) order by r.id)
       into v_events

@@ -1,7 +1,8 @@
 -- Locks the next jobs of one group, as many as all its limits leave free and p_quota at most.
 -- Caps are counted from running rows and rates from their buckets under advisory locks of all
 -- limits, held to the end of the transaction, so both are exact. A group that another worker is
--- claiming is skipped, never waited for. Called by pick_gated_jobs.
+-- claiming is skipped, never waited for. A limit that turns out to have no room, or is locked, is
+-- noted in `taken` as `full <subject>`. Called by pick_gated_jobs.
 create or replace function jobforge.pick_group(
     p_queue text,
     p_tenant_id uuid,
@@ -18,11 +19,13 @@ create or replace function jobforge.pick_group(
 language plpgsql
 as $$
 declare
-    v_now timestamptz;
+    v_now timestamptz := jobforge.now();
     v_head record;
     v_limits jobforge.group_limit[];
     v_limit jobforge.group_limit;
-    v_free bigint;
+    v_kinds text[];
+    v_free bigint := p_quota;
+    v_left bigint;
     v_changed text;
     v_expired tid[];
     v_misplaced tid[];
@@ -37,8 +40,14 @@ begin
      limit 1;
     if not found then
         return;
-    elsif p_gate is distinct from jobforge.gate_of(
-              p_queue, p_tenant_id, v_head.definition, v_head.limit_key) then
+    end if;
+    select coalesce(array_agg(row(l.*)::jobforge.group_limit), '{}'),
+           coalesce(array_agg(l.kind), '{}')
+      into v_limits, v_kinds
+      from jobforge.limits_of(p_queue, p_tenant_id, v_head.definition, v_head.limit_key) as l;
+    if p_gate is distinct from jobforge.gate(
+           v_head.definition, v_head.limit_key, 'key' = any (v_kinds),
+           'definition' = any (v_kinds), v_kinds <> '{}') then
         mended := jobforge.regate_rows(array(
             select j.ctid from jobforge.jobs as j
              where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate
@@ -47,52 +56,32 @@ begin
         return;
     end if;
 
-    v_limits := array(
-        select row(l.*)::jobforge.group_limit
-          from jobforge.limits_of(p_queue, p_tenant_id,
-                   case when p_gate <> '*' then v_head.definition end, v_head.limit_key) as l);
-    for v_pass in 1 .. 2 loop
-        v_now := jobforge.now();
-        v_free := p_quota;
-        foreach v_limit in array v_limits loop
-            if v_limit.max_running is not null then
-                v_free := least(v_free, v_limit.max_running
-                    - coalesce((taken ->> v_limit.subject)::integer, 0)
-                    - jobforge.count_running(v_limit.kind, p_queue, p_tenant_id, v_head.definition,
-                                             v_head.limit_key, v_limit.max_running)
-                    - case when v_limit.changed_at > v_now - interval '1 minute'
-                           then jobforge.count_unmarked(
-                                    v_limit.kind, p_queue, p_tenant_id, v_head.definition,
-                                    v_head.limit_key, v_limit.max_running) else 0 end);
-            end if;
-            if v_limit.rate_limit is not null then
-                v_free := least(v_free, floor(jobforge.tokens_of(
-                    v_limit.subject, v_limit.rate_limit, v_limit.rate_period_s,
-                    v_limit.rate_burst, v_now))::bigint);
-            end if;
-        end loop;
-        if v_free <= 0 then
+    foreach v_limit in array v_limits loop
+        -- A claim in flight when the limit was set has started jobs that do not carry it: look for
+        -- them, once a round. Those whose rows are held stay as they are and are counted below.
+        v_changed := 'changed ' || case v_limit.kind
+            when 'key' then 'definition:' || v_head.definition else v_limit.subject end;
+        if v_limit.changed_at > v_now - interval '1 minute' and not taken ? v_changed then
+            taken := taken || jsonb_build_object(v_changed, 0);
+            perform jobforge.regate_running(
+                v_limit.kind, p_queue, p_tenant_id, v_head.definition);
+        end if;
+        if not pg_try_advisory_xact_lock(
+                   hashtextextended('jobforge:limit:' || v_limit.subject, 0)) then
+            taken := taken || jsonb_build_object('full ' || v_limit.subject, 0);
             return;
         end if;
-        -- The first look was without locks: full groups are passed over without taking any.
-        -- The second is a later statement than the locks, so it sees all that came before them.
-        if v_pass = 1 then
-            foreach v_limit in array v_limits loop
-                -- A claim in flight when the limit was set has started jobs that do not carry it:
-                -- look for them, once a round.
-                v_changed := 'changed ' || case v_limit.kind
-                    when 'key' then 'definition:' || v_head.definition else v_limit.subject end;
-                if v_limit.changed_at > v_now - interval '1 minute' and not taken ? v_changed then
-                    taken := taken || jsonb_build_object(v_changed, 0);
-                    perform jobforge.regate_running(
-                        v_limit.kind, p_queue, p_tenant_id, v_head.definition);
-                end if;
-                if not pg_try_advisory_xact_lock(
-                           hashtextextended('jobforge:' || v_limit.subject, 0)) then
-                    return;
-                end if;
-            end loop;
+    end loop;
+    v_now := jobforge.now();
+    foreach v_limit in array v_limits loop
+        v_left := jobforge.count_left(
+            v_limit, p_queue, p_tenant_id, v_head.definition, v_head.limit_key,
+            coalesce((taken ->> v_limit.subject)::integer, 0), v_now);
+        if v_left <= 0 then
+            taken := taken || jsonb_build_object('full ' || v_limit.subject, 0);
+            return;
         end if;
+        v_free := least(v_free, v_left);
     end loop;
 
     with candidates as materialized (

@@ -1,18 +1,22 @@
 -- Events: what applications say has happened, what is still to be made of it, and what came of it.
 -- Rows are written by the functions only.
 
--- Never updated: what an event has yet to cause stands in the outbox.
+-- Never updated: what an event has yet to cause stands in the outbox. `key` is the emitter's own
+-- name for what happened: each trigger makes one job of all events of a name and key.
 create table jobforge.events (
     tenant_id uuid not null,
     id uuid not null,
     created_at timestamptz not null,
     name text not null,
     correlation_id text not null,
+    key text,
     traceparent text,
     created_by text not null,
-    data jsonb not null
+    data jsonb not null,
+    constraint events_pkey primary key (tenant_id, id, created_at)
 ) partition by range (created_at);
-create index events_of_a_tenant on jobforge.events (tenant_id, id);
+-- For waits that look back.
+create index events_of_a_name on jobforge.events (tenant_id, name, id);
 create table jobforge.events_default partition of jobforge.events default;
 
 -- Events that no scheduler has been at yet, and those to be gone over once more (`replay` counts
@@ -45,11 +49,14 @@ create table jobforge.event_deliveries (
     outcome text not null,
     reason text,
     constraint triggers_act_once_on_an_event
-        unique (tenant_id, event_id, trigger_id, replay, event_at),
+        primary key (tenant_id, event_id, trigger_id, replay, event_at),
     constraint delivery_outcomes_are_known
         check (outcome in ('enqueued', 'deduplicated', 'filtered', 'failed')),
     constraint deliveries_have_their_job
         check ((outcome in ('enqueued', 'deduplicated')) = (job_id is not null))
 ) partition by range (event_at);
 create index event_deliveries_of_a_trigger on jobforge.event_deliveries (tenant_id, trigger_id, id);
+-- To count and list what a trigger left out because another job covers it.
+create index event_deliveries_deduplicated on jobforge.event_deliveries (tenant_id, trigger_id, id)
+    where outcome = 'deduplicated';
 create table jobforge.event_deliveries_default partition of jobforge.event_deliveries default;

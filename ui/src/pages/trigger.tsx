@@ -187,13 +187,17 @@ function factsOf(trigger: Trigger): Fact[] {
           ],
           ["Only if", <Conditions key="filter" filter={trigger.filter} />],
           [
-            "Same within",
+            "Deduplication",
             trigger.dedupe_window_s > 0
-              ? `${setLength(trigger.dedupe_window_s)} makes one job`
-              : "always a new job",
+              ? `One job per ${trigger.dedupe_key ? "key" : "payload"} within ${setLength(trigger.dedupe_window_s)}`
+              : "Only events with the same key",
+          ],
+          [
+            "Deduplicated events",
+            trigger.deduplicated >= 10_000 ? "10,000+" : trigger.deduplicated.toLocaleString("en"),
           ],
         ];
-  if (trigger.dedupe_key) facts.push(["Key", trigger.dedupe_key]);
+  if (trigger.dedupe_key) facts.push(["Deduplication key", trigger.dedupe_key]);
   if (trigger.queue) facts.push(["Queue", trigger.queue]);
   if (trigger.priority !== 0) facts.push(["Priority", trigger.priority]);
   facts.push(["Last fired", <Ago key="last" at={trigger.last_fired_at} />]);

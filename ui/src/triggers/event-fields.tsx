@@ -44,8 +44,12 @@ export function EventFields({ draft, onChange }: Props) {
       </Field>
       <Conditions rows={draft.conditions} onChange={(conditions) => onChange({ conditions })} />
       <Field
-        label="Seconds in which the same makes one job"
-        hint={`${setLength(Number(draft.dedupeWindow) || 0)}. The same is the same payload, unless a key says otherwise.`}
+        label="Deduplication window (seconds)"
+        hint={
+          Number(draft.dedupeWindow) > 0
+            ? `Events with the same payload make one job within ${setLength(Number(draft.dedupeWindow))}, unless they are emitted with a key. Set it to 0 if equal payloads can be separate events.`
+            : "Every event makes a job, except events emitted with the same key."
+        }
       >
         {(id) => (
           <Input
@@ -59,7 +63,10 @@ export function EventFields({ draft, onChange }: Props) {
         )}
       </Field>
       {Number(draft.dedupeWindow) > 0 && (
-        <Field label="Key" hint="What makes two events the same, such as {{ event.order }}.">
+        <Field
+          label="Deduplication key"
+          hint="A template to compare instead of the payload, such as {{ event.order }}."
+        >
           {(id) => (
             <Input
               id={id}

@@ -104,7 +104,7 @@ interface Done {
 
 const REASONS: Record<string, string> = {
   filtered: "What the event says does not fit the conditions.",
-  deduplicated: "The same has made a job within the time.",
+  deduplicated: "This job covers the event.",
 };
 
 export function JobOrReason({ row }: { row: Done }) {

@@ -12,7 +12,7 @@ const LOOKS: Record<string, [string, LucideIcon, string]> = {
   enqueued: ["Job made", CircleCheck, "text-ok"],
   pending: ["Waiting", CircleDashed, "text-muted"],
   skipped: ["Skipped", CircleSlash, "text-faint"],
-  deduplicated: ["Seen already", Copy, "text-faint"],
+  deduplicated: ["Deduplicated", Copy, "text-faint"],
   filtered: ["Filtered out", Filter, "text-faint"],
   failed: ["Failed", CircleX, "text-bad"],
   delivered: ["Delivered", CircleCheck, "text-ok"],

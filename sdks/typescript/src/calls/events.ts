@@ -4,11 +4,14 @@ import type { JsonObject } from "../job.ts";
 import { encode } from "../jsonb.ts";
 import { type Call, value } from "./call.ts";
 
-/** Answers the event's id. */
+/** Return the event's ID. */
 export function emitEvent(
   name: string,
   data: JsonObject,
-  options: { readonly correlation_id?: string | undefined },
+  options: {
+    readonly key?: string | undefined;
+    readonly correlation_id?: string | undefined;
+  },
   tenantId: string | null,
 ): Call<string> {
   return {

@@ -1,0 +1,251 @@
+"""What a claim costs beside full groups, many definitions and a held snapshot: `make bench-claims`.
+
+Every figure is a ratio of two things measured in one run on one durable Postgres. `--quick` runs
+all of it with small counts, to show that it works.
+"""
+
+import argparse
+import statistics
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+from measured import percentile
+from stage import HASTY, SETTINGS, Connection, Stage
+
+from jobforge.migrate import migrate
+
+CLAIM = "select * from jobforge.claim_jobs(%s, '{default}', array[%s], %s::text[])"
+ENQUEUE = "select jobforge.enqueue_alike('test', %s::jsonb, '{}', %s)"
+SUCCEED = "select * from jobforge.succeed_jobs(%s, %s::uuid[], %s::uuid[], %s::bigint[])"
+COLUMNS = "tenant_id, job_id, lease, extract(epoch from started_at - created_at)::float8"
+TEMPLATE = "claims"
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """The counts of a run."""
+
+    tenants: int
+    definitions: int
+    rounds: int
+    rate: int  # jobs per second under a held snapshot
+    calm_s: int
+    held_s: int
+
+
+FULL = Size(tenants=2_000, definitions=1_000, rounds=50, rate=800, calm_s=30, held_s=180)
+QUICK = Size(tenants=100, definitions=50, rounds=5, rate=200, calm_s=3, held_s=6)
+
+
+def tenant(number: int) -> UUID:
+    return UUID(int=number + 1)
+
+
+def timed(conn: Connection, worker: UUID, n: int, served: list[str] | None = None) -> float:
+    """The seconds that one claim took."""
+    start = time.perf_counter()
+    claim(conn, worker, n, served)
+    return time.perf_counter() - start
+
+
+def claim(conn: Connection, worker: UUID, n: int, served: list[str] | None = None) -> list[Any]:
+    return conn.execute(CLAIM.replace("*", COLUMNS, 1), [worker, n, served]).fetchall()
+
+
+def succeed(conn: Connection, worker: UUID, rows: list[Any]) -> None:
+    columns = [[row[i] for row in rows] for i in range(3)]
+    conn.execute(SUCCEED, [worker, *columns])
+
+
+@contextmanager
+def database(stage: Stage) -> Iterator[Connection]:
+    with stage.fresh_database(TEMPLATE) as url, psycopg.connect(url, autocommit=True) as conn:
+        conn.execute("select jobforge.put_definition('test', 1, '{}')")
+        yield conn
+
+
+def backlog(conn: Connection, tenants: int, n: int) -> None:
+    payloads = "[" + ", ".join(["{}"] * n) + "]"
+    for number in range(tenants):
+        conn.execute(ENQUEUE, [payloads, tenant(number)])
+
+
+def full_caps(stage: Stage, size: Size) -> None:
+    """Tenants at their cap, beside as many that have none."""
+    worker, per_tenant = uuid4(), 10
+    with database(stage) as capped, database(stage) as plain:
+        for number in range(size.tenants):
+            capped.execute(
+                "select jobforge.put_tenant(%s, '{\"max_running\": 1}')", [tenant(number)]
+            )
+        backlog(capped, size.tenants, per_tenant)
+        backlog(plain, size.tenants, per_tenant + 500 * size.rounds // size.tenants)
+        running: list[Any] = []
+        while rows := claim(capped, worker, 1000):
+            running += rows
+        for conn in (capped, plain):
+            conn.execute("vacuum analyze jobforge.jobs")
+        for limit in (10, 100):
+            times: dict[str, list[float]] = {"plain": [], "empty": [], "one free": []}
+            for _ in range(size.rounds):
+                times["plain"].append(timed(plain, worker, limit))
+                times["empty"].append(timed(capped, worker, limit))
+                succeed(capped, worker, [running.pop()])
+                start = time.perf_counter()
+                running += claim(capped, worker, limit)
+                times["one free"].append(time.perf_counter() - start)
+            plain_s, *others = (statistics.median(sample) for sample in times.values())
+            for name, seconds in zip(("empty claim", "claim of one slot"), others, strict=True):
+                report(
+                    f"{name} of {limit}, {size.tenants:,} tenants at their cap, of uncapped",
+                    seconds / plain_s,
+                    3,
+                    f"{plain_s * 1000:.2f} → {seconds * 1000:.2f} ms",
+                )
+
+
+def many_definitions(stage: Stage, size: Size) -> None:
+    worker = uuid4()
+    with database(stage) as few, database(stage) as many:
+        served = {}
+        for conn, count in ((few, 10), (many, size.definitions)):
+            names = [f"module_{number % 20}.definition_{number}" for number in range(count)]
+            for name in names:
+                conn.execute("select jobforge.put_definition(%s, 1, '{}')", [name])
+            served[conn] = ["test@1", *(f"{name}@1" for name in names)]
+            backlog(conn, 20, 10 * size.rounds)
+            conn.execute("vacuum analyze jobforge.jobs, jobforge.definitions")
+            claim(conn, worker, 1, served[conn])
+        for limit in (1, 50):
+            times: dict[Connection, list[float]] = {few: [], many: []}
+            for _ in range(size.rounds):
+                for conn, sample in times.items():
+                    sample.append(timed(conn, worker, limit, served[conn]))
+
+            few_s, many_s = (statistics.median(sample) for sample in times.values())
+            report(
+                f"claim of {limit}, {size.definitions:,} definitions, of one with ten",
+                many_s / few_s,
+                1.3,
+                f"{few_s * 1000:.2f} → {many_s * 1000:.2f} ms",
+            )
+
+
+@dataclass(slots=True)
+class Load:
+    """Jobs of twenty tenants at a steady rate, two claimers, and when each job started."""
+
+    url: str
+    rate: int
+    over: threading.Event = field(default_factory=threading.Event)
+    delays: list[tuple[float, float]] = field(default_factory=list)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        works = (self._enqueue, self._claim, self._claim, self._reap)
+        threads = [threading.Thread(target=work) for work in works]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self.over.set()
+            for thread in threads:
+                thread.join()
+
+    def percentile(self, start: float, end: float) -> float:
+        return percentile([delay for at, delay in self.delays if start <= at < end], 0.99)
+
+    def _enqueue(self) -> None:
+        with psycopg.connect(self.url, autocommit=True) as conn:
+            start, sent = time.monotonic(), 0
+            payloads = "[" + ", ".join(["{}"] * 8) + "]"
+            while not self.over.is_set():
+                while sent < (time.monotonic() - start) * self.rate:
+                    conn.execute(ENQUEUE, [payloads, tenant(sent // 8 % 20)])
+                    sent += 8
+                time.sleep(0.005)
+
+    def _claim(self) -> None:
+        worker = uuid4()
+        with psycopg.connect(self.url, autocommit=True) as conn:
+            while not self.over.is_set():
+                rows = claim(conn, worker, 50)
+                self.delays.extend((time.monotonic(), row[3]) for row in rows)
+                if rows:
+                    succeed(conn, worker, rows)
+                else:
+                    time.sleep(0.004)
+
+    def _reap(self) -> None:
+        with psycopg.connect(self.url, autocommit=True) as conn:
+            while not self.over.wait(1.9):
+                conn.execute("select * from jobforge.reap_jobs()")
+
+
+def held_snapshot(stage: Stage, size: Size) -> None:
+    """p99 from enqueue to start: calm, while another session holds a snapshot, and after it."""
+    with database(stage) as conn:
+        conn.execute("select jobforge.ensure_partitions()")
+        load = Load(conn.info.dsn, size.rate)
+        marks = []
+        with load.running():
+            time.sleep(2)
+            marks.append(time.monotonic())
+            time.sleep(size.calm_s)
+            marks.append(time.monotonic())
+            with psycopg.connect(conn.info.dsn) as holder:
+                holder.execute("set transaction isolation level repeatable read")
+                holder.execute("select count(*) from jobforge.jobs")
+                time.sleep(size.held_s)
+            marks.append(time.monotonic())
+            time.sleep(size.calm_s)
+            marks.append(time.monotonic())
+    calm, *others = (load.percentile(*pair) for pair in pairwise(marks))
+    for name, p99 in zip(("while a snapshot is held", "after it ended"), others, strict=True):
+        report(
+            f"p99 of the pick-up at {size.rate} jobs/s {name}, of the calm one",
+            p99 / calm,
+            3,
+            f"{calm * 1000:.1f} → {p99 * 1000:.1f} ms",
+        )
+
+
+def report(name: str, ratio: float, target: float, note: str) -> None:
+    verdict = "met" if ratio <= target else "missed"
+    print(f"{ratio:6.2f}  at most {target} ({verdict})  {name} ({note})", flush=True)
+
+
+SCENES = {
+    "full_caps": full_caps,
+    "many_definitions": many_definitions,
+    "held_snapshot": held_snapshot,
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("scenes", nargs="*", choices=[*SCENES, []], help="all by default")
+    parser.add_argument("--quick", action="store_true", help="small counts: shows that it runs")
+    options = parser.parse_args()
+    # Autovacuum as it is by default, but for how long it sleeps: its work is part of the scene.
+    settings = {**(HASTY if options.quick else SETTINGS), "autovacuum_naptime": "15s"}
+    with Stage(settings) as stage:
+        url = stage.create_database(TEMPLATE)
+        with psycopg.connect(url, autocommit=True) as conn:
+            migrate(conn)
+        for name in options.scenes or SCENES:
+            SCENES[name](stage, QUICK if options.quick else FULL)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

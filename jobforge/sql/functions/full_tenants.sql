@@ -1,0 +1,17 @@
+-- The tenants, in order, from p_from to p_below (both exclusive) whose running jobs use all slots
+-- of their own cap: one pass over the running jobs that are under limits. Called by open_tenants.
+create or replace function jobforge.full_tenants(p_from uuid, p_below uuid) returns uuid[]
+language plpgsql
+as $$
+begin
+    return array(
+        select h.tenant_id
+          from (select j.tenant_id, count(*) as running
+                  from jobforge.jobs as j
+                 where j.state = 'running' and j.gate is not null
+                   and j.tenant_id > p_from and j.tenant_id < p_below
+                 group by j.tenant_id) as h
+          join jobforge.tenants as t on t.id = h.tenant_id
+         where t.max_running <= h.running
+         order by h.tenant_id);
+end $$;

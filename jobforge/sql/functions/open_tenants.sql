@@ -1,0 +1,45 @@
+-- The tenants of which a job under limits may be able to start in a queue, from the cursor on and
+-- round once, p_limit at most. Looks at the first ones one by one; if many of those have no room,
+-- all tenants at their cap are counted at once and left out of the rest of the walk. None while
+-- the queue itself is full. Called by take_turns.
+create or replace function jobforge.open_tenants(
+    p_queue text,
+    p_cursor uuid,
+    p_limit integer,
+    p_limited jobforge.limited
+) returns uuid[]
+language plpgsql
+as $$
+declare
+    v_width integer := greatest(p_limit, 32);
+    v_from uuid := p_cursor;
+    v_below uuid := 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+    v_is_after boolean := false;
+    v_counts boolean := false;
+    v_full uuid[] := '{}';
+    v_seen uuid[];
+    v_open uuid[] := '{}';
+begin
+    if p_limited.queue and jobforge.is_full(p_queue) then
+        return v_open;
+    end if;
+    loop
+        v_seen := jobforge.gated_tenants(
+            p_queue, v_from, v_below, v_is_after, v_width, v_full);
+        v_open := v_open || jobforge.tenants_with_room(p_queue, v_seen, p_limited);
+        exit when cardinality(v_open) >= p_limit;
+        if cardinality(v_seen) = v_width then
+            v_from := v_seen[v_width];
+            v_is_after := true;
+            v_counts := p_limited.tenants;
+            v_width := v_width * 4;
+        else
+            exit when v_below = p_cursor;
+            v_from := '00000000-0000-0000-0000-000000000000';
+            v_below := p_cursor;
+            v_is_after := false;
+        end if;
+        v_full := case when v_counts then jobforge.full_tenants(v_from, v_below) else '{}' end;
+    end loop;
+    return v_open[: p_limit];
+end $$;

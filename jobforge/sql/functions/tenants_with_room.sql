@@ -1,0 +1,33 @@
+-- Those of some tenants, in the order given, of which a job under limits may be able to start: the
+-- tenant itself has a slot and a token left, and one of its groups in the queue is not ruled out
+-- (p_limited.full_definitions, caps and rates per key). Counted without locks: it only rules out
+-- groups before pick_group locks the others and counts again. Called by open_tenants.
+create or replace function jobforge.tenants_with_room(
+    p_queue text,
+    p_tenants uuid[],
+    p_limited jobforge.limited
+) returns uuid[]
+language plpgsql
+as $$
+declare
+    v_now timestamptz := jobforge.now();
+begin
+    return array(
+        select s.tenant_id
+          from unnest(p_tenants) as s(tenant_id)
+          left join jobforge.tenants as t on p_limited.tenants and t.id = s.tenant_id
+         where t.paused_at is null
+           and (t.max_running is null or not exists (
+                   select from jobforge.jobs as j
+                    -- Not "=": with stale statistics the planner walks another index.
+                    where j.tenant_id >= t.id and j.tenant_id <= t.id
+                      and j.state = 'running' and j.gate is not null
+                    order by j.tenant_id
+                   offset t.max_running - 1 limit 1))
+           and (t.rate_limit is null or jobforge.tokens_of(
+                   'tenant:' || t.id, t.rate_limit, t.rate_period_s,
+                   coalesce(t.rate_burst, t.rate_limit), v_now) >= 1)
+           and (p_limited.full_definitions = '{}' and p_limited.definitions_by_key = '{}'
+                or jobforge.open_groups(
+                       p_queue, s.tenant_id, '', 1, p_limited, v_now) <> '{}'));
+end $$;

@@ -1,0 +1,168 @@
+"""What a claim costs beside groups that are full, limits that change, and long lists to serve.
+
+Counted, not timed: calls of functions, and rows that another session can still lock.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from cluster import Connect, Connection
+from sql.claiming import claim
+from sql.engine import (
+    TENANT_A,
+    Row,
+    call,
+    complete,
+    definition,
+    enqueue,
+    new_worker,
+)
+
+MANY = 200
+
+
+def _calls(conn: Connection, worker: UUID, **options: Any) -> tuple[list[Row], Counter[str]]:
+    """What one claim took, and how often it called each function of the engine."""
+    with conn.transaction():
+        conn.execute("set local track_functions = 'all'")
+        before = _called(conn)
+        rows = claim(conn, worker, limit=10, **options)
+        return rows, _called(conn) - before
+
+
+def _called(conn: Connection) -> Counter[str]:
+    """By this session since the server was last told."""
+    rows = conn.execute(
+        "select funcname, calls from pg_stat_xact_user_functions where schemaname = 'jobforge'"
+    )
+    return Counter({row["funcname"]: row["calls"] for row in rows})
+
+
+def _fill(conn: Connection, worker: UUID) -> list[Row]:
+    """Claims until all groups are full."""
+    taken: list[Row] = []
+    while rows := claim(conn, worker, limit=100):
+        taken += rows
+    return taken
+
+
+def _capped_tenants(conn: Connection) -> None:
+    for number in range(MANY):
+        tenant = UUID(int=number + 1)
+        call(conn, "put_tenant", tenant_id=tenant, settings={"max_running": 1})
+        enqueue(conn, tenant, n=2)
+
+
+def _capped_keys(conn: Connection) -> None:
+    definition(conn, max_running_per_key=1)
+    for number in range(MANY):
+        enqueue(conn, n=2, limit_key=f"key {number}")
+
+
+def _capped_definitions(conn: Connection) -> None:
+    for number in range(MANY):
+        definition(conn, f"test_{number}", max_running=1)
+        enqueue(conn, n=2, definition=f"test_{number}")
+
+
+FULL = {"tenants": _capped_tenants, "keys": _capped_keys, "definitions": _capped_definitions}
+
+
+@pytest.mark.parametrize("what", FULL)
+def test_full_groups_are_ruled_out_together_without_asking_each(
+    conn: Connection, what: str
+) -> None:
+    definition(conn)
+    FULL[what](conn)
+    worker = new_worker()
+    running = _fill(conn, worker)
+    assert len(running) == MANY
+    rows, calls = _calls(conn, worker)
+    assert rows == []
+    assert "pick_group" not in calls
+    assert sum(calls.values()) < MANY / 2, calls
+    complete(conn, worker, [running[MANY // 2]])
+    rows, calls = _calls(conn, worker)
+    assert [row["limit_key"] for row in rows] == [running[MANY // 2]["limit_key"]]
+    assert [row["tenant_id"] for row in rows] == [running[MANY // 2]["tenant_id"]]
+    assert [row["definition"] for row in rows] == [running[MANY // 2]["definition"]]
+    assert calls["pick_group"] == 1, calls
+
+
+def test_a_full_definition_is_asked_for_once_and_not_for_each_tenant(conn: Connection) -> None:
+    definition(conn, max_running=3)
+    for number in range(MANY):
+        enqueue(conn, UUID(int=number + 1), n=2)
+    worker = new_worker()
+    rows, calls = _calls(conn, worker)
+    assert len(rows) == 3
+    assert calls["pick_group"] <= 4, calls
+    rows, calls = _calls(conn, worker)
+    assert rows == []
+    assert "pick_group" not in calls
+
+
+def test_a_tenant_with_room_behind_many_full_ones_gets_its_turn(conn: Connection) -> None:
+    definition(conn)
+    _capped_tenants(conn)
+    worker = new_worker()
+    _fill(conn, worker)
+    last = UUID(int=2**127)
+    for tenant in (last, UUID(int=2**127 + 1)):
+        call(conn, "put_tenant", tenant_id=tenant, settings={"max_running": 50})
+        enqueue(conn, tenant, n=2)
+    assert {row["tenant_id"] for row in _calls(conn, worker)[0]} == {last, UUID(int=2**127 + 1)}
+
+
+def _lockable(conn: Connection) -> set[UUID]:
+    """The running jobs whose rows no other session holds."""
+    query = "select id from jobforge.jobs where state = 'running' for update skip locked"
+    return {row["id"] for row in conn.execute(query).fetchall()}
+
+
+def _limit_queue(conn: Connection, n: int) -> None:
+    call(conn, "put_queue", queue="default", settings={"max_running": n})
+
+
+def _limit_tenant(conn: Connection, n: int) -> None:
+    call(conn, "put_tenant", tenant_id=TENANT_A, settings={"max_running": n})
+
+
+def _limit_definition(conn: Connection, n: int) -> None:
+    definition(conn, max_running=n)
+
+
+@pytest.mark.parametrize("limit", [_limit_queue, _limit_tenant, _limit_definition])
+def test_a_changed_limit_locks_no_running_job_that_is_marked_right(
+    conn: Connection, connect: Connect, limit: Callable[[Connection, int], None]
+) -> None:
+    definition(conn)
+    limit(conn, 5)
+    enqueue(conn, n=20)
+    running = {row["job_id"] for row in claim(conn, new_worker(), limit=10)}
+    changing, claiming = connect(autocommit=False), connect(autocommit=False)
+    limit(changing, 7)
+    assert _lockable(conn) == running
+    changing.commit()
+    assert len(claim(claiming, new_worker(), limit=10)) == 2
+    assert _lockable(conn) == running
+
+
+def test_what_a_worker_serves_is_compared_once_while_definitions_stay_the_same(
+    conn: Connection,
+) -> None:
+    for number in range(20):
+        definition(conn, f"test_{number}")
+    served = [f"test_{number}@1" for number in range(20)]
+    worker = new_worker()
+    compared = []
+    for key in ("test_0", "test_1", "unserved", "test_2"):
+        definition(conn, key)
+        enqueue(conn, definition=key)
+        rows, calls = _calls(conn, worker, definitions=served)
+        assert [row["definition"] for row in rows] == [key] * (key in {s[:-2] for s in served})
+        compared.append(calls["serves_all"])
+    assert compared == [1, 0, 1, 0]

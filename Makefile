@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test test-15 test-long faults fuzz check check-types check-style check-node format \
-	types bench bench-quick bench-sql bench-api bench-cli bench-schedules bench-observability bench-ui \
+	types bench bench-quick bench-claims bench-sql bench-api bench-cli bench-schedules bench-observability bench-ui \
 	bench-ts docs pages lock system-deps clean ui ui-dev ui-shots
 
 help: ## list the targets
@@ -84,6 +84,9 @@ bench: $(INSTALLED) ## ours beside all rivals; writes docs/benchmarks.md: about 
 bench-quick: $(INSTALLED) ## a part of it in under five minutes, printed
 	@$(BIN)/python bench/run.py --size quick $(ARGS)
 
+bench-claims: $(INSTALLED) ## what claims cost beside full caps, many definitions and a held snapshot
+	@$(BIN)/python bench/claims.py $(ARGS)
+
 bench-sql: $(INSTALLED) ## what the SQL functions cost, against the bare tables
 	@$(BIN)/python bench/sql.py
 
@@ -105,7 +108,8 @@ bench-ui: $(INSTALLED) ui system-deps ## whether the dashboard stays smooth: 50,
 docs: $(DOCS_INSTALLED) ## build the documentation's site into site/; a warning is an error
 	@$(BIN)/zensical build --strict --clean
 
-pages: $(INSTALLED) ## write the pages of docs/ that are made from the code: api, errors, tables
+pages: $(INSTALLED) ## write the pages of docs/ that are made from the code: api, errors, tables; and sql/revision
+	@$(BIN)/python scripts/write_revision.py
 	@for page in api errors tables; do $(BIN)/python scripts/$${page}_page.py || exit 1; done
 
 bench-ts: $(INSTALLED) ## what the TypeScript worker reaches, beside graphile-worker and pg-boss

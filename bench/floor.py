@@ -39,7 +39,7 @@ with picked as materialized (
 update floor.jobs as j
    set state = 'running', attempt = attempt + 1, lease = lease + 1, worker_id = %s,
        lease_expires_at = clock_timestamp() + interval '30 seconds',
-       started_at = clock_timestamp(), heartbeat_at = clock_timestamp()
+       started_at = clock_timestamp()
   from picked where j.ctid = picked.ctid
 returning j.tenant_id, j.id, j.lease, j.lease_expires_at, j.definition, j.version, j.queue,
           j.priority, j.attempt, j.max_attempts, j.timeout_s, j.created_at, j.run_at, j.queued_at,

@@ -35,6 +35,8 @@ from jobforge.whereabouts import Whereabouts
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+    from jobforge.artifacts import Artifacts
+
 H = TypeVar("H", bound=Hook)
 D = TypeVar("D", bound=Definition[..., Any])
 
@@ -155,32 +157,35 @@ class JobForge:
         """
         return Transaction(self.client, tenant)
 
-    def emit(
+    def emit(  # noqa: PLR0913 - one for each thing that can be said
         self,
         name: str,
         data: dict[str, Json] | None = None,
         *,
         tenant: Tenant | None = None,
         conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
+        key: str | None = None,
         correlation_id: str | None = None,
     ) -> UUID:
-        """Says that something has happened; triggers make jobs of it. Answers the event's id.
+        """Emit an event, of which triggers make jobs, and return its ID.
 
-        On a connection that is given, the event is part of its transaction. See docs/events.md.
+        With `conn`, the event is part of that connection's transaction. With `key`, each trigger
+        makes one job of all events with this name and key. See docs/events.md.
         """
-        return self.client.emit(_emitting(name, data, correlation_id), tenant, conn)
+        return self.client.emit(_emitting(name, data, key, correlation_id), tenant, conn)
 
-    async def aemit(
+    async def aemit(  # noqa: PLR0913 - as `emit`
         self,
         name: str,
         data: dict[str, Json] | None = None,
         *,
         tenant: Tenant | None = None,
         conn: Any = None,  # noqa: ANN401 - as above
+        key: str | None = None,
         correlation_id: str | None = None,
     ) -> UUID:
-        """As `emit`, for async code."""
-        return await self.client.aemit(_emitting(name, data, correlation_id), tenant, conn)
+        """Like `emit`, for async code."""
+        return await self.client.aemit(_emitting(name, data, key, correlation_id), tenant, conn)
 
     def workflow(  # noqa: PLR0913 - one for each thing that can be said
         self,
@@ -327,18 +332,20 @@ class JobForge:
             await self.aclose()
 
     @contextmanager
-    def connected_to(self, database_url: str) -> Iterator[None]:
-        """Within it, the app's own connections go to another database: for tests.
+    def connected_to(
+        self, database_url: str, artifacts: "Callable[[], Artifacts] | None" = None
+    ) -> Iterator[None]:
+        """Within it, the app has another database, and the artifact store given: for tests.
 
         Its connections to the one before are closed, and those to this one at the end.
         """
         pools = Pools(lambda: Address(database_url), size=self._pool_size)
-        before, django = self.client.move(pools, None)
-        before.close_all()
+        before = self.client.move(pools, None, artifacts)
+        before[0].close_all()
         try:
             yield
         finally:
-            self.client.move(before, django)
+            self.client.move(*before)
             pools.close_all()
 
     def _add(
@@ -377,13 +384,14 @@ class JobForge:
 
 
 def _emitting(
-    name: str, data: dict[str, Json] | None, correlation_id: str | None
+    name: str, data: dict[str, Json] | None, key: str | None, correlation_id: str | None
 ) -> Callable[[UUID | None], Call[UUID]]:
     job = CURRENT.get()  # what it emits belongs together with it
     traceparent = tracing.current() or (job and job.traceparent)
     return lambda tenant_id: calls.emit_event(
         name,
         data,
+        key=key,
         correlation_id=correlation_id or (job and job.correlation_id),
         traceparent=traceparent,
         tenant_id=tenant_id,

@@ -72,6 +72,8 @@ class Binaries:
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
+            # A Ctrl-C in the terminal is for us: it would end initdb or pg_ctl half-way.
+            process_group=0,
         )
 
     def run_checked(self, program: str, *arguments: str) -> str:

@@ -1,7 +1,7 @@
 """The condition of an installation in the engine's own words: gauges, troubles, applied files."""
 
 from datetime import datetime
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 
@@ -17,8 +17,8 @@ class Gauge(NamedTuple):
 class Trouble(NamedTuple):
     """Something that does not go on by itself.
 
-    `kind` is unserved, overdue, faulty, webhook, event or operation; find_troubles.sql says what
-    subject and detail are.
+    `kind` is unserved, overdue, faulty, webhook, event, operation or blocked; find_troubles.sql
+    says what subject and detail are.
     """
 
     kind: str
@@ -45,3 +45,20 @@ class AppliedFile(NamedTuple):
     name: str
     checksum: str
     applied_at: datetime
+
+
+StoreKind = Literal["app", "server", "worker"]
+
+
+class StoreUser(NamedTuple):
+    """A process and its artifact store; without a `store_id` it has none."""
+
+    store_id: UUID | None
+    kind: StoreKind
+    host: str
+    pid: int | None
+    location: str | None
+    seen_at: datetime
+
+    def described(self) -> str:
+        return f"{self.kind} {self.pid} on {self.host}: {self.location or 'none'}"

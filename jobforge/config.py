@@ -60,6 +60,7 @@ class Config:
     scheduler: bool = True
     history_days: int = 14
     dead_days: int = 90
+    audit_days: int = 365
     connectors: bool = True
     egress_allow: tuple[str, ...] = ()
     egress_http: bool = False
@@ -344,6 +345,7 @@ _PARSERS: Mapping[str, values.Parser] = {
     "scheduler": values.boolean,
     "history_days": values.whole(1, 3650),
     "dead_days": values.whole(1, 3650),
+    "audit_days": values.whole(1, 3650),
     "connectors": values.boolean,
     "egress_allow": values.names(values.ADDRESS),
     "egress_http": values.boolean,

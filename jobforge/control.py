@@ -168,12 +168,13 @@ class OperationKind(StrEnum):
     RETRY = "retry"
     REDRIVE = "redrive"  # of dead jobs: a canary first, then at a rate
     DISCARD = "discard"  # of dead jobs
+    ERASE = "erase"  # of a whole tenant; started by delete_tenant, and counts rows
 
 
 class OperationState(StrEnum):
     QUEUED = "queued"
     RUNNING = "running"
-    WAITING = "waiting"  # for its canaries
+    WAITING = "waiting"  # for its canaries; an erasure for what its `reason` says
     DONE = "done"
     FAILED = "failed"
     CANCELED = "canceled"
@@ -218,6 +219,13 @@ class OperationStep(NamedTuple):
     operation_id: UUID
     state: OperationState
     jobs: int
+
+
+class Erasure(NamedTuple):
+    """The erasure of a tenant that waits for the tenant's artifacts to be deleted."""
+
+    tenant_id: UUID
+    operation_id: UUID
 
 
 @dataclass(frozen=True, slots=True)

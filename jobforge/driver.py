@@ -147,7 +147,9 @@ def _explanation_of_driver(error: psycopg.Error) -> JobForgeError | None:
     if isinstance(error, psycopg.DataError):
         return Invalid(message)
     if diagnosis.sqlstate is not None:
-        return from_sqlstate(diagnosis.sqlstate, message, diagnosis.message_detail)
+        return from_sqlstate(
+            diagnosis.sqlstate, message, diagnosis.message_detail, diagnosis.message_hint
+        )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return Unavailable(masked(message))
     return None  # a fault of the calling code, such as a wrong number of parameters

@@ -179,15 +179,22 @@ class Durable:
         return DONE
 
     def wait_for_event(
-        self, name: str, match: Mapping[str, Scalar] | None = None, *, timeout: Duration
+        self,
+        name: str,
+        match: Mapping[str, Scalar] | None = None,
+        *,
+        timeout: Duration,
+        since: datetime | None = None,
     ) -> Event:
-        """The next event of that name whose data has these values; EventTimeout without one.
+        """Wait for an event of that name whose data has these values, and return it.
 
-        `match` has paths: `{"order.id": 7}`. The job needs no slot while it waits.
+        `match` has paths: `{"order.id": 7}`. Events emitted since the job was created count, or
+        those emitted after `since`; each event ends one wait of the job. The job holds no slot
+        while it waits. Raises EventTimeout.
         """
         key = self._steps.begin("event", name)
         if key not in self._steps:
-            raise waiting_for_event(key, match, timeout)
+            raise waiting_for_event(key, match, timeout, since)
         found = self._steps[key]
         if found is None:
             raise EventTimeout(f"no event {name} has come in time", detail={"event": name})

@@ -25,6 +25,8 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import quote
 
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import PGconn, Ping
 
 from jobforge.binaries import Account, Binaries, account_for, find_binaries, make_folders
@@ -38,6 +40,7 @@ ELSEWHERE = Path("/var/lib/jobforge")
 # macOS allows 103 bytes, Linux 107; one limit keeps the choice the same everywhere.
 _SOCKET_PATH_LIMIT = 103
 _START_SECONDS = 60
+_DEFAULT_PORT = 5432
 _CRASH_RETRIES, _RETRIES, _RETRY_PAUSE = 60, 3, 0.25
 
 
@@ -103,6 +106,21 @@ class Embedded:
         """The server, if it runs and answers."""
         server = Server.read(_placed(self.data_dir)[0])
         return server if server and _is_alive(server.pid) and _ping(server) == Ping.OK else None
+
+    def is_at(self, url: str) -> bool:
+        """Whether the URL is one of this server, by its socket or by TCP."""
+        server = Server.read(_placed(self.data_dir)[0])
+        if server is None:
+            return False
+        try:
+            given = conninfo_to_dict(url)
+            port = int(given.get("port") or _DEFAULT_PORT)
+        except (ProgrammingError, ValueError):  # several hosts, or no URL at all
+            return False
+        host = given.get("host")
+        if port != server.port:
+            return False
+        return host == str(server.socket_dir) or (host is not None and host == server.tcp_host)
 
     def tcp_url(self, database: str = "postgres") -> str:
         """How to reach the running server over TCP on loopback, password included."""
@@ -175,7 +193,7 @@ class Embedded:
             **self.settings,
             "unix_socket_directories": '"' + str(socket_dir).replace('"', '""') + '"',
             "listen_addresses": "127.0.0.1" if self.tcp else "",
-            "port": str(_free_port() if self.tcp else 5432),
+            "port": str(_free_port() if self.tcp else _DEFAULT_PORT),
         }
         words = [word for name, value in options.items() for word in ("-c", f"{name}={value}")]
         started = binaries.run(

@@ -5,6 +5,7 @@ JobForgeError
 ├── Invalid             JF002  invalid
 │   ├── InvalidPayload  invalid_payload the arguments do not fit the definition's parameters
 │   ├── PayloadTooLarge JF007  payload_too_large
+│   │   └── NoArtifactStore no_artifact_store  larger than a row holds, and no store is configured
 │   ├── InvalidResult   invalid_result  what a step returned cannot be kept
 │   ├── UnknownField    unknown_field
 │   ├── WrongMediaType  unsupported_media_type
@@ -18,6 +19,7 @@ JobForgeError
 ├── LeaseLost           JF003  lease_lost
 ├── NotFound            JF004  not_found
 │   ├── UnknownDefinition JF009  unknown_definition
+│   ├── TenantErased    JF014  tenant_erased   the tenant was deleted, or is being deleted
 │   └── ArtifactNotFound artifact_not_found  the file of a payload or result is gone
 ├── Conflict            JF005  conflict
 │   ├── DefinitionInactive JF010  definition_inactive
@@ -109,7 +111,14 @@ class PayloadTooLarge(Invalid):
     """The payload or result is larger or deeper than the limit."""
 
     code = "payload_too_large"
-    sqlstate = "JF007"
+    sqlstate: ClassVar[str | None] = "JF007"
+
+
+class NoArtifactStore(PayloadTooLarge):
+    """A payload, result or file needs an artifact store, and none is configured."""
+
+    code = "no_artifact_store"
+    sqlstate = None
 
 
 class InvalidResult(Invalid):
@@ -195,6 +204,13 @@ class UnknownDefinition(NotFound):
 
     code = "unknown_definition"
     sqlstate = "JF009"
+
+
+class TenantErased(NotFound):
+    """The tenant was deleted, or is being deleted; its id cannot be used again."""
+
+    code = "tenant_erased"
+    sqlstate = "JF014"
 
 
 class ArtifactNotFound(NotFound):
@@ -287,7 +303,7 @@ class QueueFull(JobForgeError):
 
 
 class WrongIsolation(JobForgeError):
-    """Jobs can be claimed in READ COMMITTED transactions only."""
+    """The function works in READ COMMITTED transactions only."""
 
     code = "wrong_isolation"
     sqlstate = "JF012"

@@ -251,12 +251,18 @@ class Noted(NamedTuple):
     is_lost: bool
 
 
+class SettleStatus(StrEnum):
+    OK = "ok"
+    LOST = "lost"  # the lease has ended, and nothing was recorded
+    BUSY = "busy"  # another transaction has locked the job, or a row that its end needs
+
+
 class Settled(NamedTuple):
-    """What became of an outcome. A repeated report is `ok` too, but its state is not told again."""
+    """The status of an outcome. A repeated report is `ok` too, but without the job's state."""
 
     job_id: UUID
     lease: int
-    is_lost: bool
+    status: SettleStatus
     state: State | None
 
 
@@ -269,7 +275,8 @@ class Reaped(NamedTuple):
 
 class BeatStatus(StrEnum):
     OK = "ok"
-    CANCEL = "cancel"
+    CANCEL = "cancel"  # the lease was extended, and somebody asked to cancel the job
+    HELD = "held"  # another transaction holds the heartbeat: the lease was not extended
     LOST = "lost"
 
 

@@ -33,6 +33,7 @@ class Occurrence:
     name: str
     created_at: datetime
     correlation_id: str | None
+    key: str | None
     traceparent: str | None
     data: Json
     replay: int = 0
@@ -45,6 +46,7 @@ class Occurrence:
             event.name,
             event.created_at,
             event.correlation_id,
+            event.key,
             event.traceparent,
             event.data,
         )
@@ -56,6 +58,7 @@ class Occurrence:
             "name": self.name,
             "created_at": self.created_at.astimezone(UTC).isoformat(),
             "correlation_id": self.correlation_id,
+            "key": self.key,
         }
         return {"event": self.data, "meta": meta}
 
@@ -102,16 +105,19 @@ class Reader:
         return Reaction(self.trigger.id, DeliveryOutcome.ENQUEUED, job=given)
 
     def _key(self, event: Occurrence, payload: Json, values: Mapping[str, Json]) -> dict[str, Json]:
-        """Of what may be enqueued once within the window."""
+        """The job's idempotency key: two events with the same one make one job.
+
+        The event's own key decides alone. Without one, events with the same payload (or the same
+        rendered `dedupe_key`) make one job within the trigger's window.
+        """
+        if event.key is not None:
+            name = _digest([event.name, event.key])
+            return {"key": f"trigger:{self.trigger.id}:key:{name}{_suffix(event)}"}
         if not self.trigger.dedupe_window_s:
             return {}
-        subject = self.dedupe_key.render(values) if self.dedupe_key else payload
-        text = orjson.dumps(subject, option=orjson.OPT_SORT_KEYS)
-        digest = hashlib.sha256(text).hexdigest()[:40]
-        # Who replays an event wants its jobs again.
-        again = f":{event.replay}" if event.replay else ""
+        name = _digest(self.dedupe_key.render(values) if self.dedupe_key else payload)
         return {
-            "key": f"trigger:{self.trigger.id}:{digest}{again}",
+            "key": f"trigger:{self.trigger.id}:{name}{_suffix(event)}",
             "key_mode": "window",
             "key_window_s": self.trigger.dedupe_window_s,
         }
@@ -155,6 +161,16 @@ def trial(trigger: Trigger, event: Event, parameters: Json) -> Reaction:
     )
     reader = read(as_event_trigger, compiled(trigger.definition, parameters))
     return reader.react(Occurrence.of(event))
+
+
+def _digest(value: Json) -> str:
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()[:40]
+
+
+def _suffix(event: Occurrence) -> str:
+    # A replay is asked for in order to make the jobs again.
+    return f":{event.replay}" if event.replay else ""
 
 
 def _read_key(text: str | None) -> Template | None:

@@ -5,11 +5,13 @@ import json
 from jobforge.errors import Contended, Denied, JobForgeError, Json, Unavailable
 
 
-def from_sqlstate(state: str | None, message: str, detail: str | None) -> JobForgeError:
+def from_sqlstate(
+    state: str | None, message: str, detail: str | None, hint: str | None = None
+) -> JobForgeError:
     """The error that a SQLSTATE stands for; `detail` is its DETAIL, JSON when it is ours."""
     facts = _facts(detail)
     if state in _BY_SQLSTATE:
-        return _BY_SQLSTATE[state](message, field=facts.get("field"), detail=facts)
+        return _BY_SQLSTATE[state](message, field=facts.get("field"), detail=facts, hint=hint)
     if state == _INSUFFICIENT_PRIVILEGE:
         return Denied(message, hint=_ROLES)
     if state in _NOT_THERE:

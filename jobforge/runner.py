@@ -45,7 +45,7 @@ class Run(Protocol):
     def job(self) -> ClaimedJob: ...
 
     def stop(self, why: Stop) -> None:
-        """May be called again. CANCEL and TIMEOUT leave it its grace, LOST and SHUTDOWN none."""
+        """May be called again. CANCEL and TIMEOUT leave it its grace, the others none."""
 
 
 class Runner(Protocol):

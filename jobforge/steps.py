@@ -100,9 +100,16 @@ def sleeping(key: StepKey, until: Duration | datetime) -> Waiting:
 
 
 def waiting_for_event(
-    key: StepKey, match: Mapping[str, Scalar] | None, timeout: Duration
+    key: StepKey,
+    match: Mapping[str, Scalar] | None,
+    timeout: Duration,
+    since: datetime | None = None,
 ) -> Waiting:
     wait = {**_wait(key), "match": nested(match or {})}
+    if since is not None:
+        if since.tzinfo is None:
+            raise Invalid("since must have a time zone", field="since")
+        wait["since"] = since.timestamp()
     if len(encode(wait["match"], "match")) > _LARGEST_MATCH:
         raise Invalid(f"a match has at most {_LARGEST_MATCH:,} bytes of JSON", field="match")
     return Waiting(wait, delay_s=_bounded(timeout, "timeout"))

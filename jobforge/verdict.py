@@ -21,6 +21,7 @@ from jobforge.errors import (
     InvalidPayload,
     InvalidResult,
     Json,
+    NoArtifactStore,
 )
 from jobforge.job import Outcome
 from jobforge.redact import redact_head, redact_tail
@@ -37,7 +38,7 @@ Limit = Literal["memory", "cpu", "file_size"]
 
 
 # The next attempt would meet the same: what a step has come to is stored.
-_FINAL = (InvalidPayload, InvalidResult, EventTimeout, ChildFailed)
+_FINAL = (InvalidPayload, InvalidResult, EventTimeout, ChildFailed, NoArtifactStore)
 
 
 class Stop(StrEnum):
@@ -45,13 +46,14 @@ class Stop(StrEnum):
 
     CANCEL = "cancel"
     TIMEOUT = "timeout"
-    LOST = "lost"  # the lease is gone: there is nobody to report to
+    LOST = "lost"  # the lease has ended: no outcome is reported
+    EXPIRED = "expired"  # the lease ran out in an outage: the job is handed back
     SHUTDOWN = "shutdown"  # the worker ends: the job is handed back
 
     @property
     def is_final(self) -> bool:
         """No time is given to clean up."""
-        return self in {Stop.LOST, Stop.SHUTDOWN}
+        return self in {Stop.LOST, Stop.EXPIRED, Stop.SHUTDOWN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ def _after(said: Verdict, stopped: Stop | None) -> Verdict:
             return replace(said, outcome=Outcome.TIMED_OUT, error=error)
         case Stop.CANCEL:
             return replace(said, outcome=Outcome.CANCELED)
-        case Stop.SHUTDOWN | Stop.LOST:
+        case Stop.SHUTDOWN | Stop.EXPIRED | Stop.LOST:
             return Verdict(Outcome.RELEASED)
 
 

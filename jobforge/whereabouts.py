@@ -74,9 +74,13 @@ class Whereabouts:
 
     @cached_property
     def _artifacts(self) -> "Artifacts":
-        from jobforge.artifacts import open_artifacts  # noqa: PLC0415 - as above
+        from jobforge.artifact_location import located  # noqa: PLC0415 - as above
+        from jobforge.artifacts import open_artifacts  # noqa: PLC0415
 
-        return open_artifacts(self._config)
+        url = self._database_url or self._config.database_url
+        if url is None and self._has_database:  # Django's
+            return open_artifacts(self._config)
+        return open_artifacts(located(self._config, url))
 
     def _dev_url(self) -> str:
         from jobforge.embedded import Embedded  # noqa: PLC0415 - it loads the driver

@@ -43,8 +43,6 @@ none of its rows:
 | `client_reads` | `jobforge_client` | to read: those of its tenant; of the installation, all |
 | `owner_all` | `jobforge_owner` | all of `migrations` |
 
-A `POLICY` among the constraints is a rule for what the engine writes.
-
 The view `all_jobs` joins `jobs` and `finished_jobs`, the view `all_attempts` has `attempts` and
 those that `finished_jobs` tells, both with the rights of whoever reads them.
 """
@@ -77,12 +75,7 @@ select pg_get_indexdef(i.indexrelid) as definition
  order by c.relname
 """
 _POLICIES = """
-select polname as name from pg_policy where polrelid = %s and polpermissive order by polname
-"""
-_RULES = """
-select polname as name, 'POLICY ' || pg_get_expr(polwithcheck, polrelid) as rule
-  from pg_policy where polrelid = %s and not polpermissive
- order by polname
+select polname as name from pg_policy where polrelid = %s order by polname
 """
 
 
@@ -129,11 +122,7 @@ def _table(conn: Connection, table: dict[str, Any], words: dict[str, str]) -> It
     yield "| column | type | |\n|---|---|---|"
     yield from map(_column, _rows(conn, _COLUMNS, table))
     yield ""
-    rules = [
-        f"{row['name']}  {row['rule']}"
-        for query in (_CONSTRAINTS, _RULES)
-        for row in _rows(conn, query, table)
-    ]
+    rules = [f"{row['name']}  {row['rule']}" for row in _rows(conn, _CONSTRAINTS, table)]
     indexes = [_index(row["definition"]) for row in _rows(conn, _INDEXES, table)]
     yield "\n".join(["```text", *rules, *indexes, "```", ""])
 

@@ -37,6 +37,8 @@ BINARIES = (
 # Where Linux keeps files in memory, and how much room a run must find there.
 MEMORY, ROOM = Path("/dev/shm"), 4 << 30
 
+_SETTINGS = SETTINGS | {"max_prepared_transactions": "10"}
+
 # A login for each kind of caller, and the group roles that it is in.
 LOGINS = {
     "client_login": ["jobforge_client"],
@@ -97,7 +99,19 @@ class Clock:
         )
 
     def travel(self, **amount: float) -> None:
-        """`travel(seconds=30)`; any argument of timedelta."""
+        """`travel(seconds=30)`; any argument of timedelta.
+
+        The time of the last reap moves too, as if other workers had reaped all the time.
+        """
+        self.pass_without_reaping(**amount)
+        self._conn.execute(
+            "update jobforge.reaper set reaped_at = reaped_at + %s where ctid = any (array("
+            "select ctid from jobforge.reaper for update skip locked))",
+            [timedelta(**amount)],
+        )
+
+    def pass_without_reaping(self, **amount: float) -> None:
+        """Travel as through an outage: no worker has called reap_jobs in that time."""
         self._conn.execute(
             "update public.test_clock set offset_interval = offset_interval + %s",
             [timedelta(**amount)],
@@ -133,7 +147,7 @@ class Cluster:
             yield
 
     def embedded(self) -> Embedded:
-        return Embedded(self.folder / "pg", bin_dir=BINARIES, settings=SETTINGS)
+        return Embedded(self.folder / "pg", bin_dir=BINARIES, settings=_SETTINGS)
 
     def start(self) -> Server:
         """The running server, with the template database in it."""

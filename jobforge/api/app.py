@@ -101,7 +101,9 @@ def make_app(config: Config) -> FastAPI:
             group.create_task(server.progress.run())
             group.create_task(server.hub.run())
             group.create_task(server.fleet.run())
-            group.create_task(server.sweeping.run())
+            group.create_task(server.recording.run())
+            if server.artifacts.is_configured:
+                group.create_task(server.sweeping.run())
             try:
                 yield
             finally:

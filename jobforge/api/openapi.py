@@ -19,6 +19,7 @@ _TITLES = {
     403: "The role or the scopes do not allow it.",
     404: "There is no such thing, or it belongs to another tenant.",
     409: "The state of things does not allow it.",
+    410: "The tenant was erased, or is being erased.",
     413: "The body, or a payload in it, is too large.",
     415: "The body is not application/json.",
     422: "A value is not allowed; `errors` tells where.",
@@ -83,7 +84,7 @@ def _statuses(operation: dict[str, Json], rule: Rule) -> set[int]:
     if rule.path != "/health":
         statuses |= {422, 503}
     if rule.roles is not None:
-        statuses |= {400, 401, 403, 404, 429}
+        statuses |= {400, 401, 403, 404, 410, 429}
     if rule.method != "GET":
         statuses |= {401, 403}
     if rule.method != "GET" and rule.roles is not None:

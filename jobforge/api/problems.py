@@ -33,6 +33,7 @@ STATUSES: list[tuple[type[JobForgeError], int]] = [
     (errors.PayloadTooLarge, 413),
     (errors.Invalid, 422),
     (errors.LeaseLost, 409),
+    (errors.TenantErased, 410),
     (errors.NotFound, 404),
     (errors.Conflict, 409),
     (errors.Denied, 403),

@@ -82,6 +82,7 @@ RULES: dict[tuple[str, str], Rule] = {
             ("GET", "/jobs/{job_id}/steps", _READ),
             ("POST", "/jobs/{job_id}/cancel", _ACT),
             ("POST", "/jobs/{job_id}/retry", _ACT),
+            ("POST", "/jobs/{job_id}/erase", _ACT),
             ("POST", "/jobs/{job_id}/reschedule", _ACT),
             ("GET", "/summary", _READ),
         ],

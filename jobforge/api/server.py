@@ -14,6 +14,7 @@ from jobforge.api.stream import Hub
 from jobforge.api.traffic import Traffic
 from jobforge.artifacts import open_artifacts
 from jobforge.artifacts.sweep import Sweep
+from jobforge.artifacts.use import StoreUse
 from jobforge.config import Config
 from jobforge.db import Database
 from jobforge.egress import Policy, policy_of, read_url
@@ -33,14 +34,16 @@ class Server:
         self.rates = Rates(config, database)
         self.creations = Creations(database)
         self.payloads = Payloads(database)
-        self.progress = Progress(database)
         self.hub = Hub(database)
         self.fleet = Fleet(database)
         self.accesses = Accesses(database)
         self.scrapes = Scrapes(database, traffic)
         self.slugs = Slugs()
         self.artifacts = open_artifacts(config)
+        self.progress = Progress(database, self.artifacts)
         self.sweeping = Loop("sweep", Sweep(database.run, self.artifacts).step)
+        using = StoreUse("server", self.artifacts, database.run)
+        self.recording = Loop("artifact store", using.step)
         self._is_closing = False
 
     @cached_property
@@ -64,6 +67,7 @@ class Server:
         self.hub.stop()
         self.fleet.stop()
         self.sweeping.stop()
+        self.recording.stop()
 
     def check_open(self) -> None:
         """Raises Unavailable."""

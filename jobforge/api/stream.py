@@ -18,6 +18,7 @@ from jobforge import calls, telemetry
 from jobforge.api.events import event
 from jobforge.api.subscription import Subscription, Watch
 from jobforge.db import Database
+from jobforge.errors import Invalid
 from jobforge.redact import redact
 from jobforge.stream import Happening, QueueCount, StreamPage
 
@@ -117,12 +118,24 @@ class Hub:
         start = self._position
         if start is None:
             return self._poll_s
-        page = await self._database.run(calls.read_stream(start, limit=_READ_AT_ONCE))
+        try:
+            page = await self._database.run(calls.read_stream(start, limit=_READ_AT_ONCE))
+        except Invalid as error:
+            self._lose_position(start)
+            telemetry.emit("stream.reset", "warning", error=telemetry.error_of(error))
+            return 0
         if self._position != start:  # everybody left meanwhile
             return 0
         self._position = page.position
         self._tell(page.happenings)
         return self._poll_s if page.is_complete else 0
+
+    def _lose_position(self, position: str) -> None:
+        """The database does not know it, as after a restore: clients reconnect and are reset."""
+        if self._position == position:
+            self._position = None
+            for subscription in self._subscriptions:
+                subscription.end("unavailable")
 
     def _tell(self, happenings: Iterable[Happening]) -> None:
         watchers = self._by_tenant()

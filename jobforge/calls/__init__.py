@@ -16,7 +16,12 @@ from typing import TYPE_CHECKING, Any
 from jobforge.calls.call import Answer, Call
 
 if TYPE_CHECKING:
-    from jobforge.calls.artifacts import start_artifact_sweep, unused_artifacts
+    from jobforge.calls.artifacts import (
+        list_artifact_stores,
+        record_artifact_store,
+        start_artifact_sweep,
+        unused_artifacts,
+    )
     from jobforge.calls.bulk import (
         advance_operations,
         cancel_operation,
@@ -64,6 +69,7 @@ if TYPE_CHECKING:
         enqueue_alike,
         enqueue_job,
         enqueue_jobs,
+        erase_job,
         explain_job,
         get_job,
         list_jobs,
@@ -84,12 +90,15 @@ if TYPE_CHECKING:
     )
     from jobforge.calls.operation import (
         apply_retention,
+        confirm_erasure,
         delete_tenant,
         drain_worker,
         ensure_partitions,
         find_tenant,
+        free_blocked_jobs,
         list_tenants,
         list_workers,
+        next_erasure,
         override_definition,
         pause_definition,
         pause_queue,
@@ -191,6 +200,7 @@ __all__ = [
     "close_batch",
     "complete_job",
     "complete_jobs",
+    "confirm_erasure",
     "count_jobs",
     "count_states",
     "create_api_key",
@@ -217,11 +227,13 @@ __all__ = [
     "enqueue_jobs_once",
     "enqueue_workflow",
     "ensure_partitions",
+    "erase_job",
     "explain_job",
     "find_api_key",
     "find_tenant",
     "find_troubles",
     "find_worker",
+    "free_blocked_jobs",
     "get_batch",
     "get_connector_config",
     "get_definition",
@@ -236,6 +248,7 @@ __all__ = [
     "heartbeat_jobs",
     "keep_tenant_key",
     "list_api_keys",
+    "list_artifact_stores",
     "list_audit",
     "list_batches",
     "list_connector_configs",
@@ -262,6 +275,7 @@ __all__ = [
     "load_parents",
     "load_steps",
     "meter_tenants",
+    "next_erasure",
     "note_access",
     "note_jobs",
     "open_connector_config",
@@ -277,6 +291,7 @@ __all__ = [
     "read_gauges",
     "read_stream",
     "reap_jobs",
+    "record_artifact_store",
     "record_deliveries",
     "record_delivery",
     "record_firings",

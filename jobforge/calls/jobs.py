@@ -81,6 +81,14 @@ def cancel_job(
     return Call("select jobforge.cancel_job(%s, %s, %s)", (job_id, reason, tenant_id), _state)
 
 
+def erase_job(job_id: UUID, *, tenant_id: UUID | None = None) -> Call[list[str]]:
+    """Erases the contents of a job that has finished. Returns folders of artifacts to delete.
+
+    Raises Conflict for a job that has not finished. Over HTTP, the server deletes the folders.
+    """
+    return Call("select jobforge.erase_job(%s, %s)", (job_id, tenant_id), rows.value)
+
+
 def cancel_jobs(
     which: JobFilter,
     *,

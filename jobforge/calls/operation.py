@@ -5,7 +5,7 @@ from uuid import UUID
 
 from jobforge import rows
 from jobforge.calls.call import Call
-from jobforge.control import SweepPosition, TenantInfo, WorkerInfo
+from jobforge.control import Erasure, SweepPosition, TenantInfo, WorkerInfo
 from jobforge.errors import Json
 from jobforge.jsonb import encode
 from jobforge.rows import Rows
@@ -97,10 +97,28 @@ def stop_worker(worker_id: UUID) -> Call[None]:
     return Call("select jobforge.stop_worker(%s)", (worker_id,), rows.nothing)
 
 
-def delete_tenant(tenant_id: UUID) -> Call[dict[str, int]]:
-    """Answers how many rows went from each table. One statement, however long it takes."""
-    call: Call[dict[str, int]] = Call("select jobforge.delete_tenant(%s)", (tenant_id,), rows.value)
-    return call.under("statement_timeout", "0")
+def delete_tenant(tenant_id: UUID) -> Call[UUID]:
+    """Begins to erase a tenant and returns the operation's id, or that of one that is under way."""
+    return Call("select jobforge.delete_tenant(%s)", (tenant_id,), rows.value)
+
+
+def next_erasure(*, has_store: bool = True) -> Call[Erasure | None]:
+    """Reserves an erasure whose artifacts have to be deleted now; None when there is none.
+
+    Without a store, only if no process has recorded one: then there are no artifacts.
+    """
+    return Call(
+        "select tenant_id, operation_id from jobforge.next_erasure(%s)", (has_store,), _erasure
+    )
+
+
+def confirm_erasure(erasure: Erasure) -> Call[bool]:
+    """Reports that all artifacts of the tenant are deleted."""
+    return Call(
+        "select jobforge.confirm_erasure(%s, %s)",
+        (erasure.operation_id, erasure.tenant_id),
+        rows.value,
+    )
 
 
 def ensure_partitions(*, days: int = 7) -> Call[int]:
@@ -109,15 +127,15 @@ def ensure_partitions(*, days: int = 7) -> Call[int]:
 
 
 def apply_retention(
-    *, history_days: int = 14, dead_days: int = 90, limit: int = 10_000
+    *, history_days: int = 14, dead_days: int = 90, audit_days: int = 365, limit: int = 10_000
 ) -> Call[dict[str, Json]]:
     """Answers what went, by kind; nothing when another caller is at it.
 
     One that was cut off would be so again and again, and no history be dropped.
     """
     call: Call[dict[str, Json]] = Call(
-        "select jobforge.apply_retention(%s::integer, %s::integer, %s::integer)",
-        (history_days, dead_days, limit),
+        "select jobforge.apply_retention(%s::integer, %s::integer, %s::integer, %s::integer)",
+        (history_days, dead_days, limit, audit_days),
         rows.value,
     )
     return call.under("statement_timeout", "10min")
@@ -132,12 +150,27 @@ def regate_jobs(after: SweepPosition | None = None, *, limit: int = 5000) -> Cal
     )
 
 
+def free_blocked_jobs(
+    after: SweepPosition | None = None, *, limit: int = 5000
+) -> Call[SweepPosition]:
+    """One step of the sweep that frees blocked jobs whose parents have all ended."""
+    return Call(
+        "select after_tenant, after_id, freed from jobforge.free_blocked_jobs(%s::integer, %s, %s)",
+        (limit, after.after_tenant if after else None, after.after_id if after else None),
+        _position,
+    )
+
+
 def _workers(rows: Rows) -> list[WorkerInfo]:
     return [WorkerInfo(*row) for row in rows]
 
 
 def _tenants(rows: Rows) -> list[TenantInfo]:
     return [TenantInfo(*row) for row in rows]
+
+
+def _erasure(rows: Rows) -> Erasure | None:
+    return Erasure(*rows[0]) if rows else None
 
 
 def _position(rows: Rows) -> SweepPosition:

@@ -11,7 +11,7 @@ from jobforge.jsonb import encode
 from jobforge.rows import Rows
 from jobforge.statistics import Statistic, Usage
 
-MaintenanceTask = Literal["statistics", "partitions", "retention"]
+MaintenanceTask = Literal["statistics", "partitions", "retention", "blocked_jobs"]
 
 
 def get_statistics(

@@ -27,6 +27,7 @@ from jobforge.job import (
     Reaped,
     SaveStatus,
     Settled,
+    SettleStatus,
     State,
     Step,
     Token,
@@ -41,6 +42,7 @@ T = TypeVar("T")
 
 # Jobs come by the thousand, and calling an enum takes as long as all else about one.
 _STATES = {state.value: state for state in State}
+_SETTLE_STATUSES = {status.value: status for status in SettleStatus}
 
 
 def register_worker(
@@ -103,7 +105,7 @@ def claim_jobs(
 
 
 def heartbeat_job(worker_id: UUID, token: Token, *, lease_s: float = LEASE_S) -> Call[BeatStatus]:
-    """Raises LeaseLost where heartbeat_jobs answers `lost`."""
+    """`held`: not extended, call again soon. Raises LeaseLost where heartbeat_jobs has `lost`."""
     return Call(
         "select jobforge.heartbeat_job(%s, %s, %s, %s::bigint, %s::float8)",
         (token.tenant_id, token.job_id, worker_id, token.lease, lease_s),
@@ -140,7 +142,10 @@ def complete_job(worker_id: UUID, report: OutcomeReport) -> Call[State | None]:
 
 
 def complete_jobs(worker_id: UUID, reports: Sequence[OutcomeReport]) -> Call[list[Settled]]:
-    """One bad report does not fail the others: it is settled as a failure that says why."""
+    """One bad report does not fail the others: it is settled as a failure that says why.
+
+    Send the outcome of a job that is `busy` again soon, and keep its lease until then.
+    """
     return Call(
         "select job_id, lease, status, state from jobforge.complete_jobs(%s, %s::jsonb)",
         (worker_id, encode_reports(reports)),
@@ -151,7 +156,7 @@ def complete_jobs(worker_id: UUID, reports: Sequence[OutcomeReport]) -> Call[lis
 def succeed_jobs(
     worker_id: UUID, tokens: Sequence[tuple[UUID, UUID, int]], results: Sequence[Json] | None = None
 ) -> Call[list[tuple[UUID, int]]]:
-    """Answers those that were not settled; complete_jobs tells what became of them."""
+    """Returns those that were not settled; complete_jobs tells the status of each."""
     return Call(
         """
         select job_id, lease
@@ -238,7 +243,7 @@ def _claimed(rows: Rows) -> list[ClaimedJob]:
 
 def _settled(rows: Rows) -> list[Settled]:
     return [
-        Settled(job_id, lease, status == "lost", _STATES[state] if state else None)
+        Settled(job_id, lease, _SETTLE_STATUSES[status], _STATES[state] if state else None)
         for job_id, lease, status, state in rows
     ]
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jobforge import interrupts
 from jobforge.config import Config, load
 from jobforge.errors import ConfigError, Unavailable
 
@@ -37,7 +38,7 @@ def connect(flag: str | None) -> "Connection":
     import psycopg
 
     try:
-        with url_explained():
+        with interrupts.enforced(), url_explained():
             return psycopg.connect(
                 find_url(flag), autocommit=True, connect_timeout=10, application_name="jobforge"
             )

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from jobforge import telemetry
 from jobforge.cli.process import Process
+from jobforge.interrupts import EXIT_CODE
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
 _LONG_LIFE_S = 60.0
@@ -65,7 +66,7 @@ class Fleet:
             process.drain()
         code = await process.wait()
         self._running.discard(process)
-        if code in {-signal.SIGTERM, -signal.SIGINT} and self._stopping.is_set():
+        if code in {-signal.SIGTERM, -signal.SIGINT, EXIT_CODE} and self._stopping.is_set():
             return 0  # it had not got as far as to claim anything
         return 1 if code < 0 else code
 

@@ -9,7 +9,7 @@ import typer
 from jobforge.cli import candidates, export, following, history, output, selection
 from jobforge.cli.listing import FieldNames, Form, in_form, print_pages
 from jobforge.cli.moment import parse_duration, parse_moment
-from jobforge.cli.operation import DryRun, Manner, Wait, Yes
+from jobforge.cli.operation import DryRun, Manner, Wait, Yes, confirm
 from jobforge.cli.options import AsJson, Payload, Quiet, given, one_of
 from jobforge.cli.overview import job_line
 from jobforge.cli.payload import parse_payload
@@ -146,6 +146,20 @@ def cancel(
     job_id = scope.find("job", job)
     state = scope.run(calls.cancel_job(job_id, reason=reason))
     _print_one({"job_id": job_id, "state": state}, as_json=as_json)
+
+
+@app.command()
+@in_session
+def erase(scope: Session, job: Id, *, yes: Yes = False) -> None:
+    """Erase the data of a finished job permanently.
+
+    Erases payload, result, errors, output, steps and artifacts.
+    """
+    job_id = scope.find("job", job)
+    if not yes:
+        confirm(f"erase the data of job {job_id}?")
+    scope.engine.erase_job(job_id, scope.tenant_id)
+    output.note(f"{job_id} is erased; its id, times and states stay")
 
 
 @app.command()

@@ -11,6 +11,7 @@ from jobforge.cli import output
 from jobforge.errors import Conflict, Invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
     from jobforge.cli.session import Session
@@ -61,7 +62,7 @@ def operate(
     operation_id = session.run(calls.start_operation(kind, which, options))
     typer.echo(str(operation_id))
     if manner.wait:
-        _watch(session, operation_id)
+        watch(session, operation_id)
 
 
 def confirm(question: str, *, hint: str = "--yes does not ask") -> None:
@@ -71,25 +72,39 @@ def confirm(question: str, *, hint: str = "--yes does not ask") -> None:
     typer.confirm(output.clean(question), abort=True, err=True)
 
 
-def _watch(session: "Session", operation_id: "UUID") -> None:
+def watch(
+    session: "Session", operation_id: "UUID", advance: "Callable[[], bool] | None" = None
+) -> "Operation":
+    """Shows the progress until the operation has ended; exit code 1 when it failed.
+
+    `advance` makes a step in this process, and returns False when none is due.
+    """
     from jobforge import calls
 
     began = time.monotonic()
+    waits_for: str | None = None
     with output.progress("working") as tell:
         while True:
             operation = session.run(calls.get_operation(operation_id))
             tell(operation.done + operation.skipped, operation.matched)
             if operation.finished_at is not None:
                 break
+            if operation.reason not in (None, waits_for) and time.monotonic() - began > _SOON_S:
+                waits_for = operation.reason
+                output.note(f"\n{waits_for}")
+            if advance is not None and advance():
+                continue
             if operation.started_at is None and time.monotonic() - began > _SOON_S:
                 raise Conflict(
                     "nobody has begun the operation; it stays, and goes on by itself",
                     hint="start a worker or a server: jobforge worker, jobforge server",
                 )
             time.sleep(_PAUSE_S)
-    output.note(_summary(operation))
+    if operation.state != "done" or operation.kind != "erase":
+        output.note(_summary(operation))
     if operation.state != "done":
         raise typer.Exit(1)
+    return operation
 
 
 def _summary(operation: "Operation") -> str:

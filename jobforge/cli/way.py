@@ -11,6 +11,7 @@ from uuid import UUID
 
 import typer
 
+from jobforge import interrupts
 from jobforge.cli.database import DatabaseUrl, find_url
 from jobforge.cli.options import Command, replaced
 from jobforge.config import load
@@ -86,8 +87,12 @@ class Direct:
 
     def fitting(self, job: "JobRequest", tenant_id: UUID) -> "JobRequest":
         """The job to be enqueued: its payload checked, and in the store if no row can hold it."""
+        from jobforge.artifacts.size import has_large_payload
+
         self._check(job)
-        (fitting,) = _artifacts().put_payloads(tenant_id, [job])
+        if not has_large_payload([job.payload]):
+            return job
+        (fitting,) = self._artifacts().put_payloads(tenant_id, [job])
         return fitting
 
     def _check(self, job: "JobRequest") -> None:
@@ -112,7 +117,8 @@ class Direct:
         """The pieces of a job's artifact."""
         from jobforge.artifacts.document import artifact_of
 
-        yield _artifacts().store.open(artifact_of(job, of).path)
+        path = artifact_of(job, of).path  # also without a store, a job may have none
+        yield self._artifacts().store.open(path)
 
     def create_key(
         self,
@@ -141,13 +147,27 @@ class Direct:
         )
         return self.run(call), made.text
 
-    def delete_tenant(self, tenant_id: UUID) -> dict[str, int]:
-        """How many rows went; its artifacts go too."""
+    def erase_job(self, job_id: UUID, tenant_id: UUID) -> None:
+        """Erases a job's data, with its artifacts."""
+        from jobforge import calls
+        from jobforge.artifacts.erasure import delete_folders
+
+        folders = self.run(calls.erase_job(job_id).for_tenant(tenant_id))
+        delete_folders(self._artifacts(), folders)
+
+    def advance_erasure(self, tenant_id: UUID) -> bool:
+        """Makes one step of the tenant's erasure; False when no step is due."""
         from jobforge import calls
 
-        rows = self.run(calls.delete_tenant(tenant_id))
-        _artifacts().store.delete_prefix(str(tenant_id))
-        return rows
+        if self.run(calls.advance_operations().for_tenant(tenant_id)) is not None:
+            return True
+        artifacts = self._artifacts()
+        waiting = calls.next_erasure(has_store=artifacts.is_configured)
+        found = self.run(waiting.for_tenant(tenant_id))
+        if found is None:
+            return False
+        artifacts.delete_tenant(tenant_id)
+        return self.run(calls.confirm_erasure(found))
 
     def rotate_key(self, key_id: UUID, *, overlap_s: float) -> MadeKey:
         from jobforge import calls
@@ -156,6 +176,12 @@ class Direct:
         made = make_key()
         call = calls.rotate_api_key(key_id, lookup=made.lookup, hash=made.hash, overlap_s=overlap_s)
         return self.run(call), made.text
+
+    def _artifacts(self) -> "Artifacts":
+        from jobforge.artifact_location import located
+        from jobforge.artifacts import open_artifacts
+
+        return open_artifacts(located(load(), self.conn.info.dsn))
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +226,15 @@ class Remote:
         )
         return made.id, made.text
 
-    def delete_tenant(self, tenant_id: UUID) -> dict[str, int]:
-        """The server sees to the artifacts."""
+    def erase_job(self, job_id: UUID, tenant_id: UUID) -> None:
+        """The server deletes the artifacts."""
         from jobforge import calls
 
-        return self.run(calls.delete_tenant(tenant_id))
+        self.run(calls.erase_job(job_id).for_tenant(tenant_id))
+
+    def advance_erasure(self, tenant_id: UUID) -> bool:  # noqa: ARG002 - of the protocol
+        """The server makes the steps."""
+        return False
 
     def rotate_key(self, key_id: UUID, *, overlap_s: float) -> MadeKey:
         from jobforge.remote.keys import rotate_key
@@ -214,12 +244,6 @@ class Remote:
 
 
 Engine = Direct | Remote
-
-
-def _artifacts() -> "Artifacts":
-    from jobforge.artifacts import open_artifacts
-
-    return open_artifacts(load())
 
 
 @contextmanager
@@ -232,7 +256,7 @@ def reached(way: Way) -> Iterator[Engine]:
         return
     from jobforge import db
 
-    with explained(), db.connect(find_url(way.database_url)) as conn:
+    with interrupts.enforced(), explained(), db.connect(find_url(way.database_url)) as conn:
         yield Direct(conn)
 
 
@@ -302,7 +326,7 @@ def served(server: "ServerAddress") -> Iterator[Remote]:
         raise ConfigError(str(error)) from error
     transport = Transport(replace(server, retries=_RETRIES))
     try:
-        with explained_server():
+        with interrupts.enforced(), explained_server():
             yield Remote(transport)
     finally:
         transport.close()

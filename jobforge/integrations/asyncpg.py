@@ -28,8 +28,12 @@ def explanation(error: BaseException) -> JobForgeError:
     if isinstance(error, asyncpg.DataError | asyncpg.PostgresSyntaxError | ValueError):
         return Invalid(str(error))
     if isinstance(error, asyncpg.PostgresError):
-        detail = getattr(error, "detail", None)
-        return from_sqlstate(getattr(error, "sqlstate", None), str(error.args[0]), detail)
+        return from_sqlstate(
+            getattr(error, "sqlstate", None),
+            str(error.args[0]),
+            getattr(error, "detail", None),
+            getattr(error, "hint", None),
+        )
     return Unavailable(str(error))
 
 

@@ -61,5 +61,10 @@ def _explanation(error: DatabaseError) -> JobForgeError | None:
     if state is not None:
         diagnosis = getattr(driven, "diag", None)
         message = getattr(diagnosis, "message_primary", None) or str(driven)
-        return from_sqlstate(state, message, getattr(diagnosis, "message_detail", None))
+        return from_sqlstate(
+            state,
+            message,
+            getattr(diagnosis, "message_detail", None),
+            getattr(diagnosis, "message_hint", None),
+        )
     return driver.explanation(driven)

@@ -75,6 +75,7 @@ class Operations:
     explain_job = Method(calls.explain_job)
     cancel_job = Method(calls.cancel_job)
     retry_job = Method(calls.retry_job)
+    erase_job = Method(calls.erase_job)
     reschedule_job = Method(calls.reschedule_job)
     edit_job = Method(calls.edit_job)
     summarize = Method(calls.summarize)

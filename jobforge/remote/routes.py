@@ -130,6 +130,11 @@ def _tenant(answer: Json) -> Rows:
     return [(UUID(answer["tenant_id"]),)]
 
 
+def _no_folders(_: Json) -> Rows:
+    """The server has deleted them."""
+    return [([],)]
+
+
 _state = one("state")
 _id = one("id", UUID)
 _fire_at = one("fire_at", datetime.fromisoformat)
@@ -150,6 +155,7 @@ ROUTES: Routes = {
     "cancel_job": Route(
         "POST /jobs/{job_id}/cancel", "job_id reason tenant_id", _state, again=True
     ),
+    "erase_job": Route("POST /jobs/{job_id}/erase", "job_id tenant_id", _no_folders, again=True),
     "retry_job": Route("POST /jobs/{job_id}/retry", "job_id payload:json attempts tenant_id", _id),
     "reschedule_job": Route(
         "POST /jobs/{job_id}/reschedule", "job_id run_at! tenant_id", _state, again=True
@@ -162,7 +168,7 @@ ROUTES: Routes = {
     "replay_event": Route("POST /events/{event_id}/replay", "event_id tenant_id", one("replay")),
     "list_event_deliveries": Route(
         "GET /triggers/{trigger_id}/deliveries",
-        "trigger_id limit cursor tenant_id",
+        "trigger_id limit cursor tenant_id outcome",
         records(EventDelivery),
     ),
     # What makes jobs by itself.
@@ -229,7 +235,7 @@ ROUTES: Routes = {
     # Who shares it. The tenant of these is what they are about, so it is in the path.
     "list_tenants": Route("GET /tenants", "", records(TenantInfo)),
     "put_tenant": Route("PATCH /tenants/{id}", "id *settings", nothing),
-    "delete_tenant": Route("DELETE /tenants/{id}", "id", one("rows")),
+    "delete_tenant": Route("DELETE /tenants/{id}", "id", _id, again=True),
     "pause_tenant": Route("POST /tenants/{id}/pause", "id", nothing, again=True),
     "resume_tenant": Route("POST /tenants/{id}/resume", "id", nothing, again=True),
     # The server looks up the slug, and says for whom it would act.

@@ -123,9 +123,7 @@ def _successes(parameters: Sequence[Any]) -> dict[str, Json]:
 
 def _unsettled(answer: Json) -> Rows:
     return [
-        (UUID(item["job_id"]), item["lease"])
-        for item in answer["items"]
-        if item["status"] == "lost"
+        (UUID(item["job_id"]), item["lease"]) for item in answer["items"] if item["status"] != "ok"
     ]
 
 

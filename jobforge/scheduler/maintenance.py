@@ -16,17 +16,21 @@ from typing import Any
 from jobforge import calls, telemetry
 from jobforge.calls import Call
 from jobforge.calls.statistics import MaintenanceTask
+from jobforge.control import SweepPosition
 from jobforge.errors import Json
 from jobforge.loop import Loop
 
 _SOON_S = 2.0
 # What was kept for weeks is kept a minute longer: who has just started has other things to do.
 _LATER_S = 60.0
+_MINUTE_S = 60.0
 _HOUR_S = 3600.0
 _STATISTICS_S = 10.0
 _IDLE_STATISTICS_S = 30.0
 _ADDED_AT_ONCE = 50_000
 _REMOVED_AT_ONCE = 10_000
+_CHECKED_AT_ONCE = 5_000
+_CHECKS_PER_TURN = 20
 # Of the time between two turns: who comes a little early must not lose a whole one.
 _LEAST_SHARE = 0.7
 
@@ -48,16 +52,21 @@ class _Task:
 class Maintenance:
     """The step of a Loop."""
 
-    def __init__(self, run: Run, *, history_days: int = 14, dead_days: int = 90) -> None:
+    def __init__(
+        self, run: Run, *, history_days: int = 14, dead_days: int = 90, audit_days: int = 365
+    ) -> None:
         self._run = run
         self._history_days = history_days
         self._dead_days = dead_days
+        self._audit_days = audit_days
+        self._checked: SweepPosition | None = None  # where the next turn continues
         self._name = f"{socket.gethostname()}:{os.getpid()}"
         soon = time.monotonic() + _jittered(_SOON_S)
         later = time.monotonic() + _jittered(_LATER_S)
         self._tasks = [
             _Task("statistics", self._add_up, _STATISTICS_S, _IDLE_STATISTICS_S, _SOON_S, soon),
             _Task("partitions", self._make_partitions, _HOUR_S, _HOUR_S, _HOUR_S, soon),
+            _Task("blocked_jobs", self._free_blocked, _MINUTE_S, _MINUTE_S, _MINUTE_S, later),
             _Task("retention", self._clear_away, _HOUR_S, _HOUR_S, _HOUR_S, later),
         ]
 
@@ -84,14 +93,34 @@ class Maintenance:
     async def _make_partitions(self, _: Loop) -> bool:
         return bool(await self._run(calls.ensure_partitions()))
 
+    async def _free_blocked(self, loop: Loop) -> bool:
+        """Check up to 100,000 blocked jobs; the next turn continues behind them."""
+        freed = 0
+        for _ in range(_CHECKS_PER_TURN):
+            position = await self._run(
+                calls.free_blocked_jobs(self._checked, limit=_CHECKED_AT_ONCE)
+            )
+            freed += position.changed
+            self._checked = None if position.is_at_end else position
+            if position.is_at_end or loop.is_stopped:
+                break
+        if freed:
+            telemetry.emit("jobs.freed", "warning", jobs=freed)
+        return bool(freed)
+
     async def _clear_away(self, loop: Loop) -> bool:
         call = calls.apply_retention(
-            history_days=self._history_days, dead_days=self._dead_days, limit=_REMOVED_AT_ONCE
+            history_days=self._history_days,
+            dead_days=self._dead_days,
+            audit_days=self._audit_days,
+            limit=_REMOVED_AT_ONCE,
         )
         while not loop.is_stopped:
             answer: dict[str, Json] = await self._run(call)
             if answer.get("partitions", ()) is None:
                 telemetry.emit("history.in_use", "warning")
+            for kind, reason in answer.pop("failed", {}).items():
+                telemetry.emit("history.sweep_failed", "warning", kind=kind, error=reason)
             gone = {kind: n for kind, n in answer.items() if n}
             if gone:
                 telemetry.emit("history.cleared", **gone)

@@ -31,13 +31,14 @@ class Scheduler:
     days are how long history and dead jobs are kept.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is a setting
         self,
         database: Engine,
         *,
         poll_s: float = 1.5,
         history_days: int = 14,
         dead_days: int = 90,
+        audit_days: int = 365,
         meters: Meters | None = None,
     ) -> None:
         self._database = database
@@ -53,7 +54,9 @@ class Scheduler:
         # Those of the worker that carries it are about the worker's own connections.
         self._meters.readings.setdefault("reconnects", lambda: self._outage.ended)
         self._meters.readings.setdefault("disconnected", lambda: self._outage.is_on)
-        maintenance = Maintenance(database.run, history_days=history_days, dead_days=dead_days)
+        maintenance = Maintenance(
+            database.run, history_days=history_days, dead_days=dead_days, audit_days=audit_days
+        )
         self._maintaining = Loop("maintenance", maintenance.step)
 
     async def run(self) -> None:

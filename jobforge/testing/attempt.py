@@ -6,7 +6,7 @@ them. Limits and timeouts are the worker's business, and do not hold here.
 
 import logging
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from inspect import isawaitable
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from jobforge import calls, db
-from jobforge.artifacts import open_artifacts
+from jobforge.artifacts import Artifacts
 from jobforge.command import Command
 from jobforge.config import load
 from jobforge.context import Context
@@ -108,7 +108,7 @@ class Desk:
                 return [[str(each.job_id), each.status] for each in made]
             case "parents":
                 lineage = db.run(self._conn, question(self._worker_id, self._job, kind, data))
-                return with_parents(open_artifacts(load()), self.tenant_id, lineage)
+                return with_parents(self._props.artifacts(), self.tenant_id, lineage)
             case _:
                 return db.run(self._conn, question(self._worker_id, self._job, kind, data))
 
@@ -120,6 +120,7 @@ class Desk:
 class Props:
     """What a test lays out for handlers, and what they leave."""
 
+    artifacts: Callable[[], Artifacts]
     notes: Notes = field(default_factory=Notes)
     secrets: dict[str, str] = field(default_factory=dict)
     failures: Failures = field(default_factory=Failures)

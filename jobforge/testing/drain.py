@@ -4,23 +4,21 @@ The engine decides what runs when, as in production. Where a job waits for its t
 clock is moved on to it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
 from jobforge import calls, db
-from jobforge.artifacts import Artifacts, open_artifacts
+from jobforge.artifacts import Artifacts
 from jobforge.artifacts.document import is_marked
 from jobforge.artifacts.key import new_key
 from jobforge.artifacts.size import RESULT_LIMIT, fits
 from jobforge.calls import Call
-from jobforge.config import load
 from jobforge.definition import Definition
 from jobforge.errors import Invalid, Json
-from jobforge.job import ClaimedJob, Outcome, OutcomeReport, State
+from jobforge.job import ClaimedJob, Outcome, OutcomeReport, SettleStatus, State
 from jobforge.jsonb import encode
 from jobforge.scheduler import schedules
 from jobforge.signals import Cancel, Dead, Retry, Snooze, Waiting
@@ -99,11 +97,13 @@ class Drain:
         conn: db.Connection,
         stage: Stage,
         definitions: Mapping[str, Definition[..., Any]],
+        artifacts: Callable[[], Artifacts],
     ) -> None:
         self._database = database
         self._conn = conn
         self._stage = stage
         self._definitions = definitions
+        self._artifacts = artifacts
         self._served = [name for each in definitions.values() for name in each.served]
         self._worker_id = uuid4()
 
@@ -163,12 +163,15 @@ class Drain:
         definition = self._definitions[job.definition]
         whole = job
         if needs_fetch(job, definition):
-            whole = fetched(self._artifacts, job, definition)
+            whole = fetched(self._artifacts(), job, definition)
         played = self._stage.play(definition, whole, self._worker_id)
         if played.said:
             self._run(calls.note_jobs(self._worker_id, played.said))
         report = self._fitting(job, _report(job, played.verdict))
         settled = self._run(calls.complete_jobs(self._worker_id, [report]))[0]
+        if settled.status is SettleStatus.BUSY:
+            # The test has a transaction open that holds the job: wait for it, as for any lock.
+            self._run(calls.complete_job(self._worker_id, report))
         state = settled.state or self._database.state_of(job.job_id)
         if state is State.SUCCEEDED:
             # Also where the handler has completed its job itself: then the report came too late.
@@ -184,13 +187,9 @@ class Drain:
         if fits(result, RESULT_LIMIT):
             return report
         key = new_key(job.tenant_id, job.job_id, f"result-{job.lease}.json")
-        marker = self._artifacts.put(key, result.encode())
+        marker = self._artifacts().put(key, result.encode())
         named = None if is_marked(job.payload_json) else marker.ref
         return report._replace(result=marker.to_json(), artifact_ref=named)
-
-    @cached_property
-    def _artifacts(self) -> Artifacts:
-        return open_artifacts(load())
 
     def _run(self, call: Call[T]) -> T:
         return db.run(self._conn, call)

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cached_property
+from tempfile import TemporaryDirectory
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID, uuid4
 
@@ -10,6 +13,7 @@ from pydantic_core import to_jsonable_python
 
 from jobforge import calls, db
 from jobforge.app import JobForge
+from jobforge.artifacts import Artifacts, open_artifacts
 from jobforge.command import servable
 from jobforge.config import load
 from jobforge.connectors import connector_registrations
@@ -38,10 +42,10 @@ class Kit:
         self._database = database
         self._conn = conn
         self._apps: list[JobForge] = []
-        self._props = Props()
+        self._in_use = ExitStack()
+        self._props = Props(self._artifacts)
         self._loop = Loop()
         self._stage = Stage(conn, self._loop, self._props)
-        self._in_use = ExitStack()
 
     @property
     def notes(self) -> Notes:
@@ -67,7 +71,7 @@ class Kit:
         """Sends the app's connections to the test's database, until the test ends."""
         if app in self._apps:
             return
-        self._in_use.enter_context(app.connected_to(self.url))
+        self._in_use.enter_context(app.connected_to(self.url, self._artifacts))
         for call in (*app.registrations(), *connector_registrations()):
             db.run(self._conn, call)
         self._apps.append(app)
@@ -142,7 +146,8 @@ class Kit:
         was recorded.
         """
         self._declare()
-        drain = Drain(self._database, self._conn, self._stage, self._definitions())
+        definitions = self._definitions()
+        drain = Drain(self._database, self._conn, self._stage, definitions, self._artifacts)
         return outside_loops(
             lambda: drain.run(limit=limit, with_scheduled=with_scheduled, raise_errors=raise_errors)
         )
@@ -189,6 +194,18 @@ class Kit:
             self._loop.run(app.aclose())
         self._in_use.close()
         self._loop.close()
+
+    def _artifacts(self) -> Artifacts:
+        """The store that the settings name; otherwise a folder that goes with the test."""
+        return self._store
+
+    @cached_property
+    def _store(self) -> Artifacts:
+        config = load()
+        if config.artifacts is None:
+            folder = self._in_use.enter_context(TemporaryDirectory(prefix="jobforge-artifacts-"))
+            config = replace(config, artifacts=folder)
+        return open_artifacts(config)
 
     def _tenant_of(self, definition: Definition[..., Any]) -> UUID:
         try:

@@ -100,7 +100,7 @@ class _Deposit:
         self._on_end(self, report)
 
     async def _deposited(self) -> Report:
-        if self._artifacts is None:
+        if self._artifacts is None or not self._artifacts.is_configured:
             return _failed(self._report, None)
         job, pauses = self.job, iter(_PAUSES_S)
         key = new_key(job.tenant_id, job.job_id, f"result-{job.lease}.json")
@@ -127,7 +127,8 @@ def _failed(report: Report, error: Exception | None) -> Report:
     if error is None:
         words = {
             "type": "ResultTooLarge",
-            "message": "the result is too large for a row, and this worker has no artifact store",
+            "message": "the result is too large for a row, and this worker has no artifact store:"
+            " set artifacts (JOBFORGE_ARTIFACTS)",
         }
     else:
         name = type(error).__name__

@@ -1,4 +1,5 @@
-"""The jobs that a worker is running, and until when each is its own.
+"""The jobs that a worker is running, and until when each is its own. Their leases are extended, and
+those of jobs that have ended, until they are settled.
 
 A deadline is by the worker's own clock, one that goes on while the machine sleeps. It is counted
 from before the request was sent that got or extended the lease, so it never lies after the
@@ -8,7 +9,7 @@ database's.
 import math
 import time
 from asyncio import TimerHandle
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -32,11 +33,11 @@ class _Held:
     timeout: TimerHandle | None
     is_lost: bool = False
 
-    def lose(self) -> None:
+    def lose(self, why: Stop = Stop.LOST) -> None:
         # A lease once given up is never extended, even if its run does not end.
         self.is_lost = True
         self.deadline = math.inf
-        self.run.stop(Stop.LOST)
+        self.run.stop(why)
 
     def renew(self, deadline: float) -> None:
         if not self.is_lost:
@@ -44,15 +45,23 @@ class _Held:
 
 
 class Leases:
+    """`is_unanswered` is true from when a heartbeat is sent until the database responds."""
+
     def __init__(self, lease_s: float) -> None:
         self._lease_s = lease_s
         self._held: dict[Key, _Held] = {}
+        self.is_unanswered = False
+        self._ended: Callable[[float], Iterable[Token]] = lambda _: ()
 
     def __len__(self) -> int:
         return len(self._held)
 
     def __iter__(self) -> Iterator[Run]:
         return iter([held.run for held in self._held.values()])
+
+    def keep(self, ended: Callable[[float], Iterable[Token]]) -> None:
+        """Extend also the leases of these: jobs that have ended and waited for so long since."""
+        self._ended = ended
 
     def hold(self, run: Run, deadline: float, timeout: TimerHandle | None) -> None:
         job = run.job
@@ -69,20 +78,25 @@ class Leases:
         return now() - held.since
 
     def tokens(self, held_for_s: float) -> list[Token]:
-        """Of the jobs that have been running for so long."""
+        """Of the jobs that have been running for so long, or have ended and are not settled."""
         before = now() - held_for_s
-        return [
+        running = [
             held.run.job.token
             for held in self._held.values()
             if held.since <= before and not held.is_lost
         ]
+        return [*running, *self._ended(held_for_s)]
 
-    def renew(self, sent_at: float, beats: Iterable[Beat]) -> None:
+    def renew(self, sent_at: float, beats: Iterable[Beat]) -> bool:
+        """Returns whether a lease could not be extended: another heartbeat is then due soon."""
+        is_any_held = False
         for beat in beats:
             held = self._held.get((beat.job_id, beat.lease))
             if held is None:
                 continue
             match beat.status:
+                case BeatStatus.HELD:
+                    is_any_held = True
                 case BeatStatus.LOST:
                     held.lose()
                 case BeatStatus.CANCEL:
@@ -90,6 +104,7 @@ class Leases:
                     held.run.stop(Stop.CANCEL)
                 case BeatStatus.OK:
                     held.renew(sent_at + self._lease_s)
+        return is_any_held
 
     def lose(self, keys: Iterable[Key]) -> None:
         for key in keys:
@@ -97,11 +112,16 @@ class Leases:
                 self._held[key].lose()
 
     def stop_overdue(self) -> None:
-        """Stops what may be somebody else's by now."""
+        """Stops what may be somebody else's by now.
+
+        In an outage that is not the job's fault. The worker hands it back when the database is
+        reachable again, which does not count as an attempt.
+        """
         moment = now()
+        why = Stop.EXPIRED if self.is_unanswered else Stop.LOST
         for held in [*self._held.values()]:
             if held.deadline <= moment:
-                held.lose()
+                held.lose(why)
 
     def stop_all(self, why: Stop) -> None:
         for run in self:

@@ -1,11 +1,16 @@
 """How runs ended, gathered while the last batch is on its way, and settled in the next.
 
 What a job said is sent before its outcome. An outcome stays here until the database has answered
-for it: after a lost connection it is sent again, and the engine knows it.
+for it: after a lost connection it is sent again, and the engine knows it. The outcome of a job that
+another transaction holds is `busy`: it is sent again after a pause, apart from the others, which do
+not wait for it. Until it is settled, the worker extends the job's lease.
 """
 
-from collections import deque
-from collections.abc import Callable, Sequence
+import math
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
 from uuid import UUID
 
 import orjson
@@ -14,7 +19,16 @@ from jobforge import calls, redact, telemetry
 from jobforge.artifacts.size import RESULT_LIMIT, fits, is_surely_small
 from jobforge.calls import Call
 from jobforge.errors import Contended, Denied, Invalid, Json, NotCommitted, Unavailable
-from jobforge.job import ClaimedJob, Note, Outcome, OutcomeReport, Settled, State
+from jobforge.job import (
+    ClaimedJob,
+    Note,
+    Outcome,
+    OutcomeReport,
+    Settled,
+    SettleStatus,
+    State,
+    Token,
+)
 from jobforge.jsonb import encode
 from jobforge.loop import Loop
 from jobforge.meters import Meters
@@ -29,6 +43,12 @@ _LARGEST_BATCH = 2_000
 _HEAVIEST_BATCH = 16 * 1024**2
 # So many waiting outcomes hold up the next claim.
 _ROOM = 2 * _LARGEST_BATCH
+# Between two tries to settle a busy job.
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 2.0
+# A batch that has been on its way for so long may wait for longer: its leases are to be extended.
+_SLOW_S = 1.0
+_MOST_NAMED = 100
 
 _FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
 _RELEASED = Verdict(Outcome.RELEASED)
@@ -59,15 +79,20 @@ class Outcomes:
         self._ended: deque[Ended] = deque()
         self._sending: list[Ended] = []
         self._saying: list[Note] = []
+        self._sending_since = math.inf
+        self._busy: list[tuple[float, Ended]] = []  # and when to send it again
+        self._tries: Counter[Key] = Counter()  # of the busy ones, also while they are sent again
+        self._is_retry = False
         self._most = _LARGEST_BATCH
         self.settled = 0
+        leases.keep(self._tokens)
 
     def __len__(self) -> int:
-        return len(self._ended) + len(self._sending) + len(self._deposits)
+        return len(self._ended) + len(self._sending) + len(self._busy) + len(self._deposits)
 
     @property
     def is_crowded(self) -> bool:
-        return len(self._ended) >= _ROOM or self._deposits.is_crowded
+        return len(self._ended) + len(self._busy) >= _ROOM or self._deposits.is_crowded
 
     def add(self, job: ClaimedJob, report: Report, duration_s: float = 0.0) -> None:
         self._ended.append((job, report, duration_s))
@@ -77,14 +102,63 @@ class Outcomes:
         # After a freeze: whatever may have been lost meanwhile ends before anything else happens.
         self._leases.stop_overdue()
         if not self._sending:
-            self._sending = self._take()
+            self._sending = self._take_busy()
+            self._is_retry = bool(self._sending)
+            self._sending = self._sending or self._take()
+            self._sending_since = now()
         if not self._sending and not self._saying and not self._notes:
-            await loop.rest()
+            await loop.rest(self._next_try_s())
             return
         # The outcomes were taken first, so whatever these jobs said is among the notes.
         await self._send_notes()
         if self._sending:
             await self._settle()
+
+    def tell_unsettled(self) -> None:
+        """Log the jobs that are left to the reaper, because the worker ends."""
+        busy = [ended for _, ended in self._busy]
+        for job, _, _ in islice(chain(busy, self._sending, self._ended), _MOST_NAMED):
+            is_busy = (job.job_id, job.lease) in self._tries
+            why = "another transaction holds the job, or a row that its end needs"
+            telemetry.emit(
+                "job.unsettled",
+                level="warning",
+                **telemetry.fields_of(job),
+                reason=why if is_busy else "the database has not answered",
+            )
+
+    def _tokens(self, waiting_for_s: float) -> Iterator[Token]:
+        """Of the busy jobs, and of all others when these have waited for so long."""
+        for _, (job, _, _) in self._busy:
+            yield job.token
+        is_slow = self._sending_since <= now() - max(waiting_for_s, _SLOW_S)
+        if self._sending and (is_slow or self._is_retry):
+            for job, _, _ in self._sending:
+                yield job.token
+        if self._sending and is_slow:
+            for job, _, _ in self._ended:
+                yield job.token
+
+    def _take_busy(self) -> list[Ended]:
+        """Those that are due to be sent again."""
+        moment = now()
+        due = [busy for busy in self._busy if busy[0] <= moment][:_LARGEST_BATCH]
+        if due:
+            taken = set(map(id, due))
+            self._busy = [busy for busy in self._busy if id(busy) not in taken]
+        return [ended for _, ended in due]
+
+    def _next_try_s(self) -> float | None:
+        if not self._busy:
+            return None
+        return max(0.0, min(at for at, _ in self._busy) - now())
+
+    def _put_off(self, ended: Ended) -> None:
+        tries = self._tries[_key(ended)]
+        self._tries[_key(ended)] += 1
+        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(tries, 10))
+        at = now() + pause_s * random.uniform(0.5, 1)  # noqa: S311 - no secret
+        self._busy.append((at, ended))
 
     def _take(self) -> list[Ended]:
         taken: list[Ended] = []
@@ -102,7 +176,8 @@ class Outcomes:
 
     async def _settle(self) -> None:
         try:
-            await self._send_plain()
+            if not self._is_retry:
+                await self._send_plain()
             if self._sending:
                 await self._send(self._sending)
         except (Unavailable, Denied):
@@ -156,7 +231,7 @@ class Outcomes:
             self._meters.settle(len(plain), now() - sent_at)
             self._meters.end(Outcome.SUCCEEDED, plain)
         if telemetry.is_enabled("debug"):
-            done = [Settled(*_key(e), is_lost=False, state=State.SUCCEEDED) for e in plain]
+            done = [Settled(*_key(e), SettleStatus.OK, State.SUCCEEDED) for e in plain]
             self._tell(plain, done)
 
     async def _send(self, ended: Sequence[Ended]) -> None:
@@ -164,9 +239,17 @@ class Outcomes:
         call = calls.complete_jobs(self._worker_id, reports)
         sent_at = now()
         answers = await self._line.run(call)
+        took_s = now() - sent_at
+        by_lease = {_key(each): each for each in ended}
+        for answer in answers:
+            if answer.status is SettleStatus.BUSY:
+                self._put_off(by_lease[answer.job_id, answer.lease])
+            elif self._tries:
+                self._tries.pop((answer.job_id, answer.lease), None)
+        answers = [answer for answer in answers if answer.status is not SettleStatus.BUSY]
         self.settled += len(answers)
         if self._meters is not None:
-            self._meters.settle(len(answers), now() - sent_at)
+            self._meters.settle(len(answers), took_s)
             _measure(self._meters, ended, answers)
         self._tell(ended, answers)
 
@@ -292,7 +375,7 @@ def _measure(meters: Meters, ended: Sequence[Ended], answers: Sequence[Settled])
         each = by_lease[answer.job_id, answer.lease]
         job, report, _ = each
         verdict = report.verdict or _RELEASED
-        if answer.is_lost:
+        if answer.status is SettleStatus.LOST:
             meters.lost_leases += _event(answer, verdict)[0] == "job.lost"
             continue
         meters.end(verdict.outcome, [each])
@@ -303,7 +386,7 @@ def _measure(meters: Meters, ended: Sequence[Ended], answers: Sequence[Settled])
 
 
 def _event(answer: Settled, verdict: Verdict) -> tuple[str, telemetry.Level]:
-    if answer.is_lost:
+    if answer.status is SettleStatus.LOST:
         # One that its own transaction has completed is not held any more, as it should be.
         is_committed = (verdict.error or {}).get("type") == NotCommitted.__name__
         return ("job.finished", "debug") if is_committed else ("job.lost", "warning")

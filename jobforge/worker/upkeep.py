@@ -13,7 +13,8 @@ from uuid import UUID
 
 from jobforge import calls, telemetry
 from jobforge.calls import Call
-from jobforge.job import WorkerCommand
+from jobforge.errors import Unavailable
+from jobforge.job import Heartbeat, WorkerCommand
 from jobforge.loop import Loop
 from jobforge.meters import Meters
 from jobforge.outage import Line
@@ -24,6 +25,7 @@ _REAPED_AT_ONCE = 500
 _PARTITIONS_S = 3600.0
 _LARGEST_BEAT = 5_000
 _OPERATE_S = 0.1
+_HELD_S = 1.0  # until the next heartbeat, when the database could not extend a lease at once
 _STATM = Path("/proc/self/statm")
 
 
@@ -58,6 +60,7 @@ class Upkeep:
         self._reap_at = now() + _jittered(self._reap_s)
         self._partitions_at = now() + _jittered(_PARTITIONS_S) if has_partitions else math.inf
         self._was_woken = False
+        self._was_held = False  # a lease could not be extended by the last heartbeat
 
     async def step(self, loop: Loop) -> None:
         due_at = min(self._beat_at, self._reap_at, self._partitions_at)
@@ -76,7 +79,9 @@ class Upkeep:
 
     async def _beat(self) -> None:
         # Somebody rang because of a job that may have just begun; else young leases last.
-        tokens = self._leases.tokens(0 if self._was_woken else self._heartbeat_s / 2)
+        asks_all = self._was_woken or self._was_held
+        tokens = self._leases.tokens(0 if asks_all else self._heartbeat_s / 2)
+        was_held = False
         for start in range(0, max(1, len(tokens)), _LARGEST_BEAT):
             batch = tokens[start : start + _LARGEST_BEAT]
             sent_at = now()
@@ -87,13 +92,27 @@ class Upkeep:
                 memory_bytes=_memory(),
                 clock=datetime.now(UTC),
             )
-            answer = await self._line.run(call)
-            self._leases.renew(sent_at, answer.jobs)
+            answer = await self._answer(call)
+            was_held |= self._leases.renew(sent_at, answer.jobs)
             if answer.command is WorkerCommand.UNKNOWN:
                 await self._line.run(self._registration)
             self._obey(answer.command)
         self._was_woken = False
-        self._beat_at = now() + _jittered(self._heartbeat_s)
+        self._was_held = was_held
+        pause_s = min(_HELD_S, self._heartbeat_s) if was_held else self._heartbeat_s
+        self._beat_at = now() + _jittered(pause_s)
+
+    async def _answer(self, call: Call[Heartbeat]) -> Heartbeat:
+        self._leases.is_unanswered = True
+        try:
+            answer = await self._line.run(call)
+        except Unavailable:
+            raise
+        except Exception:
+            self._leases.is_unanswered = False
+            raise
+        self._leases.is_unanswered = False
+        return answer
 
     async def _operate(self) -> None:
         """One step of an operation that is due; while there is one, the next soon."""

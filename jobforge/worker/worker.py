@@ -21,6 +21,7 @@ from jobforge import calls, telemetry
 from jobforge.app import JobForge, registration
 from jobforge.artifacts import Artifacts
 from jobforge.artifacts.sweep import Sweep
+from jobforge.artifacts.use import StoreUse
 from jobforge.definition import Definition
 from jobforge.engine import Engine
 from jobforge.errors import ConfigError, JobForgeError
@@ -198,7 +199,7 @@ class Worker:
         self._turns = Turns(self._slots, self._claiming.ring, self._settling.ring)
         self._keeping = Loop("upkeep", upkeep.step)
         self._watching = Loop("watch", self._watch)
-        self._sweeping = [Loop("sweep", Sweep(database.run, own_store).step)] if own_store else []
+        self._sweeping = _store_loops(database, own_store)
         self._listening = Loop(
             "wakeups",
             Wakeups(
@@ -237,6 +238,7 @@ class Worker:
                 await self._end_claims(claiming)
                 await self._end_runs()
                 await self._wait(lambda: not self._outcomes, _FLUSH_S)
+                self._outcomes.tell_unsettled()
                 listening.cancel()
                 for loop in loops:
                     loop.stop()
@@ -370,6 +372,15 @@ class Worker:
                     await self._moved.wait()
         except TimeoutError:
             return
+
+
+def _store_loops(database: Engine, store: Artifacts | None) -> list[Loop]:
+    """Those that look after the artifact store, where the worker has a database."""
+    if store is None:
+        return []
+    using = StoreUse("worker", store, database.run)
+    sweep = Sweep(database.run, store)
+    return [Loop("artifact store", using.step), Loop("sweep", sweep.step)]
 
 
 def _check(queues: Mapping[str, int], lease_s: float, heartbeat_s: float) -> None:

@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 from api.front import Front
 from api.house import House
+from cluster import wait_until
 from integration.workshop import eventually
 from sql.engine import claim, complete, enqueue, enqueue_one, new_worker, note, state_of
 
@@ -238,7 +239,11 @@ def test_what_is_changed_is_changed_in_the_database(
     operator.pause_tenant(guest)
     operator.resume_tenant(guest)
     operator.enqueue_job(JobRequest("plain", {}), tenant_id=guest)
-    assert operator.delete_tenant(guest)["jobs"] == 1
+    operation = operator.delete_tenant(guest)
+    wait_until(lambda: operator.get_operation(operation, tenant_id=guest).finished_at is not None)
+    assert operator.get_operation(operation, tenant_id=guest).done >= 2  # its job and settings
+    with pytest.raises(errors.TenantErased):
+        operator.enqueue_job(JobRequest("plain", {}), tenant_id=guest)
     for tell in (operator.drain_worker, operator.stop_worker):
         with pytest.raises(errors.NotFound):
             tell(uuid4())

@@ -248,6 +248,25 @@ async def test_nothing_is_lost_when_the_database_connections_are_cut(office: Off
     await frames.aclose()
 
 
+async def test_a_restored_database_that_lost_the_position_cuts_clients_which_then_go_on(
+    office: Office,
+) -> None:
+    frames = feed(office.hub, office.watch, None, _allowed)
+    await anext(frames)
+    of_another_cluster = f"{2**62}:1"
+    office.hub._position = of_another_cluster  # noqa: SLF001 - a restore takes a cluster
+    async with asyncio.timeout(30):
+        heard = [frame async for frame in frames]
+    assert heard[-1] == b'event: cut\ndata: {"reason":"unavailable"}\n\n'
+    frames = feed(office.hub, office.watch, of_another_cluster, _allowed)
+    assert b"event: reset\n" in await anext(frames)
+    complete(office.api.conn, WORKER, running(office.api, office.api.a, 1))
+    async with asyncio.timeout(30):
+        while b"event: attempt\n" not in await anext(frames):
+            pass
+    await frames.aclose()
+
+
 async def test_a_client_whose_key_was_revoked_is_cut(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 import httpx2
 import pytest
 from api.house import House, Party
-from cluster import wait_until
+from cluster import connect_to, wait_until
 from sql.engine import Row, call, claim, enqueue, enqueue_one, new_worker
 
 from jobforge.api.schemas.work import Claimed
@@ -120,6 +120,20 @@ def test_jobs_are_settled_one_by_one_too(api: House, worker: Remote) -> None:
     assert worker.tell(failing, lease=second["lease"], error=error) == {"state": "scheduled"}
     [released] = worker.tell("release", jobs=[token(third)])["items"]
     assert (released["status"], released["state"]) == ("ok", "queued")
+
+
+def test_a_heartbeat_that_somebody_holds_up_is_held(api: House, worker: Remote) -> None:
+    enqueue(api.conn, api.a.tenant_id, 1, definition="plain")
+    [job] = worker.claim(1)
+    path = f"jobs/{job['job_id']}/heartbeat"
+    assert worker.tell(path, lease=job["lease"]) == {"status": "ok"}
+    with connect_to(api.database.url, autocommit=False) as holder:
+        holder.execute("select from jobforge.heartbeats for update")
+        assert worker.tell(path, lease=job["lease"]) == {"status": "held"}
+        [beat] = worker.tell("jobs/heartbeat", jobs=[token(job)])["items"]
+        assert beat["status"] == "held"
+        holder.rollback()
+    assert worker.tell(path, lease=job["lease"]) == {"status": "ok"}
 
 
 def test_a_claim_waits_for_a_job(api: House, worker: Remote) -> None:

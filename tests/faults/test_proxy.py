@@ -145,7 +145,7 @@ def test_a_completion_repeated_after_a_cut_is_ok_and_recorded_once(
     proxy.cuts = ()
     with db.connect(proxy.url("worker_login")) as client:
         [settled] = db.run(client, calls.complete_jobs(worker, [report]))
-    assert settled == (job_id, job.lease, False, None)
+    assert settled == (job_id, job.lease, "ok", None)
     [row] = conn.execute("select state from jobforge.finished_jobs").fetchall()
     assert State(row["state"]) is State.SUCCEEDED
     assert conn.execute("select from jobforge.all_attempts").rowcount == 1

@@ -13,7 +13,7 @@ JOBS = times(60, 2000)
 LEASE_S = 6.0
 
 _OUTLIVED_THEIR_LEASE = """
-    select count(*) from jobforge.jobs
+    select count(*) from jobforge.all_jobs
      where state = 'running' and heartbeat_at > started_at + make_interval(secs => %s)
 """
 _ENDED_AT_ANOTHER_TIME = """

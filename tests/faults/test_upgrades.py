@@ -10,12 +10,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from cluster import Database, fresh_database, wait_until
+from cluster import Database, connect_to, fresh_database, wait_until
 from faults.trial import Trial
+from rights import rights
 
 from jobforge.embedded import Server
 from jobforge.migrate import migrate
-from jobforge.schema import SQL, scripts
+from jobforge.schema import SQL, revision, scripts
 
 ROOT = Path(__file__).parents[2]
 GIT = shutil.which("git")
@@ -74,7 +75,7 @@ def trial(server: Server, folder: Path, before: Path) -> Iterator[Trial]:
 
 
 def test_workers_of_the_release_before_work_on_while_the_schema_is_migrated(
-    trial: Trial, folder: Path, before: Path, figures: dict[str, object]
+    trial: Trial, server: Server, folder: Path, before: Path, figures: dict[str, object]
 ) -> None:
     with (
         trial.crew(lease_s=10, heartbeat_s=1, slots=SLOTS) as crew,
@@ -109,7 +110,15 @@ def test_workers_of_the_release_before_work_on_while_the_schema_is_migrated(
     recorded = trial.conn.execute("select name, checksum from jobforge.migrations").fetchall()
     assert {row["name"]: row["checksum"] for row in recorded} == {
         script.name: script.checksum for script in scripts(folder / "next")
-    }
+    } | {"revision": str(revision())}
+    assert rights(trial.conn) == _rights_of_new(server, folder / "next")
+
+
+def _rights_of_new(server: Server, root: Path) -> set[str]:
+    with fresh_database(server, template="template1") as database:
+        _migrate(database, root)
+        with connect_to(database.url) as conn:
+            return rights(conn)
 
 
 def _bring_the_next_release(database: Database, root: Path) -> None:

@@ -42,6 +42,7 @@ BEFORE = {
         create role app; create table users (email text);
         select jobforge.put_definition('send_welcome', 1)""",
     "docs/install.md": "create role authenticator",
+    "docs/operations.md": "",
     "docs/limits.md": "select jobforge.put_definition('sync_account', 1)",
     "docs/pgbouncer.md": "create role app",
     "docs/statistics.md": "",

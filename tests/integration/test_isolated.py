@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -587,11 +588,17 @@ def _opened(fifo: Path) -> BinaryIO:
     return os.fdopen(os.open(fifo, os.O_RDWR), "r+b", buffering=0)
 
 
-def _script(name: str, *arguments: str) -> "subprocess.Popen[str]":
+@contextmanager
+def _script(name: str, *arguments: str) -> "Iterator[subprocess.Popen[str]]":
+    """The running script; it is killed at the end, also when the test fails."""
     script = Path(__file__).with_name(name)
-    return subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, str(script), *arguments],
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, "PYTHONPATH": str(script.parents[1])},
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

@@ -1,19 +1,17 @@
 """What a scheduler keeps in order by itself, without anybody asking."""
 
-import asyncio
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from cluster import Clock, Connection, Database
 from integration.seam import TENANT_A, WORKER
-from integration.workshop import eventually
+from integration.workshop import eventually, scheduling
 from sql import engine
 from sql.mutation import mutate
 
 from jobforge import calls, db
-from jobforge.scheduler import Scheduler, maintenance
+from jobforge.scheduler import maintenance
 
 pytestmark = pytest.mark.anyio
 
@@ -22,17 +20,6 @@ pytestmark = pytest.mark.anyio
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "_SOON_S", 0.0)
     monkeypatch.setattr(maintenance, "_LATER_S", 0.0)
-
-
-@asynccontextmanager
-async def scheduling(database: Database, **settings: Any) -> Any:
-    async with db.Database(database.url_as("worker_login")) as pool, asyncio.TaskGroup() as group:
-        scheduler = Scheduler(pool, **settings)
-        group.create_task(scheduler.run())
-        try:
-            yield
-        finally:
-            scheduler.stop()
 
 
 def end(conn: Connection, outcome: str = "succeeded", **fields: Any) -> None:
@@ -86,6 +73,19 @@ async def test_a_scheduler_clears_away_what_is_old_and_makes_partitions(
     assert kept["name"] == "lasting"
 
 
+async def test_a_scheduler_frees_blocked_jobs_whose_parents_have_all_ended(
+    database: Database, conn: Connection
+) -> None:
+    engine.definition(conn)
+    parent = engine.enqueue_one(conn, delay_s=3600)
+    child = engine.enqueue_one(conn, after=[str(parent)])
+    waiting = engine.enqueue_one(conn, after=[str(parent)])
+    conn.execute("delete from jobforge.awaited_jobs where waiter_id = %s", [child])
+    async with scheduling(database):
+        await eventually(lambda: engine.state_of(conn, TENANT_A, child) == "queued")
+    assert engine.state_of(conn, TENANT_A, waiting) == "blocked"
+
+
 async def test_a_scheduler_adds_up_what_ends(database: Database, conn: Connection) -> None:
     engine.definition(conn)
     end(conn)
@@ -130,8 +130,8 @@ def died(conn: Connection) -> int:
 
 
 async def test_retention_may_take_its_time(database: Database, conn: Connection) -> None:
-    answer = "v_gone := jsonb_build_object("
-    told = f"{answer}'bound', current_setting('statement_timeout'), "
+    answer = "'partitions', jobforge.drop_history("
+    told = f"'bound', current_setting('statement_timeout'), {answer}"
     mutate(conn, "apply_retention", answer, told)
     async with db.Database(database.url_as("worker_login")) as pool:
         assert (await pool.run(calls.apply_retention()))["bound"] == "10min"

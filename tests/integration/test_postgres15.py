@@ -218,6 +218,7 @@ def _steps(engine: Engine) -> None:
 
 
 def _changes(engine: Engine) -> None:
+    assert engine.of("erase_job", engine.end("succeeded"))
     job = engine.enqueue(delay_s=3600)
     assert engine.of("edit_job", job, changes={"priority": 7}) == "scheduled"
     assert engine.of("reschedule_job", job, run_at=None) == "queued"
@@ -260,6 +261,7 @@ def _pauses(engine: Engine) -> None:
         for verb in ("pause", "resume"):
             engine.call(f"{verb}_{kind}", **{argument: name})
     engine.call("regate_jobs", limit=100)
+    engine.call("free_blocked_jobs", limit=100)
 
 
 def _failures(engine: Engine) -> None:
@@ -431,6 +433,7 @@ def _condition(engine: Engine) -> None:
     assert engine.call("find_troubles") is not None
     assert engine.call("list_misses") is not None
     assert engine.call("list_migrations") != []
+    assert engine.call("access_faults") == []
 
 
 def _workers(engine: Engine) -> None:
@@ -461,11 +464,18 @@ def _upkeep(engine: Engine) -> None:
     engine.clock.travel(days=40)
     assert engine.call("apply_retention")["partitions"] != []
     assert engine.call("start_artifact_sweep") is True
+    engine.call("record_artifact_store", store_id=None, kind="worker", host="mill")
+    assert engine.call("list_artifact_stores") is not None
     unused = f"{TENANT_A}/2026-01-01/{TENANT_A}"
     assert engine.call("unused_artifacts", folders=[unused]) == unused
-    counts = engine.call("delete_tenant", tenant_id=TENANT_A)
-    assert counts["jobs"] > 0
-    assert engine.call("list_jobs", tenant_id=TENANT_A) == []
+    operation = engine.call("delete_tenant", tenant_id=TENANT_A)
+    for _ in range(20):
+        engine.clock.travel(seconds=2)
+        engine.call("advance_operations")
+        for found in engine.call("next_erasure"):
+            assert engine.call("confirm_erasure", **found)
+    [erased] = engine.call("get_operation", id=operation, tenant_id=TENANT_A)
+    assert erased["state"] == "done", erased
 
 
 def _workflows(engine: Engine) -> None:

@@ -26,6 +26,7 @@ def _too_deep(levels: int) -> dict[str, Any]:
     return {"deep": value}
 
 
+ERASED = uuid4()
 TOKEN = Token(TENANT_A, uuid4(), 1)
 REFUSED: dict[str, Callable[[], Call[object]]] = {
     "JF001": lambda: calls.enqueue_job(A_JOB),
@@ -47,6 +48,7 @@ REFUSED: dict[str, Callable[[], Call[object]]] = {
     "JF013": lambda: calls.enqueue_jobs_once(
         [A_JOB], request_key="asked", body_hash=bytes(32)
     ).for_tenant(TENANT_A),
+    "JF014": lambda: calls.enqueue_job(A_JOB).for_tenant(ERASED),
 }
 BY_SQLSTATE = {
     error.sqlstate: error
@@ -71,6 +73,7 @@ async def test_a_refusal_of_the_engine_is_raised_as_its_class(
         " values (%s, clock_timestamp(), 'asked', 'of another body')",
         [TENANT_A],
     )
+    conn.execute("select jobforge.delete_tenant(%s)", [ERASED])
     with db.connect(database.url_as("admin_login")) as mine:
         if code == "JF012":
             mine.execute("set default_transaction_isolation = 'repeatable read'")

@@ -25,7 +25,11 @@ def _commands() -> Iterator[tuple[str | None, str]]:
 
 def test_the_example_reports_its_sales(database: Database, conn: Connection, folder: Path) -> None:
     conn.execute("select jobforge.put_tenant(%s, %s)", [TENANT_A, '{"slug": "acme"}'])
-    settings = {"JOBFORGE_DATABASE_URL": database.url, "JOBFORGE_TENANT": "acme"}
+    settings = {
+        "JOBFORGE_DATABASE_URL": database.url,
+        "JOBFORGE_TENANT": "acme",
+        "JOBFORGE_ARTIFACTS": str(folder / "artifacts"),
+    }
     shell = QuickTerminal(folder, **settings)
     said: dict[str, str] = {}
     with Terminal(folder, **settings).started("worker", str(EXAMPLE / "app.py")) as worker:

@@ -1,6 +1,7 @@
 """Durable steps under real workers: killed, frozen out of their lease, cut off, with one slot."""
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -8,7 +9,7 @@ import pytest
 from cluster import Clock, Connection, Database
 from integration.killing import opened_ward
 from integration.seam import TENANT_A
-from integration.workshop import Workshop, cut, eventually, set_open
+from integration.workshop import Workshop, cut, eventually, scheduling, set_open
 from sql.engine import call_for_value
 
 from jobforge import Context, Retry
@@ -88,6 +89,28 @@ async def test_who_sleeps_or_waits_leaves_the_only_slot_to_others(
     assert shop.outcomes(waiting) == [Outcome.SNOOZED, Outcome.SNOOZED, Outcome.SUCCEEDED]
     steps = [event.data["kind"] for event in history.events if event.kind == "step"]
     assert steps == ["sleep", "event"]
+
+
+async def test_an_event_that_comes_before_the_wait_is_found_by_the_scheduler_of_the_worker(
+    shop: Workshop,
+) -> None:
+    @shop.app.job(isolation="inline")
+    async def shipped(ctx: Context) -> list[str]:
+        found = [
+            await ctx.wait_for_event("shipped", {"order.id": 7}, timeout=3600),
+            await ctx.wait_for_event(
+                "shipped", timeout=3600, since=datetime.now(UTC) - timedelta(days=1)
+            ),
+        ]
+        return [str(event.data["by"]) for event in found]
+
+    shop.register()
+    job_id = shop.enqueue("shipped")
+    for number, by in ((6, "rail"), (7, "sea"), (7, "air")):
+        shop.app.emit("shipped", {"order": {"id": number}, "by": by}, tenant=TENANT_A)
+    async with shop.working(), scheduling(shop.database):
+        history = await shop.ended(job_id)
+    assert history.job.result == ["sea", "rail"]
 
 
 async def test_a_worker_that_has_lost_the_lease_stores_no_step(shop: Workshop) -> None:

@@ -243,6 +243,21 @@ def test_travelling_makes_a_job_due(jf_test: Kit) -> None:
         jf_test.travel(-1)
 
 
+@pytest.mark.usefixtures("ambient")
+def test_travelling_past_a_lease_ends_it(jf_test: Kit) -> None:
+    """The time that a test skips is no outage, after which leases would last longer."""
+    flaky.enqueue()
+    assert jf_test.drain().succeeded == 1
+    flaky.enqueue()
+    with psycopg.connect(jf_test.worker_url) as conn:
+        conn.execute(
+            "select from jobforge.claim_jobs(gen_random_uuid(), array['default'], array[1])"
+        )
+    jf_test.travel(minutes=1)
+    [ran] = jf_test.drain().jobs
+    assert ran.job.attempt == 2
+
+
 def test_travelling_makes_a_schedule_due(jf_test: Kit) -> None:
     app = JobForge(database_url="postgresql://nobody@127.0.0.1:1/nowhere", tenant="punctual")
 

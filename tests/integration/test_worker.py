@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from cluster import Connect, Connection, Database
+from cluster import Connection, Database
 from integration.seam import TENANT_A
 from integration.workshop import Workshop, eventually
 
@@ -143,7 +143,7 @@ async def test_no_more_jobs_run_than_there_are_slots(shop: Workshop, conn: Conne
 
 
 async def test_what_ends_during_a_settle_goes_together_in_the_next(
-    shop: Workshop, conn: Connection, connect: Connect
+    shop: Workshop, conn: Connection
 ) -> None:
     gates = {"first": asyncio.Event(), "others": asyncio.Event()}
     finished = 0
@@ -157,27 +157,44 @@ async def test_what_ends_during_a_settle_goes_together_in_the_next(
     shop.register()
     first = shop.enqueue("wait", {"gate": "first"})
     others = [shop.enqueue("wait", {"gate": "others"}) for _ in range(5)]
-    holder = connect(autocommit=False)
+    hold_settles(conn)
     async with shop.working(heartbeat_s=30, lease_s=60):
         await eventually(lambda: all(shop.state(job) is State.RUNNING for job in [first, *others]))
-        # The settle of the first has to wait for this lock.
-        holder.execute("select from jobforge.jobs where id = %s for update", [first])
         gates["first"].set()
-        await eventually(lambda: _is_waiting(conn))
+        await eventually(lambda: _is_settling(conn))
         gates["others"].set()
         await eventually(lambda: finished == 6)
-        holder.rollback()
+        conn.execute("delete from public.gate")
         for job_id in [first, *others]:
             await shop.ended(job_id)
     rows = conn.execute("select array_agg(job_id) as jobs from jobforge.all_attempts group by txid")
     assert sorted(len(row["jobs"]) for row in rows) == [1, 5]
 
 
-def _is_waiting(conn: Connection) -> bool:
+def hold_settles(conn: Connection) -> None:
+    """Settles wait in the database as long as public.gate has a row. No lock can hold them."""
+    conn.execute(
+        """
+        create table public.gate as select;
+        grant select on public.gate to public;
+        create function public.wait_at_gate() returns trigger language plpgsql as $$
+        begin
+            while exists (select from public.gate) loop
+                perform pg_sleep(0.005);
+            end loop;
+            return new;
+        end $$;
+        create trigger gate before insert on jobforge.finished_jobs
+            for each row execute function public.wait_at_gate();
+        """
+    )
+
+
+def _is_settling(conn: Connection) -> bool:
     waiting = conn.execute(
         """
         select from pg_stat_activity
-         where datname = current_database() and wait_event_type = 'Lock'
+         where datname = current_database() and wait_event = 'PgSleep'
         """
     )
     return waiting.rowcount > 0

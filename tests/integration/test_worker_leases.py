@@ -23,7 +23,7 @@ async def test_a_lease_is_extended_while_its_job_runs(shop: Workshop, conn: Conn
     job_id = shop.enqueue("wait")
 
     def expiry() -> object:
-        row = conn.execute("select lease_expires_at as it from jobforge.jobs").fetchone()
+        row = conn.execute("select expires_at as it from jobforge.heartbeats").fetchone()
         return row and row["it"]
 
     seen: list[object] = []
@@ -104,9 +104,40 @@ async def test_a_heartbeat_that_hangs_does_not_keep_a_job_beyond_its_lease(
     holder = connect(autocommit=False)
     async with shop.working(lease_s=1, heartbeat_s=0.1, timeouts=driver.Timeouts(lock_s=0)):
         await eventually(lambda: waiters.running == 1)
-        holder.execute("select from jobforge.workers for update")
+        holder.execute("lock table jobforge.heartbeats")
         await eventually(lambda: waiters.cancelled == 1)
         holder.rollback()
+
+
+async def test_a_worker_goes_on_with_a_job_whose_lease_cannot_be_extended_and_soon_beats_again(
+    shop: Workshop, connect: Connect, conn: Connection
+) -> None:
+    waiters = Waiters(shop)
+    job_id = shop.enqueue("wait")
+    holder = connect(autocommit=False)
+    # The regular heartbeat would come too late for the test; the one after `held` does not.
+    async with shop.working(heartbeat_s=60, lease_s=120) as worker:
+        await eventually(lambda: waiters.running == 1)
+        holder.execute(
+            "insert into jobforge.heartbeats (tenant_id, job_id, worker_id, lease, expires_at)"
+            " select tenant_id, id, worker_id, lease, lease_expires_at from jobforge.jobs"
+        )
+        # It rings the worker, whose heartbeat is then held: it cannot say that there is a cancel.
+        db.run(shop.conn, calls.cancel_job(job_id, tenant_id=TENANT_A))
+        await eventually(lambda: _beats(conn, worker.worker_id) == 1)
+        assert waiters.cancelled == 0
+        assert shop.state(job_id) is State.CANCELING
+        holder.rollback()
+        await shop.ended(job_id, State.CANCELED)
+    assert shop.outcomes(job_id) == [Outcome.CANCELED]
+
+
+def _beats(conn: Connection, worker_id: UUID) -> int:
+    """1 when the worker has told that it runs a job, as only a heartbeat does."""
+    query = "select running from jobforge.workers where id = %s"
+    [row] = conn.execute(query, [worker_id]).fetchall()
+    assert isinstance(row["running"], int)
+    return row["running"]
 
 
 async def test_a_worker_that_the_database_has_forgotten_registers_again(

@@ -66,6 +66,40 @@ async def test_an_outcome_is_kept_until_the_database_is_back(
     assert caplog.text.count("database.lost") == caplog.text.count("database.back")
 
 
+async def test_an_outage_longer_than_the_lease_uses_no_attempt(
+    shop: Workshop, conn: Connection
+) -> None:
+    running: list[int] = []
+    given_up = asyncio.Event()
+
+    @shop.app.job(isolation="inline", retry=Retry(max_attempts=1))
+    async def work(ctx: Context) -> None:
+        running.append(ctx.attempt)
+        if len(running) == 1:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                given_up.set()
+
+    shop.register()
+    job_id = shop.enqueue("work")
+    async with shop.working(lease_s=1, heartbeat_s=0.1):
+        await eventually(lambda: len(running) == 1)
+        set_open(conn, is_open=False)
+        cut(conn)
+        # It gives the job up by its own clock. Another worker may have it by then.
+        await eventually(given_up.is_set)
+        # As the reaper notes it: the workers have a minute and a second.
+        conn.execute(
+            "update jobforge.reaper set outage_from = now() - interval '1 minute',"
+            " outage_until = now() + interval '1 minute', reaped_at = now()"
+        )
+        set_open(conn, is_open=True)
+        await shop.ended(job_id)
+    assert shop.outcomes(job_id) == [Outcome.RELEASED, Outcome.SUCCEEDED]
+    assert running == [1, 1]
+
+
 async def test_a_worker_ends_in_spite_of_an_outage(
     shop: Workshop, conn: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:

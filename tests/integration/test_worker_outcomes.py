@@ -5,13 +5,17 @@ from typing import Any
 
 import pytest
 from cluster import Connect, Connection, Database
+from integration.seam import TENANT_A
 from integration.workshop import Waiters, Workshop, eventually
+from sql import engine
 
 from jobforge import driver
 from jobforge.definition import Definition
 from jobforge.job import ClaimedJob, Outcome, State
 from jobforge.runner import Host, OnEnd, Report
 from jobforge.verdict import returned
+from jobforge.worker import worker as worker_module
+from jobforge.worker.worker import Worker
 
 pytestmark = pytest.mark.anyio
 
@@ -96,3 +100,91 @@ async def test_a_job_that_somebody_has_locked_does_not_keep_others_from_being_se
         holder.rollback()
         await shop.ended(locked)
     assert shop.outcomes(locked) == [Outcome.SUCCEEDED]
+
+
+async def test_a_job_whose_child_is_locked_for_longer_than_its_lease_runs_once(
+    shop: Workshop, conn: Connection, connect: Connect
+) -> None:
+    waiters = Waiters(shop)
+    parent = shop.enqueue("wait")
+    child = shop.enqueue("wait", after=[str(parent)], queue="later")
+    holder = connect(autocommit=False)
+    timeouts = driver.Timeouts(lock_s=0.05)
+    async with shop.working(timeouts=timeouts, lease_s=2, heartbeat_s=0.5) as worker:
+        await eventually(lambda: waiters.running == 1)
+        holder.execute("select from jobforge.jobs where id = %s for update", [child])
+        since = _last_beat(conn, worker)
+        waiters.may_end.set()
+        for job_id in [shop.enqueue("wait") for _ in range(5)]:
+            await shop.ended(job_id)
+        await eventually(lambda: _last_beat(conn, worker) > since + 5)
+        assert shop.state(parent) is State.RUNNING
+        holder.rollback()
+        await shop.ended(parent)
+    assert shop.outcomes(parent) == [Outcome.SUCCEEDED]
+    assert waiters.running == 6
+    assert shop.state(child) is State.QUEUED
+
+
+async def test_a_job_that_an_application_holds_for_longer_than_its_lease_runs_once(
+    shop: Workshop, conn: Connection, connect: Connect
+) -> None:
+    waiters = Waiters(shop)
+    held = shop.enqueue("wait")
+    application = connect(autocommit=False)
+    timeouts = driver.Timeouts(lock_s=0.05)
+    async with shop.working(timeouts=timeouts, lease_s=2, heartbeat_s=0.5) as worker:
+        await eventually(lambda: waiters.running == 1)
+        # Locks the job that is named as parent until the application commits.
+        engine.enqueue_one(
+            application, TENANT_A, definition="wait", queue="later", after=[str(held)]
+        )
+        since = _last_beat(conn, worker)
+        await eventually(lambda: _last_beat(conn, worker) > since + 5)
+        waiters.may_end.set()
+        for job_id in [shop.enqueue("wait") for _ in range(5)]:
+            await shop.ended(job_id)
+        assert shop.state(held) is State.RUNNING
+        application.commit()
+        await shop.ended(held)
+    assert shop.outcomes(held) == [Outcome.SUCCEEDED]
+    assert (waiters.running, waiters.cancelled) == (6, 0)
+
+
+def _last_beat(conn: Connection, worker: Worker) -> float:
+    [row] = conn.execute(
+        "select extract(epoch from heartbeat_at)::float8 as at from jobforge.workers where id = %s",
+        [worker.worker_id],
+    ).fetchall()
+    return float(row["at"])
+
+
+async def test_a_busy_job_is_named_when_its_worker_ends_without_having_settled_it(
+    shop: Workshop,
+    connect: Connect,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_module, "_FLUSH_S", 0.5)
+    job = shop.enqueue("work", {"exit_code": 0})
+    holder = connect(autocommit=False)
+    locker = Locker(holder)
+    async with shop.working(runners=_by(lambda: locker)):
+        await eventually(lambda: locker.has_locked)
+    [line] = [line for line in caplog.text.splitlines() if "job.unsettled" in line]
+    assert str(job) in line
+    assert "another transaction holds the job" in line
+    holder.rollback()
+
+
+class Locker(Teller):
+    """A runner whose job is locked by another transaction before it ends."""
+
+    def __init__(self, holder: Connection) -> None:
+        self._holder = holder
+        self.has_locked = False
+
+    def start(self, job: ClaimedJob, definition: Definition[..., Any], on_end: OnEnd) -> Report:
+        self.has_locked = True
+        self._holder.execute("select from jobforge.jobs where id = %s for update", [job.job_id])
+        return super().start(job, definition, on_end)

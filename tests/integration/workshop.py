@@ -13,6 +13,7 @@ from jobforge import Retry, calls, db, driver
 from jobforge.app import JobForge
 from jobforge.history import Attempt, JobHistory
 from jobforge.job import JobRequest, Outcome, State
+from jobforge.scheduler import Scheduler
 from jobforge.worker import Worker
 
 # Short, so that what takes several of them is over soon; long against a busy machine's pauses.
@@ -78,6 +79,18 @@ class Workshop:
         """The job once it is in that state."""
         await eventually(lambda: self.state(job_id) is state)
         return self.history(job_id)
+
+
+@asynccontextmanager
+async def scheduling(database: Database, **settings: Any) -> AsyncIterator[None]:
+    """A scheduler that runs until the end of the block."""
+    async with db.Database(database.url_as("worker_login")) as pool, asyncio.TaskGroup() as group:
+        scheduler = Scheduler(pool, **settings)
+        group.create_task(scheduler.run())
+        try:
+            yield
+        finally:
+            scheduler.stop()
 
 
 class Waiters:

@@ -16,6 +16,7 @@ INSTALLATION = {
     "rate_limits": "token buckets, read by the engine alone",
     "request_rates": "token buckets of the server's requests",
     "declared_schedules": "what code declares for every tenant",
+    "artifact_stores": "which processes use which store",
     "artifact_sweeps": "when the last sweep of artifacts began",
     "statistics_position": "up to where attempts of all tenants were added up",
     "maintenance": "when each task was begun last",
@@ -44,6 +45,7 @@ UNIQUE = {
     "api_key_lookups_are_unique": "made by the server, at random",
     "request_rates_pkey": "made by the server, which only updates on a conflict",
     "declared_schedules_pkey": "declared by code",
+    "a_process_is_recorded_once": "recorded by processes, and only updated on a conflict",
     "artifact_sweeps_pkey": "there is one row",
     "statistics_position_pkey": "there is one row",
     "maintenance_pkey": "tasks of our own",
@@ -98,6 +100,19 @@ RULES = [
         "alter table jobforge.attempts_default no force row level security",
     ),
     Rule(
+        "a publication of every table and partition can tell its rows apart",
+        """
+        select c.relname as offender from pg_class as c
+         where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p')
+           and c.relreplident <> 'f'
+           and not exists (select from pg_index as i
+                            where i.indrelid = c.oid and i.indisvalid
+                              and case c.relreplident when 'd' then i.indisprimary
+                                       when 'i' then i.indisreplident end)
+        """,
+        "alter table jobforge.attempts_default replica identity nothing",
+    ),
+    Rule(
         "every table and partition has the engine's policy",
         """
         select c.relname as offender from pg_class as c
@@ -129,7 +144,8 @@ RULES = [
           left join pg_roles as o on o.oid = r.oid
          where c.relnamespace = 'jobforge'::regnamespace
            and coalesce(o.rolname, 'public') not in
-               ('jobforge_owner', 'jobforge_engine', 'jobforge_client', 'jobforge_admin')
+               ('jobforge_owner', 'jobforge_engine', 'jobforge_client', 'jobforge_admin',
+                'jobforge_backup')
         """,
         "create policy everybody on jobforge.jobs for select using (true)",
     ),
@@ -145,6 +161,9 @@ RULES = [
                     and a.privilege_type in ('SELECT', 'INSERT', 'UPDATE', 'DELETE'))
            and not (a.privilege_type = 'SELECT' and not c.relispartition
                     and a.grantee in ('jobforge_client'::regrole, 'jobforge_admin'::regrole))
+           -- pg_dump reads each partition by its own name.
+           and not (a.privilege_type = 'SELECT' and c.relkind in ('r', 'p')
+                    and a.grantee = 'jobforge_backup'::regrole)
         """,
         "grant select on jobforge.attempts_default to jobforge_client",
     ),

@@ -21,6 +21,15 @@ MIXED = """(array['queued', 'queued', 'queued', 'queued', 'queued', 'queued', 'q
     'scheduled', 'scheduled', 'scheduled', 'running', 'running', 'dead'])[mod(i, 14) + 1]"""
 
 
+# Two thirds of the running jobs have sent a heartbeat; some of these are past their lease.
+_BEAT = """
+    insert into jobforge.heartbeats (tenant_id, job_id, worker_id, lease, beat_at, expires_at)
+    select tenant_id, id, worker_id, lease, started_at, lease_expires_at
+      from jobforge.jobs where state = 'running' and mod(lease, 3) > 0
+    on conflict do nothing
+"""
+
+
 def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
     """Jobs by the number i, in states that the expression gives, and a fifth as many ended ones."""
     conn.execute(
@@ -32,7 +41,7 @@ def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
               from generate_series(1, %(rows)s) as i
         )
         insert into jobforge.jobs (
-               tenant_id, id, lease, created_at, run_at, queued_at, started_at, heartbeat_at,
+               tenant_id, id, lease, created_at, run_at, queued_at, started_at,
                lease_expires_at, finished_at, worker_id, version, attempt, max_attempts, allowance,
                priority, state, definition, queue, fingerprint, error, payload)
         select n.tenant_id, jobforge.nth_id(f.id, n.i), n.i, n.now,
@@ -40,7 +49,6 @@ def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
                             else interval '-1 hour' end,
                case when n.state <> 'scheduled' then n.now end,
                case when n.state in ('running', 'dead') then n.now end,
-               case when n.state = 'running' then n.now end,
                case when n.state = 'running'
                     then n.now + case when n.i > 50 then interval '1 hour'
                                       else interval '-1 minute' end end,
@@ -54,6 +62,7 @@ def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
         """.encode(),
         {"large": LARGE, "rows": rows, "worker": WORKER},
     )
+    conn.execute(_BEAT)
     conn.execute(
         """
         with moved as (
@@ -81,7 +90,9 @@ def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
 
 
 def analyze(conn: Connection) -> None:
-    conn.execute("analyze jobforge.jobs, jobforge.finished_jobs, jobforge.attempts")
+    conn.execute(
+        "analyze jobforge.jobs, jobforge.finished_jobs, jobforge.attempts, jobforge.heartbeats"
+    )
 
 
 def _fill(conn: Connection) -> None:
@@ -102,6 +113,7 @@ def _analyze_small(conn: Connection) -> None:
 def _empty(conn: Connection) -> None:
     conn.execute("delete from jobforge.jobs where lease > 100")
     conn.execute("delete from jobforge.finished_jobs where lease > 100")
+    conn.execute("delete from jobforge.heartbeats where lease > 100")
 
 
 def _all(state: str) -> Change:
@@ -132,6 +144,7 @@ def _run_the_queued(conn: Connection) -> None:
         """,
         [WORKER],
     )
+    conn.execute(_BEAT)
 
 
 # Backlogs by what the statistics say of them. A line is one database, and each change in it starts

@@ -20,6 +20,7 @@ from sql.engine import (
     complete,
     definition,
     enqueue_one,
+    heartbeat,
     new_worker,
     note,
     token,
@@ -168,6 +169,7 @@ class _Growing:
 
 def _running(growing: _Growing) -> None:
     jobs = growing.run("running")
+    heartbeat(growing.conn, growing.worker, jobs)
     for kind in ("progress", "log", "event"):
         note(growing.conn, growing.worker, jobs, kind, message=f"{growing.word}-note")
     step = {"name": f"{growing.word}-step", "index": 0, "result": f"{growing.word}-result"}

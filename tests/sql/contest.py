@@ -35,18 +35,25 @@ KEY = "taken"
 
 _SAVED = (
     "jobforge.jobs",
+    "jobforge.heartbeats",
+    "jobforge.reaper",
     "jobforge.finished_jobs",
     "jobforge.attempts",
     "jobforge.job_events",
     "jobforge.idempotency_keys",
     "jobforge.audit_log",
     "jobforge.definitions",
+    "jobforge.dependencies",
+    "jobforge.awaited_jobs",
     "public.ledger",
 )
 
 
 class World:
-    """Jobs of one tenant: held, two under its cap, ready, dead, and backing off."""
+    """Jobs of one tenant: held, two under its cap, ready, dead, backing off, and blocked.
+
+    The blocked one waits for the held and the ready job.
+    """
 
     def __init__(self, conn: Connection, restorer: Connection) -> None:
         self._conn = conn
@@ -63,6 +70,8 @@ class World:
         self.held = self._claimed("capped")
         self.ready = enqueue_one(conn, definition="plain", key=KEY)
         enqueue(conn, n=2, definition="capped")
+        parents = [str(self.held["job_id"]), str(self.ready)]
+        enqueue(conn, definition="plain", after=parents, on_parent_failure="run")
         self._clock.travel(minutes=10)
         self._jobs = {row["id"] for row in self._rows("select id from jobforge.jobs")}
         self._save()
@@ -83,8 +92,8 @@ class World:
 
     def check(self, outcomes: Sequence[Outcome]) -> None:
         """I4 to I13, against the ledger and against what the sessions were told."""
-        refused = [outcome.error for outcome in outcomes if outcome.error]
-        assert all(error.sqlstate == "JF005" for error in refused), refused
+        for outcome in outcomes:
+            _check_refusal(outcome)
         self._ledger.check()
         told = Told(outcomes)
         jobs = {row["id"]: row for row in self._rows("select * from jobforge.all_jobs")}
@@ -94,6 +103,8 @@ class World:
         self._check_cancellations(told, jobs)
         keys = Counter(row["idempotency_key"] for row in jobs.values() if row["idempotency_key"])
         assert all(n == 1 for n in keys.values()), f"keys were given out twice: {keys}"
+        self._check_blocked_jobs()
+        self._check_heartbeats(told)
         self._check_nothing_is_stuck()
 
     def _check_leases(self, told: "Told") -> None:
@@ -106,7 +117,10 @@ class World:
         assert known == granted, f"granted {granted}, known {known}"
 
     def _check_settlements(self, told: "Told") -> None:
-        """`ok` means that the lease's end is on record as a settlement, `lost` that it is not."""
+        """`ok` means that the lease's end is on record as a settlement, `lost` that it is not.
+
+        `busy` says neither: another session had locked the job, and may have settled it.
+        """
         rows = self._rows(
             "select outcome from jobforge.all_attempts where job_id = %s and lease = %s",
             self.held["job_id"],
@@ -116,7 +130,7 @@ class World:
         for outcome, status in told.settled:
             if status == "ok":
                 assert recorded - {"lease_lost"}, f"{outcome} was called ok, but is not on record"
-            else:
+            elif status == "lost":
                 assert outcome not in recorded, f"{outcome} is on record, but was called {status}"
 
     def _check_cancellations(self, told: "Told", jobs: dict[UUID, Row]) -> None:
@@ -128,6 +142,33 @@ class World:
                 assert row["cancel_requested_at"] is not None
             else:
                 assert row["state"] in {"succeeded", "canceled"}, f"asked to stop, {row['state']}"
+
+    def _check_blocked_jobs(self) -> None:
+        """A blocked job waits for at least one other, and for none that has ended."""
+        stuck = self._rows(
+            """
+            select j.id, a.job_id, p.state
+              from jobforge.jobs as j
+              left join jobforge.awaited_jobs as a
+                on a.tenant_id = j.tenant_id and a.waiter_id = j.id
+              left join jobforge.jobs as p on p.tenant_id = a.tenant_id and p.id = a.job_id
+             where j.state = 'blocked'
+               and (p.id is null or p.state = 'dead' and a.on_parent_failure <> 'wait')
+            """
+        )
+        assert not stuck, f"blocked jobs wait for what has ended: {stuck}"
+
+    def _check_heartbeats(self, told: "Told") -> None:
+        """A lease that a heartbeat has extended was not ended by a reaper, and is not now."""
+        if told.is_extended:
+            reap(self._conn)
+            lost = self._rows(
+                "select outcome from jobforge.all_attempts"
+                " where job_id = %s and lease = %s and outcome = 'lease_lost'",
+                self.held["job_id"],
+                self.held["lease"],
+            )
+            assert not lost, "a heartbeat was answered ok, and the lease was reaped"
 
     def _check_nothing_is_stuck(self) -> None:
         """What is ready now, and fits under the cap, can be claimed at once."""
@@ -180,6 +221,15 @@ class World:
         return self._conn.execute(query.encode(), arguments or None).fetchall()
 
 
+def _check_refusal(outcome: Outcome) -> None:
+    """A function may refuse for the job's state, and in other isolation levels for those."""
+    if outcome.error is not None:
+        expected = {"JF005"}
+        if outcome.script.isolation is not None:
+            expected |= {"JF012", "40001"}
+        assert outcome.error.sqlstate in expected, (outcome.script.name, outcome.error)
+
+
 class Told:
     """What the sessions that committed were told, by subject."""
 
@@ -188,6 +238,7 @@ class Told:
         self.made: set[UUID] = set()
         self.settled: list[tuple[str, str]] = []
         self.canceled: list[tuple[UUID, str]] = []
+        self.is_extended = False
         for outcome in outcomes:
             if outcome.committed:
                 for answer in outcome.answers:
@@ -203,6 +254,8 @@ class Told:
                 self.settled.append((outcome, row["status"]))
             case ("canceled", job, state):
                 self.canceled.append((job, state))
+            case ("beat", [row, _]):
+                self.is_extended |= row["status"] in {"ok", "cancel"}
             case _:
                 pass
 
@@ -220,7 +273,7 @@ def scripts(world: World) -> dict[str, Script]:
         "failure": [_settle(world, "failed")],
         "last failure": [_settle(world, "failed", final=True)],
         "release": [lambda conn: ("settled", "released", release(conn, world.holder, [held]))],
-        "heartbeat": [lambda conn: heartbeat(conn, world.holder, [held])],
+        "heartbeat": [lambda conn: ("beat", heartbeat(conn, world.holder, [held]))],
         "reap": [reap],
         "cancel of the held job": [_cancel(held["job_id"])],
         "cancel of the ready job": [_cancel(world.ready)],
@@ -235,10 +288,47 @@ def scripts(world: World) -> dict[str, Script]:
             lambda conn: definition(conn, "capped", max_running=CAP, timeout_s=60)
         ],
     }
-    return {
+    made = {
         name: Script(name, tuple(calls), commits="rolled back" not in name)
         for name, calls in kinds.items()
     }
+    return made | {script.name: script for script in _applications(world)}
+
+
+def _applications(world: World) -> list[Script]:
+    """Sessions of applications: their transactions stay open, or have an older snapshot."""
+    held, ready = world.held["job_id"], world.ready
+    left_open: dict[str, Action] = {
+        "enqueue after the held job": _enqueue_after(held),
+        "cancel of the held job": _cancel(held),
+        "cancel of the ready job": _cancel(ready),
+        "edit of the ready job": _edit(ready),
+        "enqueue under a free key": _enqueue("free"),
+    }
+    # The last ones refuse, so that what they overlook cannot do harm.
+    with_a_snapshot: list[tuple[str, str, Action]] = [
+        ("edit of the ready job", "repeatable read", _edit(ready)),
+        ("enqueue under a taken key", "repeatable read", _enqueue(KEY)),
+        ("replacement under a taken key", "serializable", _enqueue(KEY, on_conflict="replace")),
+        ("enqueue under a free key", "serializable", _enqueue("free")),
+        ("enqueue after the held job", "repeatable read", _enqueue_after(held)),
+        ("cancel of the ready job", "repeatable read", _cancel(ready)),
+        ("success", "serializable", _settle(world, "succeeded")),
+    ]
+    return [
+        *(
+            Script(f"{name}, left open", (action,), stays_open=True)
+            for name, action in left_open.items()
+        ),
+        *(
+            Script(f"{name} at {level}", (_take_snapshot, action), isolation=level)
+            for name, level, action in with_a_snapshot
+        ),
+    ]
+
+
+def _take_snapshot(conn: Connection) -> None:
+    conn.execute("select from jobforge.jobs limit 1")
 
 
 def _claim(key: str) -> Action:
@@ -266,6 +356,17 @@ def _cancel(job: UUID) -> Action:
 
 def _enqueue(key: str, **options: Json) -> Action:
     return lambda conn: ("made", enqueue_one(conn, definition="plain", key=key, **options))
+
+
+def _enqueue_after(job: UUID) -> Action:
+    options: dict[str, Json] = {"after": [str(job)], "on_parent_failure": "run"}
+    return lambda conn: ("made", enqueue_one(conn, definition="plain", **options))
+
+
+def _edit(job: UUID) -> Action:
+    return lambda conn: call_for_value(
+        conn, "edit_job", job_id=job, changes={"priority": 7}, tenant_id=TENANT_A
+    )
 
 
 def _retry(job: UUID) -> Action:

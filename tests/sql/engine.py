@@ -183,6 +183,57 @@ def attempts_of(conn: Connection, tenant: UUID, job: UUID) -> list[Row]:
     ).fetchall()
 
 
+def erase(conn: Connection, tenant: UUID = TENANT_A, *, limit: int = 1000) -> dict[str, int]:
+    """Erases a tenant to the end; answers how many rows went from each table."""
+    operation: UUID = call_for_value(conn, "delete_tenant", tenant_id=tenant)
+    row = erasure_step(conn, operation, limit=limit)
+    for _ in range(200):
+        if row["state"] == "done":
+            return erased_rows(conn, tenant)
+        row = erasure_step(conn, operation, limit=limit)
+    raise AssertionError(f"the erasure does not end: {row}")
+
+
+def erasure_step(conn: Connection, operation: UUID, *, limit: int = 1000) -> Row:
+    """One step of an erasure, whenever it is due; answers the operation's row."""
+    conn.execute(
+        "update jobforge.operations set due_at = jobforge.now() where id = %s"
+        " and finished_at is null",
+        [operation],
+    )
+    call(conn, "advance_operations", limit=limit)
+    for found in call(conn, "next_erasure"):
+        call(conn, "confirm_erasure", **found)
+    row = conn.execute("select * from jobforge.operations where id = %s", [operation]).fetchone()
+    assert row is not None
+    return row
+
+
+def erased_rows(conn: Connection, tenant: UUID) -> dict[str, int]:
+    """What the audit log says of the last erasure of a tenant."""
+    [row, *_] = conn.execute(
+        "select detail from jobforge.audit_log where action = 'tenant.erased' and target = %s"
+        " order by id desc",
+        [str(tenant)],
+    ).fetchall()
+    rows: dict[str, int] = row["detail"]["rows"]
+    return rows
+
+
+def wipe(conn: Connection, tenant: UUID) -> None:
+    """Deletes the rows of a tenant that later tests use again: an erased one they could not."""
+    for table in conn.execute(
+        "select distinct root as name from jobforge.tenant_tables()"
+    ).fetchall():
+        conn.execute(
+            sql.SQL("delete from jobforge.{} where tenant_id = %s").format(
+                sql.Identifier(table["name"])
+            ),
+            [tenant],
+        )
+    conn.execute("delete from jobforge.tenants where id = %s", [tenant])
+
+
 def count(conn: Connection, table: str, tenant: UUID | None = None) -> int:
     """How many rows a table of the schema holds, in all or of one tenant."""
     query = sql.SQL("select count(*) as n from jobforge.{} where %s::uuid is null").format(

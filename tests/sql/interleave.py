@@ -1,9 +1,10 @@
 """Runs the steps of several sessions in a given order, on real connections.
 
 A step that waits for a lock is left waiting while other sessions go on, and the steps its own
-session still owes follow as soon as it has come through. A READ COMMITTED transaction takes no
-snapshot before its first statement, so there is nothing to learn from where `begin` stands: it
-goes with the first step. Leaves to its caller what the steps do and what must hold afterwards.
+session still owes follow as soon as it has come through. A transaction takes no snapshot before its
+first statement, so there is nothing to learn from where `begin` stands: it goes with the first
+step, as does the isolation level. A transaction may stay open until all other steps are done.
+Leaves to its caller what the steps do and what must hold afterwards.
 """
 
 import time
@@ -20,15 +21,32 @@ Action = Callable[[Connection], Any]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """What one session does in one transaction, and how it ends it."""
+    """What one session does in one transaction, and how it ends it.
+
+    With `stays_open` it ends after all other steps of a schedule that `orders` has made.
+    """
 
     name: str
     calls: tuple[Action, ...]
     commits: bool = True
+    stays_open: bool = False
+    isolation: str | None = None
 
     @property
     def steps(self) -> tuple[Action, ...]:
-        return (*self.calls, _commit if self.commits else _roll_back)
+        first, *others = self.calls
+        return (self._begin(first), *others, _commit if self.commits else _roll_back)
+
+    def _begin(self, first: Action) -> Action:
+        if self.isolation is None:
+            return first
+        command = f"set transaction isolation level {self.isolation}".encode()
+
+        def begin(connection: Connection) -> object:
+            connection.execute(command)
+            return first(connection)
+
+        return begin
 
 
 @dataclass(slots=True)
@@ -54,6 +72,13 @@ def interleavings(*lengths: int) -> Iterator[tuple[int, ...]]:
             fewer = (*lengths[:session], left - 1, *lengths[session + 1 :])
             for rest in interleavings(*fewer):
                 yield (session, *rest)
+
+
+def orders(scripts: Sequence[Script]) -> list[tuple[int, ...]]:
+    """Every order of the steps of some sessions; those that stay open end last, in their order."""
+    lengths = [len(script.steps) - script.stays_open for script in scripts]
+    ends = [number for number, script in enumerate(scripts) if script.stays_open]
+    return [(*order, *ends) for order in interleavings(*lengths)]
 
 
 class Interleaver:

@@ -189,8 +189,13 @@ class Engine(RuleBasedStateMachine):
         self.seen["redriven"] += answer
 
     def travel(self, seconds: float) -> None:
+        """Other workers reap all the while: no time that passes is an outage."""
         self.model.now += timedelta(seconds=seconds)
         _set_time(self.conn, self.model.now)
+        self.conn.execute(
+            "update jobforge.reaper set reaped_at = %s where reaped_at is not null",
+            [self.model.now],
+        )
 
     @invariant()
     def the_database_agrees(self) -> None:
@@ -227,7 +232,7 @@ class Engine(RuleBasedStateMachine):
         return list(dict.fromkeys(chosen))
 
     def _forget_the_last_run(self) -> None:
-        for table in ["jobs", "finished_jobs", "attempts", "job_events", "audit_log"]:
+        for table in ["jobs", "heartbeats", "finished_jobs", "attempts", "job_events", "audit_log"]:
             self.conn.execute(f"delete from jobforge.{table}".encode())
         self.ledger.clear()
 

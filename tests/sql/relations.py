@@ -19,12 +19,14 @@ HIDDEN = {
     "api_keys",
     "request_rates",
     "declared_schedules",
+    "artifact_stores",
     "artifact_sweeps",
     "tenant_keys",
     "connector_configs",
     "webhook_endpoints",
     "statistics_position",
     "maintenance",
+    "reaper",
 }
 
 # Not the right kind of relation for such a statement is as good as no permission.

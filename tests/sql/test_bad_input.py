@@ -297,6 +297,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("delete_tenant", {"tenant_id": None}),
     ("apply_retention", {"history_days": 0}),
     ("apply_retention", {"dead_days": 0}),
+    ("apply_retention", {"audit_days": 0}),
 ]
 
 

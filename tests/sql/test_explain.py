@@ -50,7 +50,7 @@ def register(conn: Connection, queues: list[str], definitions: list[str] | None 
     [
         ("scheduled", ["scheduled"]),
         ("failed", ["backing_off"]),
-        ("blocked", ["waiting_parents"]),
+        ("blocked", ["freed_soon"]),
         ("queued", ["waiting_turn"]),
         ("running", ["running"]),
         ("canceling", ["canceling"]),

@@ -57,6 +57,13 @@ def worker(conn: Connection) -> UUID:
     return new_worker()
 
 
+def never_waiting(connect: Connect) -> Connection:
+    """A session whose statements fail when they wait for a lock."""
+    session = connect()
+    session.execute("set lock_timeout = '1ms'")
+    return session
+
+
 # A repeated completion: the reply to the first may have been lost.
 
 
@@ -72,16 +79,15 @@ def test_a_repeated_completion_answers_ok_and_changes_nothing(
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_a_repeated_completion_waits_for_the_first_to_commit_and_answers_ok(
+def test_a_repeated_completion_is_busy_until_the_first_commits_and_ok_then(
     conn: Connection, connect: Connect, worker: UUID, outcome: str
 ) -> None:
     job = held(conn, worker)
-    first, again = connect(autocommit=False), connect()
+    first, again = connect(autocommit=False), never_waiting(connect)
     settle(first, worker, job, outcome)
-    with in_background(again, lambda c: settle(c, worker, job, outcome)) as answer:
-        wait_until_blocked(conn, again, answer)
-        first.commit()
-        assert answer.result() == ["ok"]
+    assert settle(again, worker, job, outcome) == ["busy"]
+    first.commit()
+    assert settle(again, worker, job, outcome) == ["ok"]
     assert [row["outcome"] for row in record(conn, job)[1]] == [recorded_as(outcome)]
 
 
@@ -90,12 +96,11 @@ def test_a_repeated_completion_takes_the_place_of_a_first_that_was_rolled_back(
     conn: Connection, connect: Connect, worker: UUID, outcome: str
 ) -> None:
     job = held(conn, worker)
-    first, again = connect(autocommit=False), connect()
+    first, again = connect(autocommit=False), never_waiting(connect)
     settle(first, worker, job, outcome)
-    with in_background(again, lambda c: settle(c, worker, job, outcome)) as answer:
-        wait_until_blocked(conn, again, answer)
-        first.rollback()
-        assert answer.result() == ["ok"]
+    assert settle(again, worker, job, outcome) == ["busy"]
+    first.rollback()
+    assert settle(again, worker, job, outcome) == ["ok"]
     assert [row["outcome"] for row in record(conn, job)[1]] == [recorded_as(outcome)]
 
 
@@ -211,33 +216,44 @@ def test_the_reaper_takes_a_job_whose_completion_was_rolled_back(
     assert [row["job_id"] for row in reap(conn)] == [job["job_id"]]
 
 
-def test_a_completion_that_waits_for_the_reaper_is_lost(
+def test_a_completion_is_busy_while_the_reaper_has_the_job_and_lost_then(
     conn: Connection, connect: Connect, clock: Clock, worker: UUID
 ) -> None:
     job = held(conn, worker)
     clock.travel(minutes=1)
-    reaping, completing = connect(autocommit=False), connect()
+    reaping, completing = connect(autocommit=False), never_waiting(connect)
     reap(reaping)
-    with in_background(completing, lambda c: settle(c, worker, job, "succeeded")) as answer:
-        wait_until_blocked(conn, completing, answer)
-        reaping.commit()
-        assert answer.result() == ["lost"]
+    assert settle(completing, worker, job, "succeeded") == ["busy"]
+    reaping.commit()
+    assert settle(completing, worker, job, "succeeded") == ["lost"]
     assert state_of(conn, TENANT_A, job["job_id"]) == "scheduled"
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-def test_a_completion_that_waits_for_a_cancel_request_ends_the_job(
+def test_a_completion_is_busy_during_a_cancel_request_and_ends_the_job_then(
     conn: Connection, connect: Connect, worker: UUID, outcome: str
+) -> None:
+    job = held(conn, worker)
+    canceling, completing = connect(autocommit=False), never_waiting(connect)
+    call(canceling, "cancel_job", job_id=job["job_id"], tenant_id=TENANT_A)
+    assert settle(completing, worker, job, outcome) == ["busy"]
+    canceling.commit()
+    assert settle(completing, worker, job, outcome) == ["ok"]
+    expected = "succeeded" if outcome in {"succeeded", "plain"} else "canceled"
+    assert state_of(conn, TENANT_A, job["job_id"]) == expected
+
+
+def test_a_single_completion_waits_for_a_cancel_request(
+    conn: Connection, connect: Connect, worker: UUID
 ) -> None:
     job = held(conn, worker)
     canceling, completing = connect(autocommit=False), connect()
     call(canceling, "cancel_job", job_id=job["job_id"], tenant_id=TENANT_A)
-    with in_background(completing, lambda c: settle(c, worker, job, outcome)) as answer:
+    single = token(job) | {"worker_id": worker, "outcome": {"outcome": "failed"}}
+    with in_background(completing, lambda c: call(c, "complete_job", **single)) as answer:
         wait_until_blocked(conn, completing, answer)
         canceling.commit()
-        assert answer.result() == ["ok"]
-    expected = "succeeded" if outcome in {"succeeded", "plain"} else "canceled"
-    assert state_of(conn, TENANT_A, job["job_id"]) == expected
+        assert answer.result() == [{"complete_job": "canceled"}]
 
 
 def test_a_heartbeat_never_waits_for_a_settlement_in_flight(

@@ -7,6 +7,7 @@ on sessions that must wait, and on sessions that must deadlock.
 from collections.abc import Iterator
 from uuid import UUID
 
+import psycopg
 import pytest
 from cluster import Clock, Connect, Connection
 from sql.claiming import claim
@@ -25,6 +26,7 @@ from sql.settling import (
     check_a_late_settlement,
     held,
     reaped,
+    settle,
 )
 
 
@@ -54,7 +56,7 @@ def test_without_its_lease_guard_a_late_completion_ends_another_attempt(
 def test_without_its_lease_guard_a_late_success_ends_another_attempt(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
-    mutate(conn, "succeed_jobs", "and j.lease = g.lease", "")
+    mutate(conn, "move_succeeded_jobs", "and j.lease = g.lease", "")
     job = reaped(conn, clock, worker)
     claim(conn, worker)
     with pytest.raises(AssertionError):
@@ -64,6 +66,7 @@ def test_without_its_lease_guard_a_late_success_ends_another_attempt(
 def test_without_its_lease_guard_a_late_failure_ends_another_attempt(
     conn: Connection, clock: Clock, worker: UUID
 ) -> None:
+    mutate(conn, "settle_free_jobs", "and j.lease = g.lease", "")
     mutate(conn, "settle_unfinished_jobs", "and j.lease = g.lease", "")
     mutate(conn, "settle_unfinished_jobs", "and j.lease = h.lease", "")
     job = reaped(conn, clock, worker)
@@ -73,15 +76,41 @@ def test_without_its_lease_guard_a_late_failure_ends_another_attempt(
 
 
 @pytest.mark.parametrize(
-    ("function", "outcome"),
-    [("settle_jobs", "succeeded"), ("settle_unfinished_jobs", "failed"), ("succeed_jobs", "plain")],
+    ("functions", "outcome"),
+    [
+        (["settle_jobs"], "succeeded"),
+        (["settle_free_jobs", "settle_unfinished_jobs"], "failed"),
+        (["move_succeeded_jobs"], "plain"),
+    ],
 )
 def test_without_its_worker_guard_anybody_ends_an_attempt(
-    conn: Connection, worker: UUID, function: str, outcome: str
+    conn: Connection, worker: UUID, functions: list[str], outcome: str
 ) -> None:
-    mutate(conn, function, "and j.worker_id = g.worker_id", "")
+    for function in functions:
+        mutate(conn, function, "and j.worker_id = g.worker_id", "")
     with pytest.raises(AssertionError):
         check_a_late_settlement(conn, new_worker(), held(conn, worker), outcome)
+
+
+@pytest.mark.parametrize(
+    ("function", "guard", "outcome"),
+    [
+        ("move_succeeded_jobs", "and (j.xmax = j.xmin or j.xmax = 0)", "plain"),
+        ("settle_jobs", "and (j.xmax = j.xmin or j.xmax = 0)", "succeeded"),
+        ("settle_free_jobs", "skip locked", "failed"),
+    ],
+)
+def test_without_a_look_at_locks_a_settlement_waits_for_one(
+    conn: Connection, connect: Connect, worker: UUID, function: str, guard: str, outcome: str
+) -> None:
+    job = held(conn, worker)
+    holder, settling = connect(autocommit=False), connect()
+    holder.execute("select from jobforge.jobs for update")
+    settling.execute("set lock_timeout = '50ms'")
+    assert settle(settling, worker, job, outcome) == ["busy"]
+    mutate(conn, function, guard, "")
+    with pytest.raises(psycopg.errors.LockNotAvailable):
+        settle(settling, worker, job, outcome)
 
 
 def test_without_its_lease_guard_a_late_heartbeat_extends_another_lease(

@@ -151,6 +151,23 @@ def test_a_replacement_takes_every_field(conn: Connection, field: str, value: An
     assert job_of(conn, TENANT_A, first)[field] == value
 
 
+def test_a_replaced_job_holds_its_key_for_the_new_payload_and_from_now_on(
+    conn: Connection, clock: Clock
+) -> None:
+    definition(conn)
+    first = again(conn, TENANT_A, delay_s=3e6, payload={"n": 1})
+    clock.travel(days=20)
+    replaced = again(conn, TENANT_A, delay_s=3e6, payload={"n": 2}, on_conflict="replace")
+    assert (replaced["job_id"], replaced["status"]) == (first["job_id"], "replaced")
+    for payload, is_same in (({"n": 2}, True), ({"n": 1}, False)):
+        with refused("JF011", job_id=str(first["job_id"]), same_payload=is_same):
+            again(conn, TENANT_A, payload=payload, on_conflict="raise")
+    clock.travel(days=20)
+    assert again(conn, TENANT_A)["status"] == "existing"
+    clock.travel(days=11)
+    assert again(conn, TENANT_A)["status"] == "created"
+
+
 def test_a_replacement_may_put_the_job_off(conn: Connection) -> None:
     definition(conn)
     first = enqueue_one(conn, key="k")

@@ -36,7 +36,13 @@ DEEDS = [
          where state = 'dead'
         """,
     ),
-    ("I5", "insert into jobforge.finished_jobs select * from jobforge.finished_jobs"),
+    (
+        "I5",
+        """
+        alter table jobforge.finished_jobs drop constraint finished_jobs_pkey;
+        insert into jobforge.finished_jobs select * from jobforge.finished_jobs
+        """,
+    ),
     (
         "I6",
         """
@@ -54,13 +60,26 @@ DEEDS = [
          where state = 'queued' and lease > 0
         """,
     ),
-    ("I8", "update jobforge.jobs set worker_id = null where state = 'running'"),
+    (
+        "I8",
+        """
+        alter table jobforge.jobs drop constraint running_jobs_hold_a_lease;
+        update jobforge.jobs set worker_id = null where state = 'running'
+        """,
+    ),
     ("I9 every ended lease", "delete from jobforge.attempts where outcome = 'failed'"),
-    ("I9 every ended lease", "insert into jobforge.attempts select * from jobforge.attempts"),
+    (
+        "I9 every ended lease",
+        """
+        alter table jobforge.attempts drop constraint attempts_pkey;
+        insert into jobforge.attempts select * from jobforge.attempts
+        """,
+    ),
     ("I9 attempts are counted", "update jobforge.jobs set attempt = attempt + 1 where attempt = 0"),
     (
         "I9 attempts stay",
         """
+        alter table jobforge.jobs drop constraint attempts_stay_within_the_allowance;
         update jobforge.jobs
            set state = 'scheduled', finished_at = null, attempt = max_attempts + 1
          where state = 'dead'

@@ -56,13 +56,14 @@ def test_two_who_lock_many_jobs_do_not_deadlock(
     _run_against_each_other(conn, [connect(autocommit=False) for _ in range(3)], one, other)
 
 
-def test_without_its_one_pass_of_locks_a_settlement_deadlocks_with_a_cancel(
+def test_a_settlement_that_waited_for_locks_in_another_order_would_deadlock_with_a_cancel(
     server: Server,
 ) -> None:
     with fresh_database(server) as own, ExitStack() as opened:
         conn = opened.enter_context(connect_to(own.url))
         sessions = [opened.enter_context(connect_to(own.url, autocommit=False)) for _ in range(3)]
-        mutate(conn, "settle_jobs", "for update of j;", ";")
+        mutate(conn, "settle_free_jobs", "g.tenant_id, g.job_id", "g.tenant_id, g.job_id desc")
+        mutate(conn, "settle_free_jobs", "for update of j skip locked", "for update of j")
         with pytest.raises(AssertionError, match="deadlock"):
             _run_against_each_other(conn, sessions, "fail first", "cancel")
 

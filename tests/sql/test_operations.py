@@ -23,6 +23,7 @@ from sql.engine import (
     new_worker,
     refused,
     state_of,
+    wipe,
 )
 from sql.race import in_background, wait_until_blocked
 
@@ -59,7 +60,7 @@ def tenant(conn: Connection) -> Iterator[UUID]:
     """One of its own; what it leaves does not concern the next test."""
     tenant = uuid4()
     yield tenant
-    call(conn, "delete_tenant", tenant_id=tenant)
+    wipe(conn, tenant)
 
 
 def start(conn: Connection, tenant: UUID, kind: str, which: Any = None, **options: Any) -> UUID:
@@ -117,7 +118,7 @@ def test_each_kind_acts_on_jobs_of_its_states_and_counts_them_before(
     definition(conn, "patient", backoff_base_s=3600)
 
     def prepare() -> dict[str, UUID]:
-        call(conn, "delete_tenant", tenant_id=tenant)
+        wipe(conn, tenant)
         jobs = {"dead": kill(conn, 1, tenant)[0]}
         jobs["failed"] = enqueue_one(conn, tenant, definition="patient")
         run_all(conn, "failed", 1, error={"type": "Oops", "message": "no"})

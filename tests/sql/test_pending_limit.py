@@ -198,3 +198,15 @@ def _looked_at(session: Connection) -> int:
     number = row["n"]
     assert isinstance(number, int)
     return number
+
+
+@pytest.mark.parametrize("text", ["{tenant} soon", "{tenant}", "{tenant} 1e9 x 5", "x"])
+def test_a_count_that_cannot_be_read_is_made_again(conn: Connection, text: str) -> None:
+    """As after a migration that changes what sessions remember."""
+    definition(conn)
+    limit(conn, 2)
+    place = f"jobforge.pending_{TENANT_A.bytes[-1] & 63}"
+    conn.execute("select set_config(%s, %s, false)", [place, text.format(tenant=TENANT_A)])
+    enqueue(conn, n=2)
+    with refused("JF008", depth=2, limit=2):
+        enqueue(conn)

@@ -3,12 +3,15 @@
 Slowness is not waited for: the tests write the memory as take_turns would after two slow walks.
 """
 
+import hashlib
 import json
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from cluster import Connection
-from sql.engine import TENANT_A, TENANT_B, claim, definition, enqueue, new_worker
+import pytest
+from cluster import Connect, Connection
+from sql.engine import TENANT_A, TENANT_B, claim, definition, enqueue, new_worker, succeed
+from sql.plans import rows_read
 
 QUEUE = "default"
 LATER = timedelta(hours=1)
@@ -103,3 +106,86 @@ def test_a_place_survives_being_written_down(conn: Connection) -> None:
         """
     ).fetchone()
     assert exact == {"is_exact": True}
+
+
+@pytest.mark.parametrize("walked", [False, True], ids=["recalled", "walked again"])
+@pytest.mark.parametrize(
+    "text", ["(1,2)", "nonsense", "5", '{"default": 5}', '{"default": {"tenant": 5, "few": "x"}}']
+)
+def test_a_session_discards_what_it_cannot_read(
+    conn: Connection, text: str, *, walked: bool
+) -> None:
+    """As after a migration that changes what sessions remember, or a setting of an application."""
+    definition(conn)
+    jobs = enqueue(conn, TENANT_A, 3)
+    remember(conn, walk_again=walked)
+    places = "jobforge.places_" + hashlib.md5(QUEUE.encode(), usedforsecurity=False).hexdigest()
+    for name in (places, "jobforge.promoted", places.replace("places_", "walked_")):
+        conn.execute("select set_config(%s, %s, false)", [name, text])
+    assert len(claimed(conn, 1)) == 1
+    conn.execute("select set_config('jobforge.cursors', %s, false)", [text])
+    assert len(claimed(conn, len(jobs))) == len(jobs) - 1
+
+
+def test_an_empty_memory_is_not_an_unreadable_one(conn: Connection) -> None:
+    """Otherwise every claim of an empty queue would walk, which is what the memory prevents."""
+    definition(conn)
+    remember(conn)
+    [row] = conn.execute(
+        "select (jobforge.recall_places('places', %s)).tenants = '{}' as is_empty", [QUEUE]
+    ).fetchall()
+    assert row == {"is_empty": True}
+
+
+def _tenants(conn: Connection, name: str) -> list[UUID]:
+    query = "select unnest((jobforge.recall_places(%s, %s)).tenants) as tenant"
+    return [row["tenant"] for row in conn.execute(query, [name, QUEUE]).fetchall()]
+
+
+def test_a_tenant_stays_known_while_it_has_no_job(conn: Connection) -> None:
+    definition(conn)
+    enqueue(conn, TENANT_A, 1)
+    remember(conn, walk_again=True)
+    enqueue(conn, TENANT_B, 1)
+    assert len(claimed(conn)) == 2
+    assert claimed(conn) == set()
+    assert _tenants(conn, "walked") == [TENANT_A, TENANT_B]
+
+
+def test_the_next_job_of_a_known_tenant_is_found_past_none_of_its_dead_entries(
+    conn: Connection, connect: Connect
+) -> None:
+    definition(conn)
+    enqueue(conn, TENANT_A, 1)
+    enqueue(conn, TENANT_B, 1)
+    remember(conn)
+    holder = connect(autocommit=False)
+    holder.execute("set transaction isolation level repeatable read")
+    holder.execute("select count(*) from jobforge.jobs")
+    worker = new_worker()
+    enqueue(conn, TENANT_A, 500)
+    enqueue(conn, TENANT_B, 500)
+    while rows := claim(conn, worker, QUEUE, 500):
+        succeed(conn, worker, rows)
+    # A second later, what a full walk would remember.
+    conn.execute(
+        """
+        select jobforge.keep_places('walked', %(queue)s, jobforge.known_places(
+                   %(queue)s, '{}', jobforge.now() + interval '1 second'))
+        """,
+        {"queue": QUEUE},
+    )
+    with conn.transaction():
+        before = rows_read(conn)
+        conn.execute("select jobforge.walk_again(%s)", [QUEUE])
+        assert rows_read(conn) - before < 100
+
+
+def test_the_walk_is_repeated_as_soon_as_that_is_cheap(conn: Connection) -> None:
+    definition(conn)
+    enqueue(conn, TENANT_A, 1)
+    remember(conn, walk_again=True)
+    claimed(conn, 1)
+    query = "select current_setting('jobforge.cursors')::jsonb -> %s ->> 'again' as again"
+    [row] = conn.execute(query, [QUEUE]).fetchall()
+    assert datetime.fromisoformat(row["again"]) < datetime.now(UTC) + timedelta(seconds=1)

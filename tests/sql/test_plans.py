@@ -27,7 +27,10 @@ from sql.engine import (
 from sql.plans import Plan, Recorder, Step, rows_read
 
 # Tables that grow with the backlog or with the history.
-LONG = {"jobs", "finished_jobs", "attempts", "job_events", "idempotency_keys"}
+LONG = {
+    *("jobs", "finished_jobs", "attempts", "job_events", "idempotency_keys"),
+    "heartbeats",
+}
 SCANS = {"INDEXSCAN", "INDEXONLYSCAN"}
 SORTS = {"SORT", "INCREMENTALSORT"}
 
@@ -61,6 +64,25 @@ def _held(conn: Connection) -> list[Row]:
         """,
         [WORKER],
     ).fetchall()
+
+
+def _silent(conn: Connection) -> list[Row]:
+    """Ten running jobs that have not sent a heartbeat."""
+    jobs = _held(conn)
+    conn.execute("delete from jobforge.heartbeats where job_id = any(%s)", [_ids(jobs)])
+    return jobs
+
+
+def _beating(conn: Connection) -> list[Row]:
+    """Ten jobs whose lease was extended by heartbeats after the claim's own was over."""
+    jobs = _held(conn)
+    heartbeat(conn, WORKER, jobs, lease_s=3600)
+    conn.execute(
+        "update jobforge.jobs set lease_expires_at = started_at - interval '1 hour'"
+        " where id = any(%s)",
+        [_ids(jobs)],
+    )
+    return jobs
 
 
 def _one(state: str) -> Find:
@@ -129,26 +151,41 @@ def _advance(conn: Connection, _: list[Row]) -> object:
 
 
 READY = {"jobs_ready", "jobs_gated", "jobs_due"}
+HELD = {"jobs_held_by_tenant", "jobs_held_by_definition", "jobs_held_by_queue"}
 KEYED = {"jobs_ready", "jobs_pkey", "idempotency_keys_pkey"}
-TOKEN = {"jobs_pkey", "attempts_of_a_job"}
-PAGE = {"jobs_pkey", "finished_jobs_of_a_tenant"}
-DEAD = {"jobs_pkey", "jobs_dead", "jobs_dead_alike", "finished_jobs_of_a_tenant"}
-WHOLE = {*PAGE, "attempts_of_a_job", "job_events_of_a_job"}
+TOKEN = {"jobs_pkey", "attempts_pkey"}
+BEAT = TOKEN | {"heartbeats_pkey"}
+PAGE = {"jobs_pkey", "finished_jobs_pkey", "heartbeats_pkey"}
+DEAD = PAGE | {"jobs_dead", "jobs_dead_alike"}
+WHOLE = {*PAGE, "attempts_pkey", "job_events_of_a_job"}
 ACTS = [
-    Act("claim", READY, _nothing, _claiming()),
-    Act("claim for one tenant", READY, _nothing, _claiming(tenants=[LARGE])),
-    Act("claim from an empty queue", READY, _nothing, _claiming("another")),
+    Act("claim", READY | HELD, _nothing, _claiming()),
+    Act("claim for one tenant", READY | HELD, _nothing, _claiming(tenants=[LARGE])),
+    Act("claim from an empty queue", READY | HELD, _nothing, _claiming("another")),
     Act("complete", TOKEN, _held, _completing("succeeded")),
     Act("succeed", TOKEN, _held, lambda conn, jobs: succeed(conn, WORKER, jobs)),
     Act("complete twice", TOKEN | PAGE, _held, _complete_twice),
     Act("fail", TOKEN, _held, _completing("failed", error={"type": "E"})),
     Act("release", TOKEN, _held, _completing("released")),
-    Act("heartbeat", TOKEN, _held, lambda conn, jobs: heartbeat(conn, WORKER, jobs)),
+    Act("heartbeat", BEAT, _held, lambda conn, jobs: heartbeat(conn, WORKER, jobs)),
+    Act("first heartbeat", BEAT, _silent, lambda conn, jobs: heartbeat(conn, WORKER, jobs)),
     Act("complete with hooks", TOKEN | {"jobs_ready"}, _hooked, _completing("succeeded")),
     Act("fail with hooks", TOKEN | {"jobs_ready"}, _hooked, _completing("failed", final=True)),
     Act("note", TOKEN, _held, lambda conn, jobs: note(conn, WORKER, jobs, message="hello")),
     Act("list notes", WHOLE, _one("running"), _calling("list_notes")),
-    Act("reap", TOKEN | {"jobs_leased", "jobs_expiring"}, _nothing, lambda conn, _: reap(conn)),
+    Act("reap", BEAT | {"jobs_leased", "jobs_expiring"}, _nothing, lambda conn, _: reap(conn)),
+    Act(
+        "free blocked jobs",
+        {"jobs_blocked", "jobs_pkey"},
+        _nothing,
+        lambda conn, _: call(conn, "free_blocked_jobs"),
+    ),
+    Act(
+        "reap after heartbeats",
+        BEAT | {"jobs_leased", "jobs_expiring"},
+        _beating,
+        lambda conn, _: reap(conn),
+    ),
     Act("enqueue", {"jobs_ready"}, _nothing, _enqueuing()),
     Act("enqueue one", {"jobs_ready"}, _nothing, _calling("enqueue_job", definition="planned")),
     Act("enqueue with a key", KEYED, _nothing, _enqueuing(key="k")),
@@ -166,6 +203,8 @@ ACTS = [
     Act("get finished", WHOLE, _one("succeeded"), _calling("get_job")),
     # Counts up to a thousand jobs that go first.
     Act("explain", PAGE | READY, _one("queued"), _calling("explain_job"), reads=5000),
+    Act("get running", WHOLE, _one("running"), _calling("get_job")),
+    Act("explain running", WHOLE, _one("running"), _calling("explain_job")),
     Act("cancel", PAGE, _one("queued"), _calling("cancel_job")),
     Act("cancel running", PAGE, _one("running"), _calling("cancel_job")),
     Act(
@@ -181,7 +220,7 @@ ACTS = [
     # Reads up to 10,000 jobs of each group, of which there are five.
     Act(
         "list failures",
-        {"jobs_dead_alike", "attempts_of_a_job"},
+        {"jobs_dead_alike", "attempts_pkey"},
         _nothing,
         _calling("list_failures"),
         reads=60_000,
@@ -255,12 +294,16 @@ def test_every_statement_takes_its_index_and_no_act_reads_the_backlog(
 
 @pytest.mark.parametrize(
     ("name", "index"),
-    [("claim", "jobs_ready"), ("reap", "jobs_leased"), ("list", "finished_jobs_of_a_tenant")],
+    [("claim", "jobs_ready"), ("reap", "jobs_leased"), ("list", "finished_jobs_pkey")],
 )
 def test_a_missing_index_shows_in_the_plans(conn: Connection, name: str, index: str) -> None:
     definition(conn, "planned")
     fill(conn, 100)
-    conn.execute(f"drop index jobforge.{index}".encode())
+    if index.endswith("_pkey"):
+        table = index.removesuffix("_pkey")
+        conn.execute(f"alter table jobforge.{table} drop constraint {index}".encode())
+    else:
+        conn.execute(f"drop index jobforge.{index}".encode())
     [act] = [act for act in ACTS if act.name == name]
     assert _observe(conn, act, "never analysed").faults() != []
 

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from cluster import Clock, Connect, Connection
-from sql.engine import TENANT_A, TENANT_B, Row, call, count, definition, refused
+from sql.engine import TENANT_A, TENANT_B, Row, call, count, definition, erase, refused
 from sql.race import in_background, wait_until_blocked
 
 JOBS = [{"definition": "test", "payload": {"n": n}} for n in range(3)]
@@ -187,11 +187,11 @@ def test_a_deleted_tenant_leaves_nothing_of_the_control_plane(
     call(conn, "start_operation", kind="cancel", filter={}, tenant_id=tenant)
     for bucket in (f"tenant:{tenant}", f"key:{key['create_api_key']}"):
         take(conn, bucket)
-    [row] = call(conn, "delete_tenant", tenant_id=tenant)
-    counts = row["delete_tenant"]
+    counts = erase(conn, tenant)
     assert (counts["api_keys"], counts["idempotent_requests"], counts["operations"]) == (1, 1, 1)
-    for table in ("api_keys", "idempotent_requests", "operations", "failure_notes"):
+    for table in ("api_keys", "idempotent_requests", "failure_notes"):
         assert count(conn, table, tenant) == 0
+    assert count(conn, "operations", tenant) == 1  # the erasure itself
     left = conn.execute(
         "select from jobforge.request_rates where bucket in (%s, %s)",
         [f"tenant:{tenant}", f"key:{key['create_api_key']}"],

@@ -18,6 +18,8 @@ from sql.engine import (
     definition,
     enqueue,
     enqueue_one,
+    erase,
+    heartbeat,
     job_of,
     new_worker,
     refused,
@@ -250,6 +252,44 @@ def test_dead_jobs_stay_ninety_days(conn: Connection, clock: Clock) -> None:
     assert [row["id"] for row in rows] == [waiting]
 
 
+def test_the_audit_log_is_kept_for_a_year_or_as_long_as_asked_for(
+    conn: Connection, clock: Clock
+) -> None:
+    call(conn, "pause_queue", queue="default")
+    clock.travel(days=300)
+    call(conn, "resume_queue", queue="default")
+    assert retain(conn)["audit_log"] == 0
+    clock.travel(days=66)
+    assert retain(conn)["audit_log"] == 1
+    assert [row["action"] for row in call(conn, "list_audit")] == ["queue.resume"]
+    assert retain(conn, audit_days=66)["audit_log"] == 1
+
+
+def test_a_sweep_that_fails_is_reported_and_stops_no_other(conn: Connection, clock: Clock) -> None:
+    call(conn, "ensure_partitions")
+    definition(conn)
+    kill(conn, 1)
+    mutate(
+        conn,
+        "sweep_workflows",
+        "perform jobforge.cancel_rows",
+        "raise 'broken'; perform jobforge.cancel_rows",
+    )
+    mutate(
+        conn,
+        "sweep_steps",
+        "delete from jobforge.steps",
+        "perform pg_sleep(3600); delete from jobforge.steps",
+    )
+    clock.travel(days=100)
+    with conn.transaction():
+        conn.execute("set local statement_timeout = '500ms'")
+        gone = retain(conn)
+    assert (gone["failed"]["workflows"], "steps" in gone["failed"]) == ("broken", True)
+    assert (gone["dead_jobs"], gone["firings"]) == (1, 0)
+    assert f"attempts_{today(clock) - timedelta(days=100):%Y%m%d}" in gone["partitions"]
+
+
 def test_keys_are_removed_when_their_time_is_over(conn: Connection, clock: Clock) -> None:
     definition(conn)
     enqueue_one(conn, key="retained")
@@ -336,6 +376,7 @@ def populate(conn: Connection, tenant: UUID) -> None:
     worker = new_worker()
     enqueue(conn, tenant, n=2, queue="dying", limit_key="l")
     rows = claim(conn, worker, "dying", 2, tenants=[tenant])
+    heartbeat(conn, worker, rows)
     complete(conn, worker, rows[:1], "failed", final=True)
 
 
@@ -346,6 +387,7 @@ def test_erasing_a_tenant_leaves_nothing_of_it_but_the_audit(conn: Connection) -
     others = traces(conn, TENANT_B)
     assert set(others) >= {
         "jobs",
+        "heartbeats",
         "finished_jobs",
         "attempts",
         "job_events",
@@ -354,12 +396,15 @@ def test_erasing_a_tenant_leaves_nothing_of_it_but_the_audit(conn: Connection) -
         "rate_limits",
         "audit_log",
     }
-    counts = call_for_value(conn, "delete_tenant", tenant_id=TENANT_A)
+    counts = erase(conn, TENANT_A)
     assert (counts["jobs"], counts["finished_jobs"], counts["attempts"]) == (4, 1, 2)
-    assert traces(conn, TENANT_A) == {"audit_log": 1}
+    assert traces(conn, TENANT_A) == {"audit_log": 2, "operations": 1, "tenants": 1}
     assert traces(conn, TENANT_B) == others
-    [row] = conn.execute("select * from jobforge.audit_log where tenant_id is null").fetchall()
-    assert (row["action"], row["target"]) == ("tenant.delete", str(TENANT_A))
+    rows = conn.execute("select * from jobforge.audit_log where tenant_id is null").fetchall()
+    assert {(row["action"], row["target"]) for row in rows} == {
+        ("tenant.delete", str(TENANT_A)),
+        ("tenant.erased", str(TENANT_A)),
+    }
 
 
 def test_a_running_job_of_an_erased_tenant_is_lost_to_its_worker(conn: Connection) -> None:
@@ -377,6 +422,5 @@ def test_a_running_job_of_an_erased_tenant_is_lost_to_its_worker(conn: Connectio
 
 
 def test_erasing_an_unknown_tenant_is_audited_and_no_error(conn: Connection) -> None:
-    counts = call_for_value(conn, "delete_tenant", tenant_id=TENANT_A)
-    assert set(counts.values()) == {0}
-    assert count(conn, "audit_log") == 1
+    assert set(erase(conn, TENANT_A).values()) == {0}
+    assert count(conn, "audit_log") == 2

@@ -22,6 +22,7 @@ from sql.engine import (
     complete,
     definition,
     enqueue,
+    erase,
     new_worker,
     refused,
     succeed,
@@ -247,7 +248,7 @@ def test_they_are_kept_as_long_as_the_history_and_go_with_their_tenant(
     clock.travel(days=5)
     call(conn, "apply_retention")
     assert attempts(conn) == 1
-    call(conn, "delete_tenant", tenant_id=TENANT_A)
+    erase(conn)
     assert attempts(conn) == 0
 
 

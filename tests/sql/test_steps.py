@@ -13,6 +13,7 @@ from sql.engine import (
     TENANT_B,
     Row,
     as_tenant,
+    attempts_of,
     call,
     call_for_value,
     complete,
@@ -80,6 +81,9 @@ class Held:
         flags = row["flags"]
         assert isinstance(flags, int)
         return flags
+
+    def waits(self) -> int:
+        return self.conn.execute("select from jobforge.waits where job_id = %s", [self.id]).rowcount
 
     def explain(self) -> list[Row]:
         return call(self.conn, "explain_job", job_id=self.id, tenant_id=TENANT_A)
@@ -234,6 +238,120 @@ def test_an_event_resumes_who_waits_for_it_at_once_and_once(held: Held) -> None:
     assert step["result"] == {"id": str(event), "data": data}
 
 
+def emit(conn: Connection, data: Any = None, name: str = "paid") -> UUID:
+    event = call_for_value(
+        conn, "emit_event", name=name, data=Jsonb(data or {}), tenant_id=TENANT_A
+    )
+    assert isinstance(event, UUID)
+    return event
+
+
+def dispatch(conn: Connection) -> None:
+    """What a scheduler does with each batch of events, when no trigger listens."""
+    pending = call_for_value(conn, "pending_events", limit=5000)
+    taken = [{"id": event["id"], "deliveries": []} for event in pending["events"]]
+    call_for_value(conn, "record_deliveries", deliveries=Jsonb(taken))
+
+
+def result_of(held: Held, index: int = 0) -> Any:
+    """What the last wait for an event returned; the job must be due."""
+    assert held.is_due()
+    [result] = [step["result"] for step in held.load() if step["index"] == index]
+    return result
+
+
+def test_an_event_that_was_dispatched_before_the_wait_resumes_the_job(held: Held) -> None:
+    event = emit(held.conn, {"order": {"id": 7}})
+    emit(held.conn, {"order": {"id": 8}})
+    dispatch(held.conn)
+    held.wait("event", match={"order": {"id": 7}})
+    assert not held.is_due()
+    dispatch(held.conn)
+    assert result_of(held) == {"id": str(event), "data": {"order": {"id": 7}}}
+
+
+def test_events_count_since_the_job_was_created_or_since_a_given_time(
+    shared_clock: Clock, held: Held
+) -> None:
+    name = f"e-{uuid4().hex}"
+    created = shared_clock.now().timestamp()
+    shared_clock.travel(seconds=5)
+    early = emit(held.conn, name=name)
+    dispatch(held.conn)
+    shared_clock.travel(seconds=5)
+    held.wait("event", name, retry_in_s=60, since=created + 7)
+    dispatch(held.conn)
+    assert not held.is_due()
+    late = Held(held.conn)
+    late.wait("event", name, retry_in_s=60)
+    later = Held(held.conn)
+    later.wait("event", name, retry_in_s=60, since=created)
+    dispatch(held.conn)
+    assert not late.is_due()
+    assert result_of(later)["id"] == str(early)
+
+
+def test_each_event_ends_one_wait_of_a_job(held: Held) -> None:
+    name = f"e-{uuid4().hex}"
+    first, second = emit(held.conn, {"n": 1}, name), emit(held.conn, {"n": 2}, name)
+    held.wait("event", name)
+    # The look-back finds the first event, which is dispatched a moment later.
+    dispatch(held.conn)
+    assert result_of(held)["id"] == str(first)
+    held.wait("event", name, index=1)
+    dispatch(held.conn)
+    assert result_of(held, 1)["id"] == str(second)
+    held.wait("event", name, index=2)
+    dispatch(held.conn)
+    assert not held.is_due()
+
+
+def test_an_event_dispatched_while_its_wait_is_being_registered_is_not_missed(
+    connect: Connect,
+) -> None:
+    conn, settling, scheduler = connect(), connect(autocommit=False), connect()
+    definition(conn)
+    held = Held(conn)
+    held.conn = settling
+    held.wait("event")
+    event = emit(scheduler)
+    dispatch(scheduler)
+    settling.commit()
+    held.conn = conn
+    assert not held.is_due()
+    dispatch(scheduler)
+    assert result_of(held)["id"] == str(event)
+
+
+def test_a_locked_job_that_looks_back_holds_up_no_other(connect: Connect) -> None:
+    conn, application = connect(), connect(autocommit=False)
+    definition(conn)
+    jobs = [Held(conn), Held(conn)]
+    emit(conn)
+    dispatch(conn)
+    for held in jobs:
+        held.wait("event")
+    locked, free = jobs
+    application.execute("select from jobforge.jobs where id = %s for update", [locked.id])
+    dispatch(conn)
+    assert (locked.is_due(), free.is_due()) == (False, True)
+    application.rollback()
+    dispatch(conn)
+    assert locked.is_due()
+
+
+def test_a_wait_looks_back_once(held: Held) -> None:
+    held.wait("event", f"e-{uuid4().hex}")
+    [row] = held.conn.execute(
+        "select look_back_to from jobforge.waits where job_id = %s", [held.id]
+    ).fetchall()
+    assert row["look_back_to"] is not None
+    dispatch(held.conn)
+    assert held.conn.execute(
+        "select look_back_to from jobforge.waits where job_id = %s", [held.id]
+    ).fetchall() == [{"look_back_to": None}]
+
+
 def test_a_wait_whose_time_is_up_ends_without_a_result(shared_clock: Clock, held: Held) -> None:
     held.wait("event", retry_in_s=60)
     shared_clock.travel(seconds=61)
@@ -248,7 +366,7 @@ def test_a_repeated_report_registers_no_second_wait(held: Held) -> None:
     held.wait("event")
     assert resume(held.conn, {}) == 1
     assert held.wait("event")["status"] == "ok"
-    assert count(held.conn, "waits") == 0
+    assert held.waits() == 0
 
 
 def test_a_wait_reported_under_a_lost_lease_registers_nothing(
@@ -267,6 +385,9 @@ def test_a_wait_reported_under_a_lost_lease_registers_nothing(
         {"kind": "sleep", "index": 0},
         {"kind": "sleep", "name": "x", "index": 0.5},
         {"kind": "event", "name": "x", "index": 0, "match": [1]},
+        {"kind": "event", "name": "x", "index": 0, "since": "2026-01-01"},
+        {"kind": "event", "name": "x", "index": 0, "since": 1e12},
+        {"kind": "sleep", "name": "x", "index": 0, "since": 0},
         {"kind": "gather", "name": "x", "index": 0, "jobs": ["no id"]},
         {"kind": "gather", "name": "x", "index": 0, "jobs": []},
         {"kind": "sleep", "name": "x", "index": 0, "jobs": []},
@@ -294,7 +415,7 @@ def test_a_wait_for_what_the_job_has_already_is_no_event_that_cannot_be_dispatch
 def test_who_is_canceled_waits_for_nothing(held: Held) -> None:
     held.wait("event")
     call(held.conn, "cancel_job", job_id=held.id, tenant_id=TENANT_A)
-    assert count(held.conn, "waits", TENANT_A) == 0
+    assert held.waits() == 0
     assert resume(held.conn, {}) == 0
 
 
@@ -333,6 +454,32 @@ def test_a_gather_of_jobs_that_have_ended_goes_on_at_once(held: Held) -> None:
     held.claim()
     [step] = held.load()
     assert [each["state"] for each in step["result"]] == ["succeeded", None]
+
+
+def test_the_attempt_before_a_gather_is_written_once_with_where_the_job_went(held: Held) -> None:
+    other = Held(held.conn)
+    wait = {"kind": "gather", "name": "gather", "index": 0, "jobs": [str(other.id)]}
+    with held.conn.transaction(force_rollback=True):
+        held.conn.execute(
+            """
+            create function pg_temp.refuse() returns trigger language plpgsql as
+            $$ begin raise 'an attempt is updated'; end $$;
+            create trigger attempts_are_written_once before update on jobforge.attempts
+                for each row execute function pg_temp.refuse();
+            """
+        )
+        # A repeated outcome does not repeat the attempt.
+        fields = {"wait": wait, "retry_in_s": 0, "exit_code": 7}
+        complete(held.conn, held.worker, [held.row] * 2, "snoozed", **fields)
+        [attempt] = attempts_of(held.conn, TENANT_A, held.id)
+        assert (attempt["state"], attempt["outcome"]) == ("blocked", "snoozed")
+        assert (attempt["exit_code"], attempt["attempt"]) == (7, 1)
+        assert attempt["worker_id"] == held.worker
+        complete(held.conn, other.worker, [other.row], "failed", final=True)
+        held.claim()
+        held.wait("gather", "gather", 0, jobs=[str(other.id)])
+        [_, attempt] = attempts_of(held.conn, TENANT_A, held.id)
+        assert attempt["state"] == "scheduled"
 
 
 def test_a_gathered_job_that_runs_again_is_waited_for_again(held: Held) -> None:
@@ -436,11 +583,12 @@ def test_a_gather_never_misses_the_end_of_its_job(conn: Connection, sessions: In
             held.wait("gather", "gather", 0, jobs=[str(other.id)])
 
         def end(session: Connection, other: Held = other) -> None:
-            assert succeed(session, other.worker, [other.row], [7]) == []
+            succeed(session, other.worker, [other.row], [7])
 
         scripts = [Script("gather", (gather,)), Script("end of its job", (end,))]
         outcomes = sessions.run(scripts, order, lambda: None)
         assert all(outcome.committed for outcome in outcomes)
+        end(conn)  # again, as workers do when it was busy
         held.conn = conn
         held.claim()
         [step] = held.load()
@@ -463,6 +611,7 @@ def test_steps_go_when_their_job_cannot_run_again(
     shared_conn: Connection, shared_clock: Clock
 ) -> None:
     conn = shared_conn
+    definition(conn)
     kept, gone = Held(conn), Held(conn)
     for held in (kept, gone):
         assert held.save() == "ok"

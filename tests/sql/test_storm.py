@@ -103,11 +103,21 @@ def _claim(session: Session) -> None:
 
 def _settle(session: Session) -> None:
     outcome = session.chance.choice(OUTCOMES)
-    complete(session.conn, session.worker, session.some_held(), outcome, retry_in_s=1)
+    jobs = session.some_held()
+    _hold_busy(session, jobs, complete(session.conn, session.worker, jobs, outcome, retry_in_s=1))
 
 
 def _release(session: Session) -> None:
-    release(session.conn, session.worker, session.some_held())
+    jobs = session.some_held()
+    _hold_busy(session, jobs, release(session.conn, session.worker, jobs))
+
+
+def _hold_busy(session: Session, jobs: list[Row], answers: list[Row]) -> None:
+    """A busy job has not ended: its worker goes on holding it."""
+    busy = {(row["job_id"], row["lease"]) for row in answers if row["status"] == "busy"}
+    again = [job for job in jobs if (job["job_id"], job["lease"]) in busy]
+    session.held += again
+    session.lost = [job for job in session.lost if job not in again]
 
 
 def _settle_again(session: Session) -> None:

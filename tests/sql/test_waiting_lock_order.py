@@ -5,7 +5,7 @@ each other.
 """
 
 from collections.abc import Iterator
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from cluster import Connect, Connection
@@ -16,6 +16,7 @@ from sql.engine import (
     call,
     call_for_value,
     claim,
+    complete,
     count,
     definition,
     enqueue_one,
@@ -114,6 +115,127 @@ def test_a_job_added_while_its_batch_is_canceled_is_canceled_too(
     ]
     interleaver.run(scripts, (0, 1, 0, 1), lambda: None)
     assert count(conn, "jobs") == 0
+
+
+def test_a_cancel_of_a_retried_parent_and_a_cancel_of_all_that_waits(
+    conn: Connection, interleaver: Interleaver
+) -> None:
+    """The retried parent is blocked itself, and newer than the job that waits for it."""
+    parent, child = _retried_parent(conn)
+    assert child < parent
+    scripts = [
+        Script("hold", (_holding(parent),)),
+        Script("cancel parent", (_canceling_one(parent),)),
+        Script("cancel", (_canceling(state="blocked"),)),
+    ]
+    interleaver.run(scripts, (0, 1, 2, 0, 1, 2), lambda: None)
+    assert state_of(conn, TENANT_A, parent) == "canceled"
+    assert state_of(conn, TENANT_A, child) == "canceled"
+
+
+def test_an_end_that_cancels_a_retried_parent_and_a_cancel_of_all_that_waits(
+    conn: Connection, interleaver: Interleaver
+) -> None:
+    """The job that is freed when the retried parent is canceled is older than that."""
+    first, parent, child = _retried_chain(conn)
+    assert child < parent
+    scripts = [
+        Script("hold", (_holding(parent),)),
+        Script("cancel first", (_canceling_one(first),)),
+        Script("cancel", (_canceling(state="blocked"),)),
+    ]
+    interleaver.run(scripts, (0, 1, 2, 0, 1, 2), lambda: None)
+    assert state_of(conn, TENANT_A, parent) == "canceled"
+    assert state_of(conn, TENANT_A, child) == "canceled"
+
+
+def test_a_schedule_that_cancels_its_jobs_and_a_cancel_of_the_same_jobs(
+    conn: Connection, interleaver: Interleaver
+) -> None:
+    """The first job of the schedule is blocked, as it is while it gathers."""
+    schedule = uuid4()
+    parent = enqueue_one(conn, delay_s=3600, tags=["other"])
+    blocked, queued = (
+        enqueue_one(conn, after=[str(parent)], tags=["own"]),
+        enqueue_one(conn, tags=["own"]),
+    )
+    conn.execute(
+        "update jobforge.jobs set source = 'schedule', source_ref = %s where id = any(%s)",
+        [str(schedule), [blocked, queued]],
+    )
+
+    def make_way(session: Connection) -> None:
+        session.execute("select jobforge.make_way(%s, %s, 'cancel_running')", [TENANT_A, schedule])
+
+    scripts = [
+        Script("hold", (_holding(queued),)),
+        Script("cancel", (_canceling(tag="own"),)),
+        Script("make way", (make_way,)),
+    ]
+    interleaver.run(scripts, (0, 1, 2, 0, 1, 2), lambda: None)
+    assert {state_of(conn, TENANT_A, job) for job in (blocked, queued)} == {"canceled"}
+
+
+def _retried_parent(conn: Connection) -> tuple[UUID, UUID]:
+    """A blocked job that was retried, and an older blocked job that waits for the new one."""
+    grandparent = _dead(conn)
+    other = enqueue_one(conn, delay_s=3600)
+    after = {"on_parent_failure": "run", "after": [str(grandparent)]}
+    parent = _dead(conn, **after)
+    child = enqueue_one(conn, after=[str(other)], on_parent_failure="run")
+    # As if the child had waited for both before they died.
+    conn.execute(
+        "insert into jobforge.dependencies values (%s, %s, %s, clock_timestamp(), 'run')",
+        [TENANT_A, child, parent],
+    )
+    conn.execute("update jobforge.jobs set flags = flags | 2 where id = %s", [parent])
+    call(conn, "retry_job", job_id=grandparent, tenant_id=TENANT_A)
+    retried = call_for_value(
+        conn, "retry_job", job_id=parent, payload={"again": True}, tenant_id=TENANT_A
+    )
+    assert (state_of(conn, TENANT_A, retried), state_of(conn, TENANT_A, child)) == (
+        "blocked",
+        "blocked",
+    )
+    return retried, child
+
+
+def _retried_chain(conn: Connection) -> tuple[UUID, UUID, UUID]:
+    """Three jobs of a workflow whose first two were retried: the third is older than they are."""
+    nodes = [
+        _node("first"),
+        _node("parent", after=["first"]),
+        _node("other", delay_s=3600),
+        _node("child", after=["parent", "other"], on_parent_failure="run"),
+    ]
+    rows = call(conn, "enqueue_workflow", workflow={"nodes": nodes}, tenant_id=TENANT_A)
+    jobs = {row["node"]: row["job_id"] for row in rows}
+    worker = new_worker()
+    for outcome in ("succeeded", "failed"):
+        complete(conn, worker, claim(conn, worker), outcome)
+    call(conn, "retry_workflow", id=rows[0]["workflow_id"], **{"from": "first"}, tenant_id=TENANT_A)
+    retried = {
+        row["retry_of"]: row["id"]
+        for row in conn.execute("select id, retry_of from jobforge.jobs where retry_of is not null")
+    }
+    first, parent = retried[jobs["first"]], retried[jobs["parent"]]
+    assert (state_of(conn, TENANT_A, parent), state_of(conn, TENANT_A, jobs["child"])) == (
+        "blocked",
+        "blocked",
+    )
+    return first, parent, jobs["child"]
+
+
+def _dead(conn: Connection, **options: Json) -> UUID:
+    job, worker = enqueue_one(conn, **options), new_worker()
+    [held] = claim(conn, worker)
+    assert held["job_id"] == job
+    complete(conn, worker, [held], "failed", final=True)
+    return job
+
+
+def _canceling_one(job: UUID) -> Action:
+    return lambda conn: call(conn, "cancel_job", job_id=job, tenant_id=TENANT_A)
 
 
 def _node(name: str, **fields: Json) -> Json:

@@ -1,8 +1,9 @@
 """NOTIFY: who is told that there is work, and when it is left out. Polling is right without any."""
 
 from collections.abc import Callable
-from uuid import UUID
+from uuid import UUID, uuid4
 
+import psycopg
 import pytest
 from cluster import Clock, Connect, Connection
 from sql.engine import (
@@ -12,10 +13,14 @@ from sql.engine import (
     claim,
     complete,
     definition,
+    enqueue,
     enqueue_one,
     new_worker,
+    release,
 )
 from sql.machine import stop_time
+
+from jobforge.schema import SQL
 
 END = "test:end"
 
@@ -49,6 +54,126 @@ def test_an_enqueue_wakes_its_queue_once_and_tells_nothing(
     assert sorted(heard()) == [("jobforge:default", ""), ("jobforge:mail", "")]
     call(conn, "enqueue_alike", definition="test", payloads=[{}] * 3, tenant_id=TENANT_B)
     assert heard() == [("jobforge:default", "")]
+
+
+def test_a_claim_that_promotes_jobs_of_another_queue_wakes_that_queue(
+    conn: Connection, clock: Clock, heard: Callable[[], list[tuple[str, str]]]
+) -> None:
+    definition(conn)
+    enqueue(conn, n=2, queue="mail", delay_s=60)
+    clock.travel(minutes=2)
+    assert claim(conn, new_worker(), "default") == []
+    assert heard() == [("jobforge:mail", "")]
+
+
+def test_a_claim_that_promotes_more_jobs_than_it_takes_wakes_its_queue(
+    conn: Connection, clock: Clock, heard: Callable[[], list[tuple[str, str]]]
+) -> None:
+    definition(conn)
+    enqueue(conn, n=2, delay_s=60)
+    clock.travel(minutes=2)
+    assert len(claim(conn, new_worker(), "default", limit=1)) == 1
+    assert heard() == [("jobforge:default", "")]
+
+
+def test_a_claim_that_takes_all_the_jobs_that_it_promotes_wakes_nobody(
+    conn: Connection, clock: Clock, heard: Callable[[], list[tuple[str, str]]]
+) -> None:
+    definition(conn)
+    enqueue(conn, n=2, delay_s=60)
+    clock.travel(minutes=2)
+    assert len(claim(conn, new_worker(), "default", limit=2)) == 2
+    assert heard() == []
+
+
+def test_a_released_job_wakes_its_queue(
+    conn: Connection, heard: Callable[[], list[tuple[str, str]]]
+) -> None:
+    definition(conn)
+    enqueue(conn, n=2, queue="mail")
+    worker = new_worker()
+    held = claim(conn, worker, "mail", limit=2)
+    heard()
+    release(conn, worker, held)
+    assert heard() == [("jobforge:mail", "")]
+
+
+def test_without_notify_everything_works_and_nobody_is_woken(
+    conn: Connection, connect: Connect, heard: Callable[[], list[tuple[str, str]]]
+) -> None:
+    definition(conn)
+    session = connect(autocommit=False)
+    session.execute("set local jobforge.notify = off")
+    job = enqueue_one(session)
+    session.commit()
+    assert heard() == []
+    assert [row["job_id"] for row in claim(conn, new_worker())] == [job]
+    enqueue_one(session)  # the setting was of that transaction alone
+    session.commit()
+    assert heard() == [("jobforge:default", "")]
+
+
+def test_a_notify_setting_that_is_not_a_boolean_is_refused(conn: Connection) -> None:
+    definition(conn)
+    with conn.transaction(force_rollback=True):
+        conn.execute("set local jobforge.notify = 'perhaps'")
+        with pytest.raises(psycopg.errors.InvalidTextRepresentation):
+            enqueue_one(conn)
+
+
+def test_no_function_but_one_sends_notifications() -> None:
+    senders = {
+        path.stem for path in (SQL / "functions").glob("*.sql") if "pg_notify" in path.read_text()
+    }
+    assert senders == {"notify_channel"}
+
+
+# Each call in a transaction that is prepared first, and committed later by another session.
+PREPARED: dict[str, Callable[[Connection, UUID], object]] = {
+    "enqueue_job": lambda conn, _: call(conn, "enqueue_job", definition="test", tenant_id=TENANT_B),
+    "enqueue_jobs": lambda conn, _: enqueue(conn, TENANT_B, 3),
+    "enqueue_alike": lambda conn, _: call(
+        conn, "enqueue_alike", definition="test", payloads=[{}] * 2, tenant_id=TENANT_B
+    ),
+    "enqueue_jobs with a parent": lambda conn, job: enqueue(conn, after=[str(job)]),
+    "emit_event": lambda conn, _: call(conn, "emit_event", name="paid", tenant_id=TENANT_B),
+    "edit_job": lambda conn, job: call(
+        conn, "reschedule_job", job_id=job, run_at=None, tenant_id=TENANT_A
+    ),
+    "cancel_job": lambda conn, job: call(conn, "cancel_job", job_id=job, tenant_id=TENANT_A),
+}
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_a_transaction_without_notify_can_be_prepared(
+    conn: Connection, connect: Connect, name: str
+) -> None:
+    definition(conn)
+    job = enqueue_one(conn, delay_s=60)
+    session, gid = connect(), f"test-{uuid4()}"
+    session.execute("begin")
+    session.execute("set local jobforge.notify = off")
+    PREPARED[name](session, job)
+    session.execute(f"prepare transaction '{gid}'".encode())
+    session.close()
+    conn.execute(f"commit prepared '{gid}'".encode())
+    [row] = conn.execute(
+        "select (select count(*) from jobforge.all_jobs where id <> %(job)s)"
+        " + (select count(*) from jobforge.events)"
+        " + (select count(*) from jobforge.all_jobs where id = %(job)s and state <> 'scheduled')"
+        " as changes",
+        {"job": job},
+    ).fetchall()
+    assert row["changes"] > 0
+
+
+def test_a_transaction_that_notifies_cannot_be_prepared(conn: Connection, connect: Connect) -> None:
+    definition(conn)
+    session = connect()
+    session.execute("begin")
+    enqueue_one(session)
+    with pytest.raises(psycopg.errors.FeatureNotSupported, match="NOTIFY"):
+        session.execute("prepare transaction 'test'")
 
 
 def test_a_job_that_is_not_due_wakes_nobody(

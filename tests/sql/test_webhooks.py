@@ -31,6 +31,7 @@ from sql.engine import (
     definition,
     enqueue,
     enqueue_one,
+    erase,
     job_of,
     new_worker,
     reap,
@@ -471,8 +472,7 @@ def test_old_deliveries_go_with_the_history_and_all_with_the_tenant(
     call(heeded, "ensure_partitions")
     call(heeded, "apply_retention")
     assert len(sent(heeded, webhook_id)) == 1
-    [erased] = call(heeded, "delete_tenant", tenant_id=TENANT_A)
-    counts = erased["delete_tenant"]
+    counts = erase(heeded)
     assert (counts["webhook_endpoints"], counts["webhook_deliveries"]) == (1, 1)
 
 

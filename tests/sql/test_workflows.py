@@ -15,6 +15,7 @@ from sql.engine import (
     count,
     definition,
     enqueue_one,
+    erase,
     job_of,
     new_worker,
     refused,
@@ -288,7 +289,7 @@ def test_a_clock_that_is_set_back_hides_no_end(jobs: Connection, clock: Clock) -
 
 def test_delete_tenant_takes_workflows_along(jobs: Connection) -> None:
     workflow(jobs, node("a"), node("b", "a"))
-    call(jobs, "delete_tenant", tenant_id=TENANT_A)
+    erase(jobs)
     assert [count(jobs, table) for table in ("workflows", "workflow_jobs", "dependencies")] == [
         0,
         0,

@@ -56,6 +56,11 @@ def test_the_detail_names_the_field() -> None:
     assert error.detail == {"field": "priority", "limit": 10}
 
 
+def test_the_hint_of_the_engine_is_the_hint_of_the_error() -> None:
+    assert from_sqlstate("JF012", "no", "{}", "Call it elsewhere.").hint == "Call it elsewhere."
+    assert from_sqlstate("JF002", "no", "{}").hint is None
+
+
 @pytest.mark.parametrize("detail", [None, "", "Key (id)=(1) exists.", "{broken", "[1]"])
 def test_a_detail_that_is_no_json_object_is_left_out(detail: str | None) -> None:
     assert from_sqlstate("JF002", "no", detail).detail == {}

@@ -51,7 +51,7 @@ class SchedulerState(BaseModel):
 class Standstill(BaseModel):
     """Something that does not go on by itself."""
 
-    kind: Literal["unserved", "overdue", "faulty", "webhook", "event", "operation"]
+    kind: Literal["unserved", "overdue", "faulty", "webhook", "event", "operation", "blocked"]
     subject: str
     tenant_id: UUID | None
     since: datetime

@@ -1,5 +1,6 @@
 """Jobs: make, look at, change."""
 
+import asyncio
 import hashlib
 from typing import Annotated, Literal
 from uuid import UUID
@@ -30,6 +31,7 @@ from jobforge.api.schemas.jobs import (
     Retry,
     Summary,
 )
+from jobforge.artifacts.erasure import delete_folders
 from jobforge.calls import Call
 from jobforge.control import EnqueuedOnce
 from jobforge.errors import Json
@@ -224,6 +226,16 @@ async def cancel_job(job_id: UUID, caller: Caller, body: Cancel | None = None) -
     """`canceled` when it was waiting or dead; `canceling` when its worker has to stop it first."""
     reason = body.reason if body else None
     return Answer({"state": await caller.run(calls.cancel_job(job_id, reason=reason))}, 202)
+
+
+@router.post("/jobs/{job_id}/erase", status_code=204, summary="Erase a job's data")
+async def erase_job(job_id: UUID, caller: Caller) -> Answer:
+    """Erases payload, result, errors, output, notes, steps and artifacts of a job that has finished
+    or is dead; its id, times and states stay. An erased job cannot be retried. A job that has not
+    finished is refused with `conflict`: cancel it first."""
+    folders = await caller.run(calls.erase_job(job_id))
+    await asyncio.to_thread(delete_folders, caller.server.artifacts, folders)
+    return Answer(status=204)
 
 
 @router.post(

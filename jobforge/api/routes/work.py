@@ -136,7 +136,11 @@ async def claim_jobs(body: Claim, caller: Caller, request: Request) -> Answer:
 
 @router.post("/worker/jobs/heartbeat", response_model=Beats, summary="Extend leases")
 async def heartbeat_jobs(body: HeartbeatBody, caller: Caller) -> Answer:
-    """Once for all jobs that a worker runs: which to stop, and what it should do itself."""
+    """Once for all jobs that a worker runs: which to stop, and what it should do itself.
+
+    `held`: the lease could not be extended at this moment. Go on with the job, and send the next
+    heartbeat after a second.
+    """
     tokens = [job.token() for job in body.jobs]
     try:
         await _check(caller, body.worker_id)
@@ -157,7 +161,9 @@ async def heartbeat_jobs(body: HeartbeatBody, caller: Caller) -> Answer:
 
 @router.post("/worker/jobs/complete", response_model=Items[SettledJob], summary="Settle jobs")
 async def complete_jobs(body: Outcomes, caller: Caller) -> Answer:
-    """All that ended since the last call. `lost`: the lease had expired, nothing was recorded."""
+    """All that ended since the last call. `lost`: the lease had expired, nothing was recorded.
+    `busy`: another transaction holds the job, or a row that its end needs. Keep its lease by
+    heartbeats, and send the outcome again soon; the others are settled."""
     await _check(caller, body.worker_id)
     reports = [outcome.ended() for outcome in body.outcomes]
     return _settled(await _run(caller, calls.complete_jobs(body.worker_id, reports)))
@@ -171,7 +177,11 @@ async def note_jobs(body: Notes, caller: Caller) -> Answer:
         caller, calls.note_jobs(body.worker_id, [note.note() for note in body.notes])
     )
     items = [
-        {"job_id": each.job_id, "lease": each.lease, "status": _status(is_lost=each.is_lost)}
+        {
+            "job_id": each.job_id,
+            "lease": each.lease,
+            "status": "lost" if each.is_lost else "ok",
+        }
         for each in noted
     ]
     return Answer({"items": items})
@@ -198,7 +208,8 @@ async def save_steps(body: NewSteps, caller: Caller) -> Answer:
 
 @router.post("/worker/release", response_model=Items[SettledJob], summary="Hand jobs back")
 async def release_jobs(body: Held, caller: Caller) -> Answer:
-    """They are queued again at once, and the attempt does not count."""
+    """They are queued again at once, and the attempt does not count. `busy` as for
+    `/worker/jobs/complete`."""
     await _check(caller, body.worker_id)
     tokens = [job.token() for job in body.jobs]
     return _settled(await _run(caller, calls.release_jobs(body.worker_id, tokens)))
@@ -221,7 +232,10 @@ async def ensure_partitions(caller: Caller) -> Answer:
 
 @router.post("/worker/jobs/{job_id}/heartbeat", response_model=BeatOfOne, summary="Extend a lease")
 async def heartbeat_job(job_id: UUID, body: OneHeartbeat, caller: Caller) -> Answer:
-    """`cancel`: somebody asked for it. 409 `lease_lost` when the job is no longer held."""
+    """`cancel`: somebody asked for it. `held`: not extended, send another after a second.
+
+    409 `lease_lost` when the job is no longer held.
+    """
     await _check(caller, body.worker_id)
     token = _token(caller, job_id, body)
     call = calls.heartbeat_job(body.worker_id, token, lease_s=body.lease_s)
@@ -312,7 +326,7 @@ def _settled(settled: Iterable[Settled]) -> Answer:
         {
             "job_id": each.job_id,
             "lease": each.lease,
-            "status": _status(is_lost=each.is_lost),
+            "status": each.status,
             "state": each.state,
         }
         for each in settled
@@ -322,7 +336,3 @@ def _settled(settled: Iterable[Settled]) -> Answer:
 
 def _key(token: Token) -> dict[str, Json]:
     return {"job_id": token.job_id, "lease": token.lease}
-
-
-def _status(*, is_lost: bool) -> str:
-    return "lost" if is_lost else "ok"

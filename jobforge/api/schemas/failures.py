@@ -1,6 +1,6 @@
 """Bodies of the routes on dead jobs and on operations over many jobs."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,7 +12,10 @@ from jobforge.job import JobFilter
 
 Canary = Annotated[Whole, Field(ge=1, le=1000, description="So many first; they must end well.")]
 Rate = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False, description="Jobs per second.")]
-Kind = Annotated[OperationKind, Field(strict=False)]
+# An erasure is begun by deleting its tenant.
+Kind = Literal[
+    OperationKind.CANCEL, OperationKind.RETRY, OperationKind.REDRIVE, OperationKind.DISCARD
+]
 Equal = Annotated[Text, Field(max_length=255)]
 
 

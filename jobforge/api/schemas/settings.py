@@ -69,9 +69,3 @@ class NewTenant(TenantSettings):
 
 class TenantId(BaseModel):
     id: UUID
-
-
-class Erased(BaseModel):
-    """How many rows of the tenant there were, by table."""
-
-    rows: dict[str, int]

@@ -120,6 +120,10 @@ class Wait(Body):
     name: StepName = Field(description="Of an event it is the event's.")
     index: StepIndex
     match: dict[str, Json] | None = Field(None, description="What the event's data must contain.")
+    since: Annotated[float, Field(ge=0, lt=253_402_300_800)] | None = Field(
+        None,
+        description="Unix time from which on events count. Default: when the job was created.",
+    )
     jobs: Annotated[list[Id], Field(min_length=1, max_length=10_000)] | None = None
 
 
@@ -297,7 +301,7 @@ class ReapedJob(BaseModel):
 class Beat(BaseModel):
     job_id: UUID
     lease: int
-    status: Literal["ok", "cancel", "lost"]
+    status: Literal["ok", "cancel", "held", "lost"]
 
 
 class Beats(BaseModel):
@@ -308,15 +312,15 @@ class Beats(BaseModel):
 
 
 class BeatOfOne(BaseModel):
-    status: Literal["ok", "cancel"]
+    status: Literal["ok", "cancel", "held"]
 
 
 class SettledJob(BaseModel):
-    """A repeated report is `ok`, too, without the state."""
+    """A repeated report is `ok`, too, without the state. `busy`: send it again soon."""
 
     job_id: UUID
     lease: int
-    status: Literal["ok", "lost"]
+    status: Literal["ok", "lost", "busy"]
     state: State | None
 
 

@@ -1,9 +1,11 @@
 -- A running job adds nodes to the workflow that it is of, as enqueue_workflow takes them; `after`
 -- may also name nodes that are there. What comes after this job waits for the last of the new ones
 -- too. A node whose name is there already is not added again, so that a job that is run twice may
--- say the same twice. Answers the jobs of all the nodes. Locks the job, the parents that are named,
--- and the workflow. Raises JF001, JF002, JF003 when the lease is not held, JF004 when the job is of
--- no workflow, JF005 when it was asked to stop, JF006 to JF010.
+-- say the same twice. Answers the jobs of all the nodes. Locks the job and the parents that are
+-- named, blocked ones last, then in order of id, and then the workflow. Raises JF001, JF002, JF003
+-- when the lease is not held, JF004 when the job is of no workflow, JF005 when it was asked to
+-- stop, JF006 to JF010.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.add_workflow_jobs(
     p_worker_id uuid,
     p_job_id uuid,
@@ -25,24 +27,34 @@ declare
     v_nodes jsonb;
     v_last uuid[];
 begin
-    perform jobforge.hold_lease(v_tenant, p_worker_id, p_job_id, p_lease);
+    perform jobforge.require_read_committed('add_workflow_jobs');
     select m.workflow_id into v_workflow_id
       from jobforge.workflow_jobs as m
       join jobforge.workflows as w on w.tenant_id = v_tenant and w.id = m.workflow_id
      where m.tenant_id = v_tenant and m.job_id = p_job_id and w.kind = 'workflow';
-    if not found then
+    -- The job and the named parents in one order, as everybody locks jobs: blocked ones last. Jobs
+    -- come before workflows.
+    perform
+       from (select distinct n.id
+               from (select p_job_id as id
+                     union all
+                     select m.job_id
+                       from jsonb_path_query(
+                            case when jsonb_typeof(p_nodes) = 'array' then p_nodes end,
+                            '$[*].after[*]') as a(name)
+                       join jobforge.workflow_jobs as m
+                         on m.tenant_id = v_tenant and m.workflow_id = v_workflow_id
+                        and m.name = a.name #>> '{}') as n) as d
+       join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = d.id
+      order by j.state = 'blocked', j.id
+        for update of j;
+    perform jobforge.hold_lease(v_tenant, p_worker_id, p_job_id, p_lease);
+    if v_workflow_id is null then
         perform jobforge.refuse('JF004', 'the job is of no workflow',
             jsonb_build_object('job_id', p_job_id));
     elsif jsonb_typeof(p_nodes) is distinct from 'array' then
         perform jobforge.refuse('JF002', 'nodes must be a list', '{"field": "nodes"}');
     end if;
-    -- Jobs come before workflows in the order of locks.
-    perform from jsonb_path_query(p_nodes, '$[*].after[*]') as a(name)
-       join jobforge.workflow_jobs as m
-         on m.tenant_id = v_tenant and m.workflow_id = v_workflow_id and m.name = a.name #>> '{}'
-       join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = m.job_id
-      order by j.state = 'blocked', j.id
-        for update of j;
     perform jobforge.lock_workflow(v_tenant, v_workflow_id, 'workflow');
     v_known := array(select m.name from jobforge.workflow_jobs as m
                       where m.tenant_id = v_tenant and m.workflow_id = v_workflow_id);

@@ -5,7 +5,10 @@
 --
 -- Locks the operation, passing over those that others are at, then jobs in order of id. A step that
 -- was in the way of others, or had no room, is tried again later; one that cannot be made fails its
--- operation, so that it does not stand in the way of the rest.
+-- operation, so that it does not stand in the way of the rest. An erasure takes ten rows in place
+-- of each job, never fails, and is not due while it waits for artifacts to be deleted
+-- (next_erasure).
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.advance_operations(p_limit integer default 1000)
 returns table (tenant_id uuid, operation_id uuid, state text, jobs bigint)
 language plpgsql security definer
@@ -23,10 +26,12 @@ declare
     v_old jobforge.operations;
     v_new jobforge.operations;
 begin
+    perform jobforge.require_read_committed('advance_operations');
     perform jobforge.check_limit(p_limit, 10000);
     select * into v_old from jobforge.operations as o
      where o.finished_at is null and o.due_at <= jobforge.now()
        and (v_tenant is null or o.tenant_id = v_tenant)
+       and o.progress ->> 'phase' is distinct from 'artifacts'
      order by o.due_at
      limit 1
        for update skip locked;
@@ -34,15 +39,20 @@ begin
         return;
     end if;
     begin
-        v_new := jobforge.step_operation(v_old, p_limit);
+        if v_old.kind = 'erase' then
+            v_new := jobforge.step_erasure(v_old, 10 * p_limit);
+        else
+            v_new := jobforge.step_operation(v_old, p_limit);
+        end if;
     exception
         when transaction_rollback or object_not_in_prerequisite_state or insufficient_resources then
             v_new := v_old;
             v_new.due_at := jobforge.now() + interval '5 seconds';
         when others then
             v_new := v_old;
-            v_new.state := 'failed';
             v_new.reason := format('error %s: %s', sqlstate, left(sqlerrm, 500));
+            v_new.state := case v_old.kind when 'erase' then 'waiting' else 'failed' end;
+            v_new.due_at := jobforge.now() + interval '1 minute';
     end;
     perform jobforge.save_operation(v_new);
     return query

@@ -15,6 +15,6 @@ begin
     if not exists (
            select from jobforge.newly_ready_jobs(p_queue, p_tenant_id, p_priority, p_now))
     then
-        perform pg_notify('jobforge:' || p_queue, '');
+        perform jobforge.notify_channel('jobforge:' || p_queue);
     end if;
 end $$;

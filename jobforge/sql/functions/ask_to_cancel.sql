@@ -12,7 +12,7 @@ begin
         returning j.worker_id
     )
     select coalesce(sum(a.jobs), 0) into v_asked
-      from (select count(*) as jobs, pg_notify('jobforge:worker:' || d.worker_id, '')
+      from (select count(*) as jobs, jobforge.notify_channel('jobforge:worker:' || d.worker_id)
               from asked as d group by d.worker_id) as a;
     return v_asked;
 end $$;

@@ -1,5 +1,6 @@
 -- Makes the table for a day of history, aside: it is attached when it has its rows, which leaves
--- the parent readable and writable. Called by ensure_partitions.
+-- the parent readable and writable. Its rights are those of access.sql. Called by
+-- ensure_partitions.
 create or replace function jobforge.build_partition(p_table text, p_day date) returns void
 language plpgsql
 as $$
@@ -11,7 +12,18 @@ begin
         v_name, p_table);
     execute format('alter table jobforge.%I enable row level security', v_name);
     execute format('alter table jobforge.%I force row level security', v_name);
+    if (select c.relreplident from pg_class as c
+         where c.oid = ('jobforge.' || p_table)::regclass) = 'f' then
+        execute format('alter table jobforge.%I replica identity full', v_name);
+    end if;
     execute format(
         'create policy engine_all on jobforge.%I to jobforge_engine using (true) with check (true)',
         v_name);
+    -- As access.sql does: an erasure deletes from the partitions themselves.
+    execute format(
+        'grant select, insert, update, delete on jobforge.%I to jobforge_engine', v_name);
+    execute format(
+        'create policy backup_reads on jobforge.%I for select to jobforge_backup using (true)',
+        v_name);
+    execute format('grant select on jobforge.%I to jobforge_backup', v_name);
 end $$;

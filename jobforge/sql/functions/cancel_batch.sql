@@ -1,5 +1,6 @@
 -- Cancels what is left of a batch, as cancel_workflow does, and closes it. Answers and raises the
 -- same.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.cancel_batch(
     p_id uuid,
     p_reason text default null,
@@ -14,5 +15,6 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 begin
+    perform jobforge.require_read_committed('cancel_batch');
     return jobforge.cancel_nodes(jobforge.require_tenant(p_tenant_id), p_id, 'batch', p_reason);
 end $$;

@@ -1,6 +1,8 @@
 -- Cancels a job. One that is not running ends at once (a dead one is thereby discarded); a
 -- running one is asked to stop, and its worker told. Answers `canceled` or `canceling`; asking
--- again answers the same. Raises JF001, JF004, JF005 (it has succeeded), JF006. Locks the job.
+-- again answers the same. Raises JF001, JF004, JF005 (it has succeeded), JF006. Locks the job, and
+-- if that is blocked, the jobs that wait for it.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.cancel_job(
     p_job_id uuid,
     p_reason text default null,
@@ -13,6 +15,13 @@ declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
     v_job record;
 begin
+    perform jobforge.require_read_committed('cancel_job');
+    -- A blocked job may be newer than those that wait for it, when it is a retry of their parent.
+    -- So it is locked in one pass with them, by id, as everywhere.
+    if exists (select from jobforge.jobs as j
+                where j.tenant_id = v_tenant and j.id = p_job_id and j.state || '' = 'blocked') then
+        perform jobforge.lock_jobs(v_tenant, array[p_job_id]);
+    end if;
     select j.ctid as row_id, j.state, j.worker_id into v_job
       from jobforge.jobs as j
      where j.tenant_id = v_tenant and j.id = p_job_id
@@ -37,6 +46,6 @@ begin
        set cancel_requested_at = coalesce(j.cancel_requested_at, jobforge.now()),
            cancel_reason = coalesce(j.cancel_reason, left(p_reason, 1000))
      where j.ctid = v_job.row_id and j.state || '' = 'running';
-    perform pg_notify('jobforge:worker:' || v_job.worker_id, '');
+    perform jobforge.notify_channel('jobforge:worker:' || v_job.worker_id);
     return 'canceling';
 end $$;

@@ -1,6 +1,7 @@
 -- Cancels the jobs of a tenant that match a filter (see matching_jobs), p_limit at most; call
 -- again until it answers 0. With p_dry_run it only counts, up to p_limit. Finished jobs never
 -- match. Raises JF001, JF002, JF006. Locks as lock_jobs does; waits for settles in flight.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.cancel_jobs(
     p_filter jsonb,
     p_reason text default null,
@@ -23,6 +24,7 @@ declare
     v_canceled bigint;
     v_asked bigint;
 begin
+    perform jobforge.require_read_committed('cancel_jobs');
     perform jobforge.check_limit(p_limit, 10000);
     perform jobforge.read_filter(p_filter);
     if p_dry_run then

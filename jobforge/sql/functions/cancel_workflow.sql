@@ -1,6 +1,7 @@
 -- Cancels what is left of a workflow and of those within it, as cancel_job does: jobs that run are
 -- asked to stop. Dead jobs stay. Answers the workflow's state, or `canceling` while some still run.
 -- Raises JF001, JF004, JF005 (it has ended), JF006. Locks its jobs as cancel_jobs does.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.cancel_workflow(
     p_id uuid,
     p_reason text default null,
@@ -15,5 +16,6 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 begin
+    perform jobforge.require_read_committed('cancel_workflow');
     return jobforge.cancel_nodes(jobforge.require_tenant(p_tenant_id), p_id, 'workflow', p_reason);
 end $$;

@@ -9,10 +9,8 @@ create or replace function jobforge.check_claim(
 language plpgsql
 as $$
 begin
-    if current_setting('transaction_isolation') <> 'read committed' then
-        perform jobforge.refuse('JF012',
-            'jobs can be claimed only in a READ COMMITTED transaction');
-    elsif p_worker_id is null then
+    perform jobforge.require_read_committed('claim_jobs');
+    if p_worker_id is null then
         perform jobforge.refuse('JF002', 'worker_id is required', '{"field": "worker_id"}');
     elsif coalesce(cardinality(p_queues), 0) not between 1 and 100
           or array_position(p_queues, null) is not null then

@@ -23,12 +23,18 @@ declare
     v_old bigint;
     v_depth bigint;
 begin
-    if v_kept[1] = p_tenant_id::text
-       and v_kept[2]::double precision between v_at and v_at + 60 then
-        v_until := v_kept[2]::double precision;
-        v_before := v_kept[3]::uuid;
-        v_old := v_kept[4]::bigint;
-    else
+    if v_kept[1] = p_tenant_id::text then
+        begin
+            v_until := v_kept[2]::double precision;
+            v_before := v_kept[3]::uuid;
+            v_old := v_kept[4]::bigint;
+        exception
+            -- Another release wrote it in another form: the jobs are counted again.
+            when data_exception then null;
+        end;
+    end if;
+    if v_until is null or v_before is null or v_old is null
+       or v_until not between v_at and v_at + 60 then
         v_before := case when p_limit > 10000 then v_all else coalesce((
             select j.id from jobforge.jobs as j
              where j.tenant_id = p_tenant_id

@@ -3,7 +3,8 @@
 -- Fair between tenants by weight, within a tenant by priority, then first due; the rows come in
 -- no order. Due jobs are promoted first. p_definitions lists what the worker serves as
 -- key@version (null: all); p_tenants confines it to some tenants, and so does app.tenant_id. The
--- turn of the tenants is kept in this session (jobforge.cursors): it is a hint, not state. Raises
+-- turn of the tenants is kept in this session (jobforge.cursors), and whether the worker serves
+-- everything (jobforge.served): hints, which can only change what this session is given. Raises
 -- JF002, JF006, and JF012 outside READ COMMITTED.
 create or replace function jobforge.claim_jobs(
     p_worker_id uuid,
@@ -35,10 +36,11 @@ declare
     v_now timestamptz;
     v_lease bigint;
     v_lease_expires_at timestamptz;
-    v_serves_all boolean;
     v_tenants uuid[] := jobforge.claimable_tenants(p_tenants);
-    v_cursors jsonb := coalesce(nullif(current_setting('jobforge.cursors', true), '')::jsonb, '{}');
+    v_cursors jsonb := jobforge.recall_cursors(p_queues);
     v_limited jobforge.limited;
+    v_stamp text;  -- of what this worker serves and of what there is
+    v_served text[];  -- a stamp, and whether everything is served
     v_tells_starts boolean;  -- to some webhook endpoint
     v_timeout integer;  -- of all definitions, where they have the same, as they mostly do
     v_groups integer := 32;
@@ -49,24 +51,35 @@ declare
     v_fruitless integer;
 begin
     perform jobforge.check_claim(p_worker_id, p_queues, p_limits, p_lease_s);
-    perform jobforge.promote_jobs();
-    select coalesce(array_agg(d.key) filter (where d.max_running is not null
-                        or d.rate_limit is not null or d.paused_at is not null), '{}'),
-           coalesce(array_agg(d.key) filter (where d.max_running_per_key is not null
-                        or d.rate_limit_per_key is not null), '{}'),
-           case when min(d.timeout_s) = max(d.timeout_s) then min(d.timeout_s) end,
+    perform jobforge.promote_jobs(p_queues, p_limits);
+    select array(select d.key from jobforge.definitions as d
+                  where d.max_running is not null or d.rate_limit is not null
+                     or d.paused_at is not null),
+           array(select d.key from jobforge.definitions as d
+                  where d.max_running_per_key is not null or d.rate_limit_per_key is not null),
            exists (select from jobforge.tenants as w
                     where w.max_running is not null or w.rate_limit is not null
                        or w.paused_at is not null),
            exists (select from jobforge.tenants as w where w.weight <> 1),
            exists (select from jobforge.webhook_endpoints as w
                     where w.enabled and 'start' = any (w.events)),
-           bool_and(d.key || '@' || d.version = any (p_definitions))
-      into v_limited.definitions, v_limited.definitions_by_key, v_timeout, v_limited.tenants,
-           v_limited.weighted, v_tells_starts, v_serves_all
-      from jobforge.definitions as d;
-    if v_serves_all then
-        p_definitions := null;  -- so that no job has to be compared with them
+           (select case when min(d.timeout_s) = max(d.timeout_s) then min(d.timeout_s) end
+              from jobforge.definitions as d)
+      into v_limited.definitions, v_limited.definitions_by_key, v_limited.tenants,
+           v_limited.weighted, v_tells_starts, v_timeout;
+    if p_definitions is not null then
+        -- Definitions are never deleted: while there are as many, they are the same. Hashed here,
+        -- because handing a long array to a function costs more than that.
+        v_stamp := hash_array_extended(p_definitions collate "C", 0) || '/'
+            || (select count(*) from jobforge.definitions);
+        v_served := string_to_array(current_setting('jobforge.served', true), ' ');
+        if v_served[1] is distinct from v_stamp then
+            v_served := array[v_stamp, jobforge.serves_all(p_definitions)::text];
+            perform set_config('jobforge.served', array_to_string(v_served, ' '), false);
+        end if;
+        if v_served[2]::boolean then
+            p_definitions := null;  -- so that no job has to be compared with them
+        end if;
     end if;
 
     for v_queue in
@@ -103,7 +116,6 @@ begin
                        lease_expires_at = v_lease_expires_at,
                        worker_id = p_worker_id,
                        started_at = v_now,
-                       heartbeat_at = null,
                        deferrals = 0
                  where j.ctid = any (v_round.picked) and j.state = 'queued'
                 returning j.tenant_id, j.id, j.lease, j.lease_expires_at, j.definition, j.version,

@@ -1,6 +1,7 @@
 -- Says that a batch that was created open has all its jobs: it ends with the last of them, or now
 -- if all have ended. Answers its state; closing it again answers the same. Raises JF001, JF004,
 -- JF006. Locks the batch.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.close_batch(p_id uuid, p_tenant_id uuid default null)
 returns text
 language plpgsql security definer
@@ -9,6 +10,7 @@ as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
 begin
+    perform jobforge.require_read_committed('close_batch');
     perform jobforge.lock_workflow(v_tenant, p_id, 'batch');
     update jobforge.workflows as w
        set is_open = false

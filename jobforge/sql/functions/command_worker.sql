@@ -11,6 +11,6 @@ begin
         perform jobforge.refuse('JF004', 'no such worker',
             jsonb_build_object('worker_id', p_worker_id));
     end if;
-    perform pg_notify('jobforge:worker:' || p_worker_id, '');
+    perform jobforge.notify_channel('jobforge:worker:' || p_worker_id);
     perform jobforge.audit(null, 'worker.' || p_command, p_worker_id::text);
 end $$;

@@ -1,9 +1,12 @@
--- Workers call this with everything that ended since the last call: one row per outcome, `ok` or
--- `lost`, and the state the job went to. One bad row does not fail the others. A repeated
--- completion (the reply to COMMIT may get lost) answers `ok` again, whatever its outcome was;
--- another outcome for a lease that has ended is `lost`. Waits for a transaction that is
--- completing or cancelling the same job. Fields: docs/sql.md. Raises JF002 when p_outcomes cannot
--- be read.
+-- Workers call this with everything that ended since the last call: one row per outcome, and the
+-- state the job went to. `ok`: it is settled. `lost`: the lease has ended. `busy`: the worker still
+-- holds the lease, but another transaction has locked the job, or a row that its end needs (a job
+-- that waits for it, its workflow); the worker keeps the lease and sends the outcome again soon.
+-- One bad row does not fail the others, and a busy one does not hold them up: no lock of another
+-- transaction is waited for longer than moments (settle_followed_jobs). A repeated completion (the
+-- reply to COMMIT may get lost) answers `ok` again, whatever its outcome was; another outcome for a
+-- lease that has ended is `lost`. Fields: docs/sql.md. Raises JF002 when p_outcomes cannot be read.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.complete_jobs(p_worker_id uuid, p_outcomes jsonb)
 returns table (job_id uuid, lease bigint, status text, state text)
 language plpgsql security definer
@@ -20,24 +23,47 @@ as $$
 declare
     v_start timestamptz := jobforge.now();
     v_tenant uuid := jobforge.tenant();
-    v_settled integer;
+    v_settled bigint := 0;
+    v_more bigint;
 begin
+    perform jobforge.require_read_committed('complete_jobs');
     if p_worker_id is null or jsonb_typeof(p_outcomes) is distinct from 'array'
        or jsonb_array_length(p_outcomes) > 5000 then
         perform jobforge.refuse('JF002', 'outcomes must be an array of at most 5000, of one worker',
             '{"field": "outcomes"}');
     end if;
+    -- Are all of them stored as successes? Then most can be settled without locking them first.
+    if not (jsonb_path_exists(p_outcomes,
+                '$[*] ? (!(@.outcome == "succeeded") || exists(@.retry_in_s) || exists(@.run_at))')
+            or pg_column_size(p_outcomes) > 1048576
+            or jsonb_path_exists(p_outcomes, 'strict $.**{67 to last}')) then
+        return query
+        select s.job_id, s.lease, 'ok', s.state
+          from jobforge.settle_jobs(p_worker_id, p_outcomes, false) as s;
+        get diagnostics v_settled = row_count;
+        if v_settled = jsonb_array_length(p_outcomes) then
+            return;
+        end if;
+    end if;
     return query
-    select s.job_id, s.lease, 'ok', s.state from jobforge.settle_jobs(p_worker_id, p_outcomes) as s;
-    get diagnostics v_settled = row_count;
+    select s.job_id, s.lease, 'ok', s.state
+      from jobforge.settle_free_jobs(p_worker_id, p_outcomes) as s;
+    get diagnostics v_more = row_count;
+    v_settled := v_settled + v_more;
     if v_settled = jsonb_array_length(p_outcomes) then
         return;
     end if;
 
-    -- A later statement, so it also sees a completion that committed while we waited.
+    -- A later statement: it sees what has been committed since, and what was just settled.
     return query
-    select o.job_id, o.lease, case when a.lease is null then 'lost' else 'ok' end, null::text
+    select o.job_id, o.lease,
+           case when a.lease is not null then 'ok'
+                when r.lease is not null then 'busy' else 'lost' end, null::text
       from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
+      left join jobforge.jobs as r
+        on r.tenant_id = o.tenant_id and r.id = o.job_id and r.state || '' = 'running'
+       and r.worker_id = o.worker_id and r.lease = o.lease
+       and (v_tenant is null or r.tenant_id = v_tenant)
       left join lateral (
            select h.lease, h.txid = pg_current_xact_id() and h.ended_at >= v_start as is_settled
              from jobforge.all_attempts as h

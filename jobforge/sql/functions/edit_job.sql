@@ -47,7 +47,7 @@ begin
     perform jobforge.note_event(v_tenant, p_job_id, 'edited', p_changes - 'payload');
     perform jobforge.audit(v_tenant, 'job.edit', p_job_id::text, p_changes - 'payload');
     if v_job.state = 'queued' then
-        perform pg_notify('jobforge:' || v_job.queue, '');
+        perform jobforge.notify_channel('jobforge:' || v_job.queue);
     end if;
     return v_job.state;
 end $$;

@@ -2,7 +2,7 @@
 -- one definition and an array of payloads, in less than two thirds of its time. p_options are the
 -- other fields, but for keys and parents, which jobs have each. Returns the id of the first, from
 -- which the others count on, or null without payloads. All or nothing. Waits for nobody. Raises
--- JF001, JF002 (with field and index), JF006 to JF010.
+-- JF001, JF002 (with field and index), JF006 to JF010, JF014.
 --
 -- Jobs under no limit, with no options but their version and who made them, go a short way. If
 -- anything about a call is wrong, the longer way says so.
@@ -19,7 +19,7 @@ set enable_bitmapscan = off
 set enable_sort = off
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge.named_tenant(p_tenant_id);
     v_now timestamptz := jobforge.now();
     v_first_id uuid;
     v_stem text;
@@ -49,7 +49,8 @@ begin
                select from jobforge.tenants as t
                 where t.id = v_tenant
                   and (t.max_pending is not null or t.max_running is not null
-                       or t.rate_limit is not null or t.paused_at is not null))
+                       or t.rate_limit is not null or t.paused_at is not null
+                       or t.erased_at is not null))
            and not exists (
                select from jobforge.queues as q
                 where q.name = d.queue
@@ -65,7 +66,7 @@ begin
      limit 1;
     if v_is_plain then
         if not v_is_awake then
-            perform pg_notify('jobforge:' || v_queue, '');
+            perform jobforge.notify_channel('jobforge:' || v_queue);
         end if;
         v_first_id := jobforge.uuid7();
         if p_payloads -> 1 is null then

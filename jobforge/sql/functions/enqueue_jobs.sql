@@ -2,8 +2,8 @@
 -- array of objects; docs/sql.md lists their fields. One row per element, in order:
 --   created   a new job           existing  the job that holds the idempotency key
 --   replaced  that job had not started and now has the new content
--- All or nothing: JF001, JF002 (with field and index), JF004 (a parent), JF006 to JF011. Waits only
--- for a transaction that is enqueuing the same idempotency key, or ending a parent.
+-- All or nothing: JF001, JF002 (with field and index), JF004 (a parent), JF006 to JF011, JF014.
+-- Waits only for a transaction that is enqueuing the same idempotency key, or ending a parent.
 create or replace function jobforge.enqueue_jobs(p_jobs jsonb, p_tenant_id uuid default null)
 returns table (index integer, job_id uuid, status text)
 language plpgsql security definer
@@ -13,7 +13,7 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge.named_tenant(p_tenant_id);
     v_first_id uuid := jobforge.uuid7();
     v_held integer[] := '{}';
     v_holders uuid[];
@@ -24,6 +24,10 @@ begin
         select coalesce(array_agg(h.index), '{}'), array_agg(h.job_id), array_agg(h.status)
           into v_held, v_holders, v_statuses
           from jobforge.hold_keys(v_tenant, p_jobs, v_first_id) as h;
+    end if;
+    if cardinality(v_held) = jsonb_array_length(p_jobs) then
+        -- Otherwise insert_jobs refuses an erased tenant, whose row it reads anyway.
+        perform jobforge.check_not_erased(v_tenant);
     end if;
     perform jobforge.insert_jobs(v_tenant, p_jobs, v_first_id, v_held);
     if jsonb_path_exists(p_jobs, '$[*].after') then

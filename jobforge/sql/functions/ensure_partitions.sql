@@ -32,18 +32,21 @@ begin
         begin
             foreach v_day in array v_days loop
                 perform jobforge.build_partition(v_table.name, v_day);
-                perform jobforge.fill_partition(v_table.name, v_table.by_column, v_day);
             end loop;
+            perform jobforge.empty_default_partition(v_table.name, v_table.by_column, v_days);
             -- Rows may have come since, and more would come before the first is attached.
             execute format('lock table jobforge.%I', v_table.name || '_default');
+            perform jobforge.empty_default_partition(v_table.name, v_table.by_column, v_days);
             foreach v_day in array v_days loop
-                perform jobforge.fill_partition(v_table.name, v_table.by_column, v_day);
                 execute format(
                     'alter table jobforge.%I attach partition jobforge.%I '
                     'for values from (%L) to (%L)',
                     v_table.name, format('%s_%s', v_table.name, to_char(v_day, 'YYYYMMDD')),
                     v_day || ' 00:00+00', v_day + 1 || ' 00:00+00');
             end loop;
+            execute format('insert into jobforge.%I select * from jobforge.%I',
+                           v_table.name, v_table.name || '_moved');
+            execute format('drop table jobforge.%I', v_table.name || '_moved');
             v_created := v_created + cardinality(v_days);
         exception
             when lock_not_available or deadlock_detected then null;

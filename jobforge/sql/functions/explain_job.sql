@@ -24,6 +24,13 @@ begin
         return query select * from jobforge.explain_end(v_job);
     elsif v_job.state = 'running' then
         return query select * from jobforge.explain_running(v_job, v_now);
+    elsif v_job.state = 'blocked'
+          and not exists (select from jobforge.awaited_jobs as w
+                           where w.tenant_id = v_tenant and w.waiter_id = p_job_id) then
+        return query select
+            'freed_soon', 'All its parents have ended. Maintenance frees it within a minute.',
+            'Wait. If no scheduler is live, start a worker: every worker with a database has one.',
+            '{}'::jsonb;
     else
         return query select * from jobforge.explain_wait(v_job);
         -- A scheduled job that was queued before was deferred: nobody serves it.

@@ -3,7 +3,9 @@
 -- ready; detail is the queue), schedules more than two minutes late (`overdue`), triggers that
 -- were disabled because they cannot be read (`faulty`), endpoints that were disabled (`webhook`),
 -- events that have waited for a minute (`event`; detail is how many wait, up to 1,000), bulk
--- operations that nobody has advanced for five minutes (`operation`). With app.tenant_id set it is
+-- operations that nobody has advanced for five minutes (`operation`), jobs older than five minutes
+-- that are blocked and wait for nothing (`blocked`, among the first 10,000 blocked ones; detail is
+-- the definition). With app.tenant_id set it is
 -- refused. Only reads. Raises JF006.
 create or replace function jobforge.find_troubles()
 returns table (kind text, subject text, tenant_id uuid, since timestamptz, detail text)
@@ -60,5 +62,17 @@ begin
        from jobforge.operations as o
       where o.finished_at is null and o.due_at < v_now - interval '5 minutes'
       order by o.due_at
+      limit 20)
+    union all
+    (select 'blocked', b.id::text, b.tenant_id, b.created_at, b.definition
+       from (select j.tenant_id, j.id, j.created_at, j.definition
+               from jobforge.jobs as j
+              where j.state = 'blocked'
+              order by j.tenant_id, j.id
+              limit 10000) as b
+      where b.created_at < v_now - interval '5 minutes'
+        and not exists (select from jobforge.awaited_jobs as a
+                         where a.tenant_id = b.tenant_id and a.waiter_id = b.id)
+      order by b.created_at
       limit 20);
 end $$;

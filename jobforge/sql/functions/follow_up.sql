@@ -9,6 +9,13 @@ declare
     v_has_steps boolean := false;
     v_is_awaited boolean := false;
 begin
+    -- An end that was on its way when its tenant was erased brings nothing about.
+    if exists (select from unnest(p_ended) as e
+                 join jobforge.tenants as t on t.id = e.tenant_id
+                where t.erased_at is not null) then
+        p_ended := array(
+            select e from unnest(p_ended) as e where not jobforge.is_erased(e.tenant_id));
+    end if;
     foreach v_ended in array p_ended loop
         -- A dead job had its hooks when it died.
         if v_ended.flags & 1 = 1 and v_ended.state in ('succeeded', 'canceled', 'dead')

@@ -10,20 +10,25 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_hashjoin = off
 set enable_mergejoin = off
+set plan_cache_mode = force_custom_plan  -- so that partitions are left out before they are locked
 as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_since timestamptz := jobforge.earliest_end(p_job_id);
     v_job jobforge.all_jobs;
 begin
     select * into v_job from jobforge.all_jobs as a
-     where a.tenant_id = v_tenant and a.id = p_job_id limit 1;
+     where a.tenant_id = v_tenant and a.id = p_job_id
+       and (a.finished_at is null or a.finished_at >= v_since)
+     limit 1;
     if not found then
         perform jobforge.refuse('JF004', 'no such job', jsonb_build_object('job_id', p_job_id));
     end if;
     attempts := (
         select coalesce(jsonb_agg(to_jsonb(t) - 'tenant_id' - 'txid' order by t.lease), '[]')
           from (select * from jobforge.all_attempts as h
-                 where h.tenant_id = v_tenant and h.job_id = p_job_id) as t);
+                 where h.tenant_id = v_tenant and h.job_id = p_job_id
+                   and h.ended_at >= v_since) as t);
     if v_job.state = 'running' then
         attempts := attempts || jsonb_build_object(
             'job_id', v_job.id, 'attempt', v_job.attempt, 'lease', v_job.lease,
@@ -53,6 +58,7 @@ begin
                 select n.at, 1, n.kind, n.actor, n.data
                   from jobforge.job_events as n
                  where n.tenant_id = v_tenant and n.job_id = p_job_id and n.kind <> 'log'
+                   and n.at >= v_since
                 union all
                 select s.at, 1, 'step', null, jsonb_build_object(
                            'kind', s.kind, 'name', s.name, 'index', s.index,

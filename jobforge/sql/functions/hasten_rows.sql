@@ -13,7 +13,7 @@ begin
         returning j.queue
     )
     select coalesce(sum(h.jobs), 0) into v_hastened
-      from (select count(*) as jobs, pg_notify('jobforge:' || d.queue, '')
+      from (select count(*) as jobs, jobforge.notify_channel('jobforge:' || d.queue)
               from hastened as d group by d.queue) as h;
     return v_hastened;
 end $$;

@@ -1,5 +1,6 @@
--- One job: heartbeat_jobs for a job of this worker. Answers `ok` or `cancel`; raises JF003 when
--- it is lost.
+-- One job: heartbeat_jobs for a job of this worker. Returns `ok`, `cancel` or `held`; raises JF003
+-- when the lease is lost.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.heartbeat_job(
     p_tenant_id uuid,
     p_job_id uuid,
@@ -13,11 +14,12 @@ as $$
 declare
     v_status text;
 begin
+    perform jobforge.require_read_committed('heartbeat_job');
     select h.status into v_status
       from jobforge.heartbeat_jobs(p_worker_id, jsonb_build_array(jsonb_build_object(
                'tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease)), p_lease_s) as h
      where h.job_id = p_job_id;
-    if v_status is distinct from 'ok' and v_status is distinct from 'cancel' then
+    if v_status is null or v_status = 'lost' then
         perform jobforge.refuse('JF003', 'the lease of this job is lost',
             jsonb_build_object('job_id', p_job_id));
     end if;

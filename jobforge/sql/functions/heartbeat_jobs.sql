@@ -1,9 +1,18 @@
 -- Workers call this on every beat, once for all their running jobs ({tenant_id, job_id, lease}
--- each). Extends the leases and says of each job: `ok`, `cancel` (somebody asked for it), `lost`.
--- The row without a job_id speaks of the worker itself: `ok`, `drain`, `stop`, or `unknown` when
--- it is not registered. Never waits: a job that is being settled at this moment answers `ok`.
--- p_memory_bytes is what the worker's process occupies and p_clock the time by its own clock: how
--- far that is off is kept, the time that the call was under way included. Raises JF002.
+-- each). Extends the leases and returns the status of each job:
+--   ok      the lease was extended
+--   cancel  the lease was extended, and somebody asked to cancel the job
+--   held    the job runs under this lease, but another transaction holds its heartbeat: the lease
+--           was not extended. The worker goes on with the job, does not count the lease as
+--           extended, and calls again after about a second. A requested cancel is reported then
+--   lost    the job does not run under this lease
+-- The row without a job_id is for the worker itself: `ok`, `drain`, `stop`, or `unknown` when it is
+-- not registered. p_memory_bytes is the memory of the worker's process, p_clock the time by the
+-- worker's clock: its difference is stored, with the time that the call took to arrive.
+-- Locks rows of heartbeats and never of jobs, so nobody who holds a job stops its heartbeats. The
+-- reaper locks the heartbeat too before it ends a lease. Waits for nothing but a first heartbeat
+-- that another transaction is inserting, and for that 100 ms at most. Raises JF002.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.heartbeat_jobs(
     p_worker_id uuid,
     p_jobs jsonb default '[]',
@@ -24,44 +33,81 @@ as $$
 declare
     v_now timestamptz;
     v_tenant uuid := jobforge.tenant();
+    v_tenants uuid[];
+    v_jobs uuid[];
+    v_leases bigint[];
     v_rows tid[];
+    v_row_leases bigint[];
 begin
+    perform jobforge.require_read_committed('heartbeat_jobs');
     perform jobforge.check_tokens(p_worker_id, p_jobs);
     if p_lease_s is null or not p_lease_s between 1 and 3600 then
         perform jobforge.refuse('JF002', 'a lease lasts 1 to 3600 seconds', '{"field": "lease_s"}');
     end if;
-    v_rows := array(
-        select j.ctid
-          from jobforge.read_outcomes(p_worker_id, p_jobs) as t
-          join jobforge.jobs as j on j.tenant_id = t.tenant_id and j.id = t.job_id
-         where j.state || '' = 'running' and j.worker_id = p_worker_id and j.lease = t.lease
+    -- By one look-up for each job, whatever the statistics say: hence the limits.
+    select array_agg(h.tenant_id), array_agg(h.id), array_agg(h.lease)
+      into v_tenants, v_jobs, v_leases
+      from (select t.tenant_id, t.job_id, t.lease
+              from jobforge.read_outcomes(p_worker_id, p_jobs) as t
+             order by t.tenant_id, t.job_id) as t
+     cross join lateral (
+        select j.tenant_id, j.id, j.lease from jobforge.jobs as j
+         where j.tenant_id = t.tenant_id and j.id = t.job_id
+           and j.state || '' = 'running' and j.worker_id = p_worker_id and j.lease = t.lease
            and (v_tenant is null or j.tenant_id = v_tenant)
-           for update of j skip locked);
-    v_now := jobforge.now();
-    update jobforge.jobs as j
-       set heartbeat_at = v_now, lease_expires_at = v_now + make_interval(secs => p_lease_s)
-     where j.ctid = any (v_rows) and j.state || '' = 'running' and j.worker_id = p_worker_id;
+         limit 1) as h;
 
+    select array_agg(h.row_id), array_agg(g.lease)
+      into v_rows, v_row_leases
+      from unnest(v_tenants, v_jobs, v_leases) as g(tenant_id, job_id, lease)
+     cross join lateral (
+        select q.ctid as row_id from jobforge.heartbeats as q
+         where q.tenant_id = g.tenant_id and q.job_id = g.job_id and q.lease <= g.lease
+           for update skip locked) as h;
+    v_now := jobforge.now();
+    update jobforge.heartbeats as h
+       set worker_id = p_worker_id, lease = l.lease, beat_at = v_now,
+           expires_at = v_now + make_interval(secs => p_lease_s)
+      from unnest(v_rows, v_row_leases) as l(row_id, lease)
+     where h.ctid = l.row_id;
+    if cardinality(v_jobs) > coalesce(cardinality(v_rows), 0) then
+        perform jobforge.insert_heartbeats(
+            p_worker_id, v_tenants, v_jobs, v_leases, v_now, make_interval(secs => p_lease_s));
+    end if;
+
+    -- A later statement: it sees the leases that the reaper ended before it could not get the
+    -- heartbeats any more.
     return query
     select t.job_id, t.lease, case
-               when j.lease is null then 'lost'
-               when j.cancel_requested_at is not null then 'cancel'
+               when r.lease is null then 'lost'
+               when h.is_extended is null then 'held'
+               when r.cancel_requested_at is not null then 'cancel'
                else 'ok' end
       from jobforge.read_outcomes(p_worker_id, p_jobs) as t
-      left join jobforge.jobs as j
-        on j.tenant_id = t.tenant_id and j.id = t.job_id and j.state || '' = 'running'
-       and j.worker_id = p_worker_id and j.lease = t.lease
-       and (v_tenant is null or j.tenant_id = v_tenant);
+      left join lateral (
+        select j.lease, j.cancel_requested_at from jobforge.jobs as j
+         where j.tenant_id = t.tenant_id and j.id = t.job_id
+           and j.state || '' = 'running' and j.worker_id = p_worker_id and j.lease = t.lease
+           and (v_tenant is null or j.tenant_id = v_tenant)
+         limit 1) as r on true
+      left join lateral (
+        select true as is_extended from jobforge.heartbeats as q
+         where q.tenant_id = t.tenant_id and q.job_id = t.job_id and q.lease = r.lease
+           and q.worker_id = p_worker_id and q.beat_at = v_now
+         limit 1) as h on true;
 
+    -- An operator's open transaction may hold the row of the worker: leases are more important.
     update jobforge.workers as w
        set heartbeat_at = v_now, running = jsonb_array_length(p_jobs),
            memory_bytes = p_memory_bytes,
            clock_skew_s = case when isfinite(p_clock)
                                then date_part('epoch', p_clock - v_now) end
-     where w.id = p_worker_id and (v_tenant is null or w.tenant_id = v_tenant)
-    returning null::uuid, null::bigint, coalesce(w.command, 'ok') into job_id, lease, status;
-    if not found then
-        status := 'unknown';
-    end if;
+     where w.ctid = any (array(
+           select k.ctid from jobforge.workers as k
+            where k.id = p_worker_id and (v_tenant is null or k.tenant_id = v_tenant)
+              for update skip locked));
+    status := coalesce((
+        select coalesce(w.command, 'ok') from jobforge.workers as w
+         where w.id = p_worker_id and (v_tenant is null or w.tenant_id = v_tenant)), 'unknown');
     return next;
 end $$;

@@ -51,8 +51,11 @@ begin
           left join jobforge.jobs as j on j.tenant_id = p_tenant_id and j.id = r.job_id
          order by j.state || '' = 'blocked', r.job_id, r.index
     loop
-        status := case when jobforge.replace_job(p_tenant_id, job_id, p_jobs -> index - 1)
-                       then 'replaced' else 'existing' end;
+        status := 'existing';
+        if jobforge.replace_job(p_tenant_id, job_id, p_jobs -> index - 1) then
+            status := 'replaced';
+            perform jobforge.renew_key(p_tenant_id, p_jobs -> index - 1);
+        end if;
         return next;
     end loop;
 end $$;

@@ -3,7 +3,7 @@
 -- nth_id(first, n). p_options is checked by the caller, and has none of the fields that concern
 -- keys or parents. Called by enqueue_job and enqueue_alike, and with source `system`, which no
 -- pending limit holds up, for what follows from a job that was let in. Returns the id of the first.
--- Raises JF008, JF009, JF010.
+-- Raises JF008, JF009, JF010, JF014.
 create or replace function jobforge.insert_alike(
     p_tenant_id uuid,
     p_definition text,
@@ -26,13 +26,16 @@ begin
     v_used := jobforge.use_definition(p_definition, (p_options ->> 'version')::integer);
     v_queue := coalesce(p_options ->> 'queue', v_used.queue);
     v_priority := coalesce((p_options ->> 'priority')::smallint, 0);
-    select t.max_pending,
+    select t.max_pending, t.erased_at is not null as is_erased,
            t.max_running is not null or t.rate_limit is not null or t.paused_at is not null
                or q.max_running is not null or q.rate_limit is not null as is_limited
       into v_limited
       from (select) as one
       left join jobforge.tenants as t on t.id = p_tenant_id
       left join jobforge.queues as q on q.name = v_queue;
+    if v_limited.is_erased then
+        perform jobforge.check_not_erased(p_tenant_id);
+    end if;
     if v_limited.max_pending is not null and p_source <> 'system' then
         perform jobforge.check_pending(
             p_tenant_id, v_limited.max_pending, jsonb_array_length(p_payloads));

@@ -1,9 +1,10 @@
 -- Stores a key, made anew or by rotation. Raises JF002 (no hash or lookup), JF005 (the lookup is
--- taken).
+-- taken), JF014 (the tenant is erased).
 create or replace function jobforge.insert_api_key(p_key jobforge.api_keys) returns void
 language plpgsql
 as $$
 begin
+    perform jobforge.check_not_erased(p_key.tenant_id);
     if p_key.lookup is null or p_key.lookup !~ '^[A-Za-z0-9_-]{8}$' then
         perform jobforge.refuse('JF002', 'lookup must be 8 letters, digits, _ or -',
             '{"field": "lookup"}');

@@ -2,7 +2,7 @@
 -- call it, clients cannot. Elements of p_jobs are checked by the caller; the nth gets the id
 -- nth_id(p_first_id, n), except those in p_skip. One with `after` is blocked until link_parents
 -- says otherwise; `flags` are added to those of its definition. Raises JF008 (queue full), JF009
--- and JF010 (definition unknown, inactive).
+-- and JF010 (definition unknown, inactive), JF014 (tenant erased).
 create or replace function jobforge.insert_jobs(
     p_tenant_id uuid,
     p_jobs jsonb,
@@ -24,6 +24,9 @@ begin
         return;
     end if;
     select * into v_tenant from jobforge.tenants as t where t.id = p_tenant_id;
+    if v_tenant.erased_at is not null then
+        perform jobforge.check_not_erased(p_tenant_id);
+    end if;
     v_tenant_limited := v_tenant.max_running is not null or v_tenant.rate_limit is not null
         or v_tenant.paused_at is not null;
     -- What the engine enqueues itself follows from jobs that were let in.

@@ -13,6 +13,8 @@ as $$
                when 'retry' then j.state = 'dead'
                                  or j.state = 'scheduled' and j.attempt > 0 and j.error is not null
                else j.state = 'dead' end
+       -- Nothing is left of an erased job that could run again.
+       and (j.flags & 8 = 0 or p_kind in ('cancel', 'discard'))
        and (f.states is null or j.state = any (f.states)
             or f.wants_failed and j.error is not null and j.state <> 'running')
        and jobforge.fits_filter(f, j.definition, j.queue, j.tags, j.source, j.idempotency_key,

@@ -1,5 +1,6 @@
 -- Whether this is what an attempt may wait for: {kind, name, index} of the step that waits, for an
--- event with what its data must contain (match), for other jobs with their ids (jobs).
+-- event with what its data must contain (match) and from when on events count (since, in seconds
+-- of Unix time), for other jobs with their ids (jobs).
 create or replace function jobforge.is_wait(p_wait jsonb) returns boolean
 language sql immutable
 as $$
@@ -11,6 +12,10 @@ as $$
        and case when p_wait ? 'match'
                 then jsonb_typeof(p_wait -> 'match') = 'object'
                      and pg_column_size(p_wait -> 'match') <= 8192
+                else true end
+       and case when p_wait ? 'since'
+                then p_wait ->> 'kind' = 'event' and jsonb_typeof(p_wait -> 'since') = 'number'
+                     and jsonb_path_exists(p_wait, '$.since ? (@ >= 0 && @ < 253402300800)')
                 else true end
        and case when p_wait ->> 'kind' = 'gather'
                 then jsonb_typeof(p_wait -> 'jobs') = 'array'

@@ -3,7 +3,8 @@
 -- whose parents all have is ready, and one whose parent did not succeed is canceled if that is its
 -- policy. Locks parents that are not of the same call: blocked ones last, then in order of id; it
 -- waits for one that is ending. p_is_within: jobs of the same call are of the same workflow, if of
--- any. Raises JF004 for a parent that the tenant does not have.
+-- any. Raises JF004 for a parent that the tenant does not have, and JF012 outside READ COMMITTED if
+-- a parent is not of the same call.
 create or replace function jobforge.link_parents(
     p_tenant_id uuid,
     p_jobs jsonb,
@@ -34,6 +35,7 @@ begin
          where e.index <> all (p_skip));
     v_others := array(select distinct e.parent_id from unnest(v_edges) as e where not e.is_new);
     if v_others <> '{}' then
+        perform jobforge.require_read_committed('a job with parents (after)');
         perform jobforge.hold_parents(p_tenant_id, v_others);
         with parents as materialized (
             select p.id, coalesce(

@@ -17,8 +17,10 @@ begin
     perform jobforge.check_installation();
     return query
     select j.tenant_id, t.slug, j.id, j.definition, j.version, j.limit_key, j.worker_id,
-           j.started_at, j.lease_expires_at
+           j.started_at, greatest(j.lease_expires_at, h.expires_at)
       from jobforge.jobs as j
+      left join jobforge.heartbeats as h
+        on h.tenant_id = j.tenant_id and h.job_id = j.id and h.lease = j.lease
       left join jobforge.tenants as t on t.id = j.tenant_id
      where j.state = 'running' and j.lease_expires_at > '-infinity' and j.queue = p_queue
      order by j.started_at, j.id

@@ -1,5 +1,6 @@
--- Operators look at the tenants that have settings, by slug; those that only have jobs have no
--- row. With app.tenant_id set it finds that tenant only. Raises nothing.
+-- Operators look at the tenants that have settings, by slug; those that only have jobs have no row,
+-- and those that are erased are not listed. With app.tenant_id set it finds that tenant only.
+-- Raises nothing.
 create or replace function jobforge.list_tenants()
 returns table (
     id uuid, slug text, name text, timezone text, weight integer, max_running integer,
@@ -14,6 +15,6 @@ begin
     select t.id, t.slug, t.name, t.timezone, t.weight, t.max_running, t.max_pending, t.rate_limit,
            t.paused_at, t.created_at
       from jobforge.tenants as t
-     where jobforge.tenant() is null or t.id = jobforge.tenant()
+     where t.erased_at is null and (jobforge.tenant() is null or t.id = jobforge.tenant())
      order by t.slug, t.id;
 end $$;

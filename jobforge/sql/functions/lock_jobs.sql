@@ -1,7 +1,9 @@
 -- Locks those of some jobs that can be canceled, and answers their rows. Blocked ones come last:
 -- whoever ends a job locks its blocked children after it, so that everybody goes the same way.
 -- Jobs that wait for these, and would be canceled with them or let go, are locked in the same pass.
--- Called by cancel_jobs, cancel_nodes and operate_on.
+-- A job that another transaction frees between the two statements is in neither: then it unlocks
+-- all and begins again. In the fifth turn it locks such jobs in whatever order. Called by
+-- cancel_jobs, cancel_nodes and operate_on.
 create or replace function jobforge.lock_jobs(p_tenant_id uuid, p_ids uuid[]) returns tid[]
 language plpgsql
 as $$
@@ -9,37 +11,51 @@ declare
     v_rows tid[];
     v_blocked tid[];
 begin
-    v_rows := array(
-        select j.row_id
-          from unnest(array(select i from unnest(p_ids) as i order by i)) as p(id)
-         cross join lateral (
-            select q.ctid as row_id
-              from jobforge.jobs as q
-             where q.tenant_id = p_tenant_id and q.id = p.id and q.state || '' <> 'blocked'
-               and q.cancel_requested_at is null
-               for update) as j);
-    with recursive doomed as (
-        select p.id, true as is_named from unnest(p_ids) as p(id)
-        union
-        select a.waiter_id, false
-          from doomed as d
-          join jobforge.awaited_jobs as a on a.tenant_id = p_tenant_id and a.job_id = d.id
-         where a.on_parent_failure = 'cancel'
-    ), concerned as (
-        select d.id, d.is_named from doomed as d
-        union all
-        select a.waiter_id, false
-          from doomed as d
-          join jobforge.awaited_jobs as a on a.tenant_id = p_tenant_id and a.job_id = d.id
-         where a.on_parent_failure = 'run'
-    )
-    select array_agg(j.row_id) filter (where d.is_named) into v_blocked
-      from (select w.id, bool_or(w.is_named) as is_named from concerned as w
-             group by w.id order by w.id) as d
-     cross join lateral (
-        select q.ctid as row_id
-          from jobforge.jobs as q
-         where q.tenant_id = p_tenant_id and q.id = d.id and q.state || '' = 'blocked'
-           for update) as j;
-    return v_rows || coalesce(v_blocked, '{}');
+    for v_turn in 1 .. 5 loop
+        begin
+            v_rows := jobforge.lock_startable_jobs(p_tenant_id, p_ids);
+            with recursive doomed as (
+                select p.id, true as is_named from unnest(p_ids) as p(id)
+                union
+                select a.waiter_id, false
+                  from doomed as d
+                  join jobforge.awaited_jobs as a
+                    on a.tenant_id = p_tenant_id and a.job_id = d.id
+                 where a.on_parent_failure = 'cancel'
+            ), concerned as (
+                select d.id, d.is_named from doomed as d
+                union all
+                select a.waiter_id, false
+                  from doomed as d
+                  join jobforge.awaited_jobs as a
+                    on a.tenant_id = p_tenant_id and a.job_id = d.id
+                 where a.on_parent_failure = 'run'
+            )
+            select array_agg(j.row_id) filter (where d.is_named) into v_blocked
+              from (select w.id, bool_or(w.is_named) as is_named from concerned as w
+                     group by w.id order by w.id) as d
+             cross join lateral (
+                select q.ctid as row_id
+                  from jobforge.jobs as q
+                 where q.tenant_id = p_tenant_id and q.id = d.id and q.state || '' = 'blocked'
+                   for update) as j;
+            if v_turn = 5 then
+                v_rows := jobforge.lock_startable_jobs(p_tenant_id, p_ids);
+            elsif exists (
+                   select from unnest(p_ids) as p(id)
+                    cross join lateral (
+                       select q.ctid as row_id
+                         from jobforge.jobs as q
+                        where q.tenant_id = p_tenant_id and q.id = p.id
+                          and q.state || '' <> 'blocked' and q.cancel_requested_at is null
+                       offset 0) as j
+                    where j.row_id not in (select unnest(v_rows)))
+            then
+                raise sqlstate 'JF000';
+            end if;
+            return v_rows || coalesce(v_blocked, '{}');
+        exception
+            when sqlstate 'JF000' then null;
+        end;
+    end loop;
 end $$;

@@ -3,7 +3,7 @@
 --   allow  nothing            skip            it does not fire while there is one
 --   queue  it does not fire while one has not started
 --   cancel_running  those not started are canceled, running ones asked to stop
--- Locks the jobs that it cancels in order of id.
+-- Locks the jobs that it cancels as lock_jobs does.
 create or replace function jobforge.make_way(
     p_tenant_id uuid,
     p_trigger_id uuid,
@@ -26,14 +26,12 @@ begin
         return case p_overlap when 'skip' then 'its job ' || v_job || ' is not finished'
                     else 'its job ' || v_job || ' is still waiting' end;
     elsif p_overlap = 'cancel_running' then
-        v_rows := array(
-            select j.ctid
+        v_rows := jobforge.lock_jobs(p_tenant_id, array(
+            select j.id
               from jobforge.jobs as j
              where j.tenant_id = p_tenant_id and j.source = 'schedule'
                and j.source_ref = p_trigger_id::text
-               and j.state in ('scheduled', 'blocked', 'queued', 'running')
-             order by j.id
-               for update);
+               and j.state in ('scheduled', 'blocked', 'queued', 'running')));
         perform jobforge.ask_to_cancel(v_rows, 'its schedule fires again');
         perform jobforge.cancel_rows(v_rows, 'its schedule fires again');
     end if;

@@ -2,7 +2,8 @@
 -- fields, all optional, all must hold: state (one or a list; also `failed`: the last attempt
 -- failed, and `canceling`), definition, queue, tag, source, key, correlation_id, fingerprint,
 -- created_after, created_before. p_only_changeable leaves out finished jobs and those asked to
--- cancel. Read by list_jobs and the bulk actions. Raises JF002.
+-- cancel; p_only_retryable leaves out dead jobs that were erased. Read by list_jobs and the bulk
+-- actions. Raises JF002.
 --
 -- Dead jobs have indexes of their own. Otherwise the tenant's jobs are read in order of id until
 -- there are enough: a filter that few of them match reads many.
@@ -11,7 +12,8 @@ create or replace function jobforge.matching_jobs(
     p_filter jsonb,
     p_limit integer,
     p_before uuid default null,
-    p_only_changeable boolean default false
+    p_only_changeable boolean default false,
+    p_only_retryable boolean default false
 ) returns setof uuid
 language plpgsql
 as $$
@@ -24,7 +26,7 @@ begin
         select j.id
           from jobforge.jobs as j
          where j.tenant_id = p_tenant_id and j.state = 'dead' and j.fingerprint = f.fingerprint
-           and j.id < v_before
+           and j.id < v_before and (j.flags & 8 = 0 or not p_only_retryable)
            and jobforge.fits_filter(f, j.definition, j.queue, j.tags, j.source, j.idempotency_key,
                                     j.correlation_id, j.fingerprint, j.created_at)
          order by j.id desc
@@ -34,6 +36,7 @@ begin
         select j.id
           from jobforge.jobs as j
          where j.tenant_id = p_tenant_id and j.finished_at is not null and j.id < v_before
+           and (j.flags & 8 = 0 or not p_only_retryable)
            and jobforge.fits_filter(f, j.definition, j.queue, j.tags, j.source, j.idempotency_key,
                                     j.correlation_id, j.fingerprint, j.created_at)
          order by j.id desc

@@ -1,4 +1,5 @@
--- Operators pause a tenant. Its jobs stay queued from now on; those that run go on. Raises JF002.
+-- Operators pause a tenant. Its jobs stay queued from now on; those that run go on. Raises JF002,
+-- JF014.
 create or replace function jobforge.pause_tenant(p_tenant_id uuid) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -7,11 +8,12 @@ begin
     if p_tenant_id is null then
         perform jobforge.refuse('JF002', 'tenant_id is required', '{"field": "tenant_id"}');
     end if;
+    perform jobforge.check_not_erased(p_tenant_id);
     insert into jobforge.tenants (id, created_at, updated_at)
     values (p_tenant_id, jobforge.now(), jobforge.now())
     on conflict (id) do nothing;
     update jobforge.tenants as p
        set paused_at = coalesce(p.paused_at, jobforge.now()), updated_at = jobforge.now()
-     where p.id = p_tenant_id;
+     where p.id = p_tenant_id and p.erased_at is null;
     perform jobforge.audit(p_tenant_id, 'tenant.pause', p_tenant_id::text);
 end $$;

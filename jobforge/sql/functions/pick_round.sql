@@ -48,7 +48,9 @@ begin
     end if;
 
     v_took := jobforge.take_turns(
-        p_queue, p_width, p_tenants, p_is_even, p_is_even or not p_limited.weighted, cursor);
+        p_queue, p_width, p_tenants, p_is_even, p_is_even or not p_limited.weighted, p_limited,
+        cursor);
+    p_limited.full_definitions := v_took.full_definitions;
     turns := v_took.turns;
     complete := v_took.complete;
     gated := v_took.gated;

@@ -1,18 +1,25 @@
 -- Makes due jobs ready; called by every claim, so no process has to do it. One index probe when
--- nothing is due. Rows that another claim is promoting are skipped. When the probe was slow (see
--- take_turns: dead entries that cannot be cleaned), this session starts the next ones a second
--- back from where it was, for eighty times as long as the probe took, eight seconds at most.
-create or replace function jobforge.promote_jobs(p_limit integer default 1000) returns integer
+-- nothing is due. Rows that another claim is promoting are skipped. The claim takes up to
+-- p_limits[i] of the jobs of p_queues[i]; workers of queues with more promoted jobs are woken. When
+-- the probe was slow (see take_turns: dead entries that cannot be cleaned), this session starts the
+-- next ones a second back from where it was, for eighty times as long as the probe took, eight
+-- seconds at most.
+create or replace function jobforge.promote_jobs(
+    p_queues text[],
+    p_limits integer[],
+    p_limit integer default 1000
+) returns integer
 language plpgsql
 as $$
 declare
     v_start timestamptz := clock_timestamp();
     v_now timestamptz := jobforge.now();
-    v_kept timestamptz[] := nullif(current_setting('jobforge.promoted', true), '')::timestamptz[];
+    v_kept timestamptz[] := jobforge.recall_promoted();
     v_until timestamptz := case when v_kept[2] > v_start then v_kept[2] end;
     v_floor timestamptz := case when v_until is null then '-infinity' else v_kept[1] end;
     v_cost double precision;
     v_due tid[];
+    v_woken bigint;
 begin
     v_due := array(
         select j.ctid
@@ -30,9 +37,18 @@ begin
             array[v_now - interval '1 second', v_until]::text, false);
     end if;
     if v_due <> '{}' then
-        update jobforge.jobs as j
-           set state = 'queued', queued_at = coalesce(j.queued_at, j.run_at)
-         where j.ctid = any (v_due) and j.state || '' = 'scheduled';
+        with promoted as (
+            update jobforge.jobs as j
+               set state = 'queued', queued_at = coalesce(j.queued_at, j.run_at)
+             where j.ctid = any (v_due) and j.state || '' = 'scheduled'
+            returning j.queue
+        ), ready as (
+            select p.queue, count(*) as jobs from promoted as p group by p.queue
+        )
+        select count(jobforge.notify_channel('jobforge:' || r.queue)) into v_woken
+          from ready as r
+         where r.jobs > coalesce((select sum(c.slots) from unnest(p_queues, p_limits)
+                                         as c(name, slots) where c.name = r.queue), 0);
     end if;
     return cardinality(v_due);
 end $$;

@@ -1,6 +1,6 @@
 -- Operators create or change a tenant: slug, name, timezone, weight, max_running, max_pending,
 -- rate_limit, rate_period_s, rate_burst. Fields not given stay as they are; null takes one back.
--- Raises JF002, JF005 (the slug is taken).
+-- Raises JF002, JF005 (the slug is taken), JF014.
 create or replace function jobforge.put_tenant(p_tenant_id uuid, p_settings jsonb default '{}')
 returns void
 language plpgsql security definer
@@ -9,6 +9,7 @@ as $$
 declare
     v_now timestamptz := jobforge.now();
     v_zone text;
+    v_was_limited boolean;
     v_tenant jobforge.tenants;
 begin
     if p_tenant_id is null then
@@ -20,10 +21,15 @@ begin
     values (p_tenant_id, v_now, v_now)
     on conflict (id) do nothing;
     select * into v_tenant from jobforge.tenants as t where t.id = p_tenant_id for update;
+    if v_tenant.erased_at is not null then
+        perform jobforge.check_not_erased(p_tenant_id);
+    end if;
     v_zone := v_tenant.timezone;
+    v_was_limited := v_tenant.max_running is not null or v_tenant.rate_limit is not null;
     v_tenant := jsonb_populate_record(v_tenant, p_settings);
-    if not exists (select from pg_timezone_names as z
-                    where z.name = coalesce(v_tenant.timezone, 'UTC')) then
+    -- Reading pg_timezone_names opens every file of the zone database.
+    if coalesce(v_tenant.timezone, 'UTC') not in (v_zone, 'UTC')
+       and not exists (select from pg_timezone_names as z where z.name = v_tenant.timezone) then
         perform jobforge.refuse('JF002', 'timezone is not the name of a zone',
             '{"field": "timezone"}');
     end if;
@@ -34,7 +40,9 @@ begin
            rate_limit = v_tenant.rate_limit, rate_period_s = coalesce(v_tenant.rate_period_s, 1),
            rate_burst = v_tenant.rate_burst, updated_at = v_now
      where t.id = p_tenant_id;
-    perform jobforge.regate_running('tenant', null, p_tenant_id, null);
+    if v_was_limited <> (v_tenant.max_running is not null or v_tenant.rate_limit is not null) then
+        perform jobforge.regate_running('tenant', null, p_tenant_id, null);
+    end if;
     perform jobforge.adopt_schedules(
         p_tenant_id, coalesce(v_tenant.timezone, 'UTC') <> v_zone, v_now);
     perform jobforge.audit(p_tenant_id, 'tenant.put', p_tenant_id::text, p_settings);

@@ -45,7 +45,12 @@ begin
     union all
     select 'expired_leases', null, null, count(*)::float8
       from (select from jobforge.jobs as j
-             where j.state = 'running' and j.lease_expires_at < v_now limit 100000) as e
+             where j.state = 'running' and j.lease_expires_at < v_now
+               and not exists (
+                   select from jobforge.heartbeats as h
+                    where h.tenant_id = j.tenant_id and h.job_id = j.id and h.lease = j.lease
+                      and h.expires_at >= v_now)
+             limit 100000) as e
     union all
     select 'workers', null, s.state, count(w.id)::float8
       from unnest('{live,draining,stopping,stale}'::text[]) as s(state)

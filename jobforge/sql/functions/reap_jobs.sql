@@ -1,8 +1,10 @@
 -- Every worker calls this on its tick; no leader is needed. Leases that expired end as
--- lease_lost: the job waits its ordinary backoff, or is dead, or canceled if that was asked. Jobs
--- past expires_at are canceled. Rows that somebody is settling are skipped, and those left for
--- which jobs wait that somebody holds. With app.tenant_id set, only that tenant's jobs. Raises
--- JF002.
+-- lease_lost: the job waits its ordinary backoff, or is dead, or canceled if that was asked. If
+-- nobody called this for a while, as in an outage of the database, leases that ran out in that time
+-- are left alone for the length of a lease: live workers report first. Jobs past expires_at are
+-- canceled. Rows that somebody is settling are skipped, and those left for which jobs wait that
+-- somebody holds. With app.tenant_id set, only that tenant's jobs. Raises JF002.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.reap_jobs(p_limit integer default 500)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql security definer
@@ -18,26 +20,16 @@ as $$
 declare
     v_now timestamptz := jobforge.now();
     v_tenant uuid := jobforge.tenant();
+    v_outage record;
     v_lost jsonb;
     v_rows tid[];
     v_expired jobforge.settled_jobs;
 begin
+    perform jobforge.require_read_committed('reap_jobs');
     perform jobforge.check_limit(p_limit, 5000);
-    with expired as materialized (
-        select j.tenant_id, j.id, j.worker_id, j.lease
-          from jobforge.jobs as j
-         where j.state = 'running' and j.lease_expires_at < v_now
-           and (v_tenant is null or j.tenant_id = v_tenant)
-         order by j.lease_expires_at
-         limit p_limit
-           for update skip locked
-    )
-    select jsonb_agg(jsonb_build_object(
-               'tenant_id', e.tenant_id, 'job_id', e.id, 'worker_id', e.worker_id,
-               'lease', e.lease, 'outcome', 'lease_lost', 'error', jsonb_build_object(
-                   'type', 'LeaseLost', 'message', 'the worker stopped renewing its lease')))
-      into v_lost
-      from expired as e;
+    select * into v_outage from jobforge.last_outage(v_tenant, v_now);
+    v_lost := jobforge.lost_leases(
+        v_now, p_limit, v_outage.outage_from, v_outage.outage_until);
     if v_lost is not null then
         return query
         select s.tenant_id, s.job_id, s.lease, s.state
@@ -57,4 +49,5 @@ begin
          where not exists (select from jobforge.jobs as j
                             where j.tenant_id = x.tenant_id and j.id = x.id);
     end if;
+    perform jobforge.note_reap(v_tenant, v_outage.outage_from, v_outage.outage_until);
 end $$;

@@ -6,6 +6,7 @@
 -- failed, and no more than that. Jobs that wait for one of the events go on. Answers how many
 -- events went, and how many deliveries of each outcome. Locks the places in order of id, then
 -- those jobs. Raises JF002.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.record_deliveries(p_deliveries jsonb) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -22,6 +23,7 @@ declare
     v_taken jobforge.outbox[];
     v_made jobforge.event_deliveries[];
 begin
+    perform jobforge.require_read_committed('record_deliveries');
     if jsonb_typeof(p_deliveries) is distinct from 'array'
        or jsonb_array_length(p_deliveries) > 5000
        or jsonb_path_exists(p_deliveries, '$[*] ? (@.type() != "object")') then

@@ -7,6 +7,7 @@
 -- next time come into being together. Answers how many firings were recorded, or null while another
 -- scheduler is at it. Raises JF002. Locks triggers in order, then jobs that have to
 -- make way.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.record_firings(p_plans jsonb) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -21,6 +22,7 @@ declare
     v_tenant record;
     v_recorded integer := 0;
 begin
+    perform jobforge.require_read_committed('record_firings');
     if jsonb_typeof(p_plans) is distinct from 'array' or jsonb_array_length(p_plans) > 5000 then
         perform jobforge.refuse('JF002', 'plans must be a JSON array of at most 5000 objects',
             '{"field": "plans"}');
@@ -33,7 +35,8 @@ begin
               from jsonb_to_recordset(p_plans) as p(
                    tenant_id uuid, id uuid, due_at timestamptz, updated_at timestamptz,
                    next_run_at timestamptz, fault text, firings jsonb)
-             where v_own is null or p.tenant_id = v_own
+             where (v_own is null or p.tenant_id = v_own)
+               and not jobforge.is_erased(p.tenant_id)
              order by p.tenant_id, p.id
         ), locked as materialized (
             select t.*, g.next_run_at as planned_at, g.fault as found_fault, g.firings

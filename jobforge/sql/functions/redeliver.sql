@@ -2,6 +2,7 @@
 -- waits for its next attempt is sent now. Answers the job that sends it. Raises JF001, JF004, JF005
 -- (the endpoint is disabled, or the message is being sent), JF006, JF009, JF010. Locks the
 -- endpoint, then the job.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.redeliver(
     p_id uuid,
     p_delivery_id uuid,
@@ -17,6 +18,7 @@ declare
     v_job record;
     v_first uuid;
 begin
+    perform jobforge.require_read_committed('redeliver');
     select d.* into v_delivery from jobforge.webhook_deliveries as d
      where d.tenant_id = v_tenant and d.endpoint_id = p_id and d.id = p_delivery_id;
     if not found then

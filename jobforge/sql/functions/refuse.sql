@@ -1,16 +1,22 @@
--- The one way in which functions refuse: a private SQLSTATE, one sentence, details as JSON.
+-- The one way in which functions refuse: a private SQLSTATE, one sentence, details as JSON, and
+-- where the sentence does not say it, how to fix the call as HINT.
 --   JF001 tenant required    JF002 invalid          JF003 lease lost       JF004 not found
 --   JF005 conflict           JF006 denied           JF007 payload too large
 --   JF008 tenant queue full  JF009 unknown definition  JF010 definition inactive
 --   JF011 duplicate key      JF012 wrong isolation level
---   JF013 idempotency key reused
+--   JF013 idempotency key reused   JF014 tenant erased
 create or replace function jobforge.refuse(
     p_code text,
     p_message text,
-    p_detail jsonb default '{}'
+    p_detail jsonb default '{}',
+    p_hint text default null
 ) returns void
 language plpgsql
 as $$
 begin
-    raise exception using errcode = p_code, message = p_message, detail = p_detail::text;
+    if p_hint is null then
+        raise exception using errcode = p_code, message = p_message, detail = p_detail::text;
+    end if;
+    raise exception using errcode = p_code, message = p_message, detail = p_detail::text,
+        hint = p_hint;
 end $$;

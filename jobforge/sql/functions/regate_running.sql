@@ -1,7 +1,8 @@
--- Marks the running jobs of a tenant, definition or queue whose limits changed, so that caps
--- count them from now on. Called by what changes limits, and by claims for a minute after. Rows
--- that are being settled are skipped. Queued jobs need no such haste: a claim that meets a
--- wrongly marked one mends it.
+-- Gives the running jobs of a tenant, definition or queue whose limits changed the gate that they
+-- should have, so that caps count them from now on. Called by what changes limits, and by claims
+-- for a minute after. Only rows with a wrong gate are locked, and those that are being settled are
+-- skipped: heartbeats of all others go on. Queued jobs need no such haste: a claim that meets a
+-- wrongly marked one corrects it.
 create or replace function jobforge.regate_running(
     p_kind text,
     p_queue text,
@@ -10,12 +11,34 @@ create or replace function jobforge.regate_running(
 ) returns void
 language plpgsql
 as $$
+declare
+    v_rows tid[];
 begin
-    perform jobforge.regate_rows(array(
-        select j.ctid from jobforge.jobs as j
+    v_rows := array(
+        select j.ctid
+          from jobforge.jobs as j
+          left join jobforge.tenants as t on t.id = j.tenant_id
+          left join jobforge.queues as q on q.name = j.queue
+          left join lateral (
+            select d.max_running_per_key is not null or d.rate_limit_per_key is not null
+                       as is_key_limited,
+                   d.max_running is not null or d.rate_limit is not null
+                       or d.paused_at is not null as is_limited
+              from jobforge.definitions as d
+             where d.key = j.definition
+             order by d.version desc
+             limit 1) as d on true
          where j.state = 'running'
            and case p_kind when 'queue' then j.queue = p_queue
                            when 'tenant' then j.tenant_id = p_tenant_id
                            else j.definition = p_definition end
-           for update skip locked));
+           and j.gate is distinct from jobforge.gate(
+                   j.definition, j.limit_key, d.is_key_limited, d.is_limited,
+                   t.max_running is not null or t.rate_limit is not null
+                       or t.paused_at is not null
+                       or q.max_running is not null or q.rate_limit is not null)
+           for update of j skip locked);
+    if v_rows <> '{}' then
+        perform jobforge.regate_rows(v_rows);
+    end if;
 end $$;

@@ -1,7 +1,7 @@
 -- A worker says what it is: at its start, and again when a heartbeat answers `unknown`. Its id is
 -- a random UUID of the process, never a host name. p_definitions lists what it serves as
 -- key@version. It works for app.tenant_id when that is set, and belongs to whoever registers it:
--- somebody else's id is JF004. Raises JF002.
+-- somebody else's id is JF004. Raises JF002, JF014.
 create or replace function jobforge.register_worker(
     p_worker_id uuid,
     p_queues text[],
@@ -25,6 +25,7 @@ begin
         perform jobforge.refuse('JF002', 'a worker needs an id, queues and slots',
             '{"field": "worker"}');
     end if;
+    perform jobforge.check_not_erased(jobforge.tenant());
     insert into jobforge.workers as w (
            id, started_at, heartbeat_at, pid, slots, host, build, queues, definitions, tenant_id,
            owner)

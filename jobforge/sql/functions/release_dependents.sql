@@ -22,6 +22,8 @@ declare
     v_dooms boolean[];
     v_doomed_tenants uuid[] := '{}';
     v_doomed uuid[] := '{}';
+    v_later_tenants uuid[];
+    v_later uuid[];
     v_live uuid[];
 begin
     -- Looked up one by one: a plan for a small table would be the wrong one for a large one.
@@ -52,12 +54,18 @@ begin
         )
         select array_agg(d.tenant_id), array_agg(d.id) into v_doomed_tenants, v_doomed
           from doomed as d;
+        -- Canceling those frees others. A retried parent is newer than its children, so these are
+        -- not always later in the order of locks: they are locked in the same pass.
+        select array_agg(a.tenant_id), array_agg(a.waiter_id) into v_later_tenants, v_later
+          from unnest(v_doomed_tenants, v_doomed) as d(tenant_id, id)
+          join jobforge.awaited_jobs as a on a.tenant_id = d.tenant_id and a.job_id = d.id
+         where a.on_parent_failure = 'run';
     end if;
     if v_waiters is not null then
         select array_agg(j.id) into v_live
           from (select w.tenant_id, w.id
-                  from unnest(v_tenants || v_doomed_tenants, v_waiters || v_doomed)
-                       as w(tenant_id, id)
+                  from unnest(v_tenants || v_doomed_tenants || v_later_tenants,
+                              v_waiters || v_doomed || v_later) as w(tenant_id, id)
                  group by w.tenant_id, w.id
                  order by w.tenant_id, w.id) as w
          cross join lateral (

@@ -1,11 +1,13 @@
 -- Workers hand back jobs they did not finish: queued again at once, the attempt not counted.
 -- p_jobs is an array of {tenant_id, job_id, lease}. Answers as complete_jobs does. Raises JF002.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.release_jobs(p_worker_id uuid, p_jobs jsonb)
 returns table (job_id uuid, lease bigint, status text, state text)
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    perform jobforge.require_read_committed('release_jobs');
     perform jobforge.check_tokens(p_worker_id, p_jobs);
     return query
     select c.job_id, c.lease, c.status, c.state

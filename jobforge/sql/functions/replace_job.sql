@@ -47,7 +47,7 @@ begin
        and j.started_at is null
     returning j.state into v_state;
     if v_state = 'queued' then
-        perform pg_notify('jobforge:' || v_new.queue, '');
+        perform jobforge.notify_channel('jobforge:' || v_new.queue);
     end if;
     return v_state is not null;
 end $$;

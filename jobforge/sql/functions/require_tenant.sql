@@ -1,30 +1,13 @@
 -- First call of every tenant function: the tenant it acts for. The setting app.tenant_id decides;
--- an argument may repeat it, never contradict it (JF006). Without the setting, only a trusted
--- back end (session_user in jobforge_service or jobforge_server) may name the tenant by argument;
--- others get JF001. The largest UUID is no tenant (JF002): claims walk from id to id below it.
+-- an argument may repeat it, never contradict it (JF006). Without the setting, only a trusted back
+-- end may name the tenant by argument; others get JF001. The largest UUID is no tenant (JF002).
+-- Refuses a tenant that is erased, from the moment at which its erasure begins (JF014).
 create or replace function jobforge.require_tenant(p_tenant_id uuid) returns uuid
 language plpgsql stable
 as $$
 declare
-    -- As jobforge.tenant(), without the call.
-    v_setting uuid := nullif(current_setting('app.tenant_id', true), '')::uuid;
+    v_tenant uuid := jobforge.named_tenant(p_tenant_id);
 begin
-    if 'ffffffff-ffff-ffff-ffff-ffffffffffff' in (v_setting, p_tenant_id) then
-        perform jobforge.refuse('JF002', 'the largest UUID is no tenant', '{"field": "tenant_id"}');
-    end if;
-    if v_setting is not null then
-        if p_tenant_id is null or p_tenant_id = v_setting then
-            return v_setting;
-        end if;
-        perform jobforge.refuse('JF006',
-            'the tenant named differs from the tenant of this transaction');
-    end if;
-    if p_tenant_id is not null
-       and (pg_has_role(session_user, 'jobforge_service', 'usage')
-            or pg_has_role(session_user, 'jobforge_server', 'usage')) then
-        return p_tenant_id;
-    end if;
-    perform jobforge.refuse('JF001',
-        'no tenant is set: call set_config(''app.tenant_id'', …, true) in this transaction');
-    return null;
+    perform jobforge.check_not_erased(v_tenant);
+    return v_tenant;
 end $$;

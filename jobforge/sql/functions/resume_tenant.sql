@@ -1,12 +1,13 @@
--- Operators resume a paused tenant. Wakes the workers. Raises nothing.
+-- Operators resume a paused tenant. Wakes the workers. Raises JF014.
 create or replace function jobforge.resume_tenant(p_tenant_id uuid) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
+    perform jobforge.check_not_erased(p_tenant_id);
     update jobforge.tenants as p
        set paused_at = null, updated_at = jobforge.now()
-     where p.id = p_tenant_id;
+     where p.id = p_tenant_id and p.erased_at is null;
     perform jobforge.wake_workers();
     perform jobforge.audit(p_tenant_id, 'tenant.resume', p_tenant_id::text);
 end $$;

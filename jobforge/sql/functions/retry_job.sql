@@ -3,7 +3,8 @@
 -- made from it (retry_of). So it is with another payload: what a job was asked to do stays on
 -- record, and a dead one is put away as canceled. One that waits for its backoff runs now.
 -- Answers the id of the job that will run. Raises JF001, JF002, JF004, JF005 (running, queued,
--- blocked, or after a parent that did not succeed), JF006 to JF010.
+-- blocked, erased, or after a parent that did not succeed), JF006 to JF010.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.retry_job(
     p_job_id uuid,
     p_payload jsonb default null,
@@ -29,6 +30,7 @@ declare
     v_parents jsonb;
     v_jobs jsonb;
 begin
+    perform jobforge.require_read_committed('retry_job');
     if p_attempts is not null and p_attempts not between 1 and 1000 then
         perform jobforge.refuse('JF002', 'attempts must lie between 1 and 1000',
             '{"field": "attempts"}');
@@ -41,6 +43,7 @@ begin
      where j.tenant_id = v_tenant and j.id = p_job_id
        for update;
     if found then
+        perform jobforge.check_not_erased_job(p_job_id, v_job.flags);
         if v_job.state = 'scheduled' and v_job.attempt > 0 and p_payload is null then
             perform jobforge.edit_job(p_job_id, '{"run_at": null}', v_tenant);
         elsif v_job.state = 'dead' then
@@ -62,6 +65,7 @@ begin
         if not found then
             perform jobforge.refuse_job(v_tenant, p_job_id, 'retried');
         end if;
+        perform jobforge.check_not_erased_job(p_job_id, v_old.flags);
         select d.parent_id into v_parent
           from jobforge.dependencies as d
           join jobforge.all_jobs as a on a.tenant_id = v_tenant and a.id = d.parent_id

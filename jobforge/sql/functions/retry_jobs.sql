@@ -2,6 +2,7 @@
 -- as dead), p_limit at most; call again until it answers 0. p_rate spreads them, in jobs per
 -- second; p_attempts is their new allowance. With p_dry_run it only counts, up to p_limit. Raises
 -- JF001, JF002, JF006. Locks in order of id.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.retry_jobs(
     p_filter jsonb default '{}',
     p_rate double precision default null,
@@ -24,6 +25,7 @@ declare
     v_filter jsonb := p_filter || '{"state": "dead"}';
     v_revived bigint;
 begin
+    perform jobforge.require_read_committed('retry_jobs');
     perform jobforge.check_limit(p_limit, 10000);
     perform jobforge.read_filter(v_filter);
     if p_rate not between 0.001 and 100000 then
@@ -33,12 +35,15 @@ begin
         perform jobforge.refuse('JF002', 'attempts must lie between 1 and 1000',
             '{"field": "attempts"}');
     elsif p_dry_run then
-        return (select count(*) from jobforge.matching_jobs(v_tenant, v_filter, p_limit));
+        return (select count(*) from jobforge.matching_jobs(
+                    v_tenant, v_filter, p_limit, p_only_retryable => true));
     end if;
     v_revived := jobforge.revive_rows(array(
         select j.ctid
           from unnest(array(
-                   select jobforge.matching_jobs(v_tenant, v_filter, p_limit) order by 1)) as m(id)
+                   select jobforge.matching_jobs(
+                              v_tenant, v_filter, p_limit, p_only_retryable => true)
+                    order by 1)) as m(id)
          cross join lateral (
             select q.ctid
               from jobforge.jobs as q

@@ -5,6 +5,7 @@
 -- are still blocked wait for the new ones. Answers how many were made. Raises JF001, JF002,
 -- JF004 (also for a job past retention), JF005 (some of them run, or nothing is to be retried),
 -- JF006, JF008 to JF010. One at a time for a workflow; locks as link_parents does.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.retry_workflow(
     p_id uuid,
     p_from text default null,
@@ -25,6 +26,7 @@ declare
     v_olds uuid[];
     v_news uuid[];
 begin
+    perform jobforge.require_read_committed('retry_workflow');
     perform pg_advisory_xact_lock(hashtextextended('jobforge:workflow:' || p_id, 0))
        from jobforge.workflows as w
       where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'workflow';
@@ -49,6 +51,12 @@ begin
             jsonb_build_object('id', p_id));
     end if;
     v_olds := array(select n.job_id from unnest(v_nodes) as n order by n.place);
+    perform jobforge.check_not_erased_job(e.id, e.flags)
+       from (select j.id, j.flags from jobforge.jobs as j
+              where j.tenant_id = v_tenant and j.id = any (v_olds)
+             union all
+             select f.id, f.flags from jobforge.finished_jobs as f
+              where f.tenant_id = v_tenant and f.id = any (v_olds)) as e;
     v_news := array(select jobforge.nth_id(v_first_id, i)
                       from generate_series(1, cardinality(v_olds)) as i);
     v_jobs := jobforge.retried_jobs(v_tenant, v_olds, v_news);

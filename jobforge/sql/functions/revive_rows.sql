@@ -16,7 +16,7 @@ begin
     with queues as (
         select distinct j.queue from jobforge.jobs as j where j.ctid = any (p_rows)
     )
-    select count(pg_notify('jobforge:' || q.queue, '')) into v_revived from queues as q;
+    select count(jobforge.notify_channel('jobforge:' || q.queue)) into v_revived from queues as q;
 
     if exists (select from jobforge.jobs as j
                 where j.ctid = any (p_rows) and j.flags & 4 = 4) then

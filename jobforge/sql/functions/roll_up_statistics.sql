@@ -2,8 +2,10 @@
 -- once, and answers how many. They are read in the order of their transactions, those only that
 -- are older than every one still running, so that none can turn up later before the position;
 -- whole transactions, p_limit attempts and the rest of the last one's. The position moves in the
--- transaction that adds them up. One at a time, by an advisory lock: a second caller answers 0.
--- Raises JF002.
+-- transaction that adds them up. A position beyond every transaction is of another cluster, from
+-- which this database was restored: what is beyond it is added up, then reading restarts, with
+-- the attempts that ended after the restored ones. One at a time, by an advisory lock: a second
+-- caller answers 0. Raises JF002.
 create or replace function jobforge.roll_up_statistics(p_limit integer default 50000)
 returns bigint
 language plpgsql security definer
@@ -16,18 +18,22 @@ declare
     v_from xid8;
     v_end xid8;
     v_last xid8;
+    v_since timestamptz;
+    v_is_foreign boolean;
     v_read bigint;
 begin
     perform jobforge.check_limit(p_limit, 1000000);
     if not pg_try_advisory_xact_lock(hashtextextended('jobforge:statistics', 0)) then
         return 0;
     end if;
-    v_end := pg_snapshot_xmin(pg_current_snapshot());
-    -- Beyond the end it is of another cluster, from which this database was restored.
-    v_from := (select least(p.txid, v_end) from jobforge.statistics_position as p);
+    select p.txid, p.restored_until, p.txid > pg_snapshot_xmax(pg_current_snapshot())
+      into v_from, v_since, v_is_foreign
+      from jobforge.statistics_position as p;
+    v_end := case when v_is_foreign then '18446744073709551615'::xid8
+                  else pg_snapshot_xmin(pg_current_snapshot()) end;
     select a.txid into v_last
       from jobforge.all_attempts as a
-     where a.txid >= v_from and a.txid < v_end
+     where a.txid >= v_from and a.txid < v_end and a.ended_at > v_since
      order by a.txid offset p_limit - 1 limit 1;
     if found then
         v_end := (v_last::text::numeric + 1)::text::xid8;
@@ -41,7 +47,7 @@ begin
                greatest(date_part('epoch', a.started_at - a.queued_at) * 1000, 0) as wait_ms,
                date_part('epoch', a.ended_at - a.started_at) * 1000 as run_ms
           from jobforge.all_attempts as a
-         where a.txid >= v_from and a.txid < v_end
+         where a.txid >= v_from and a.txid < v_end and a.ended_at > v_since
     ), counted as (
         select e.tenant_id, e.minute, e.definition, e.queue,
                count(*) filter (where e.state = 'succeeded') as succeeded,
@@ -80,7 +86,10 @@ begin
                run_histogram = jobforge.add_histograms(s.run_histogram, excluded.run_histogram)
     )
     select coalesce(sum(cardinality(c.runs)), 0) into v_read from counted as c;
-    if v_read > 0 then
+    if v_is_foreign and v_last is null then
+        update jobforge.statistics_position
+           set txid = '0', restored_until = jobforge.newest_history();
+    elsif v_read > 0 or v_from = '0' then
         update jobforge.statistics_position set txid = v_end;
     end if;
     return v_read;

@@ -1,5 +1,5 @@
--- Writes down how an operation stands after a step, and in the audit log that it ended. The row is
--- locked by the caller.
+-- Writes down how an operation stands after a step, and in the audit log that it ended; of erasures
+-- end_erasure has written that. The row is locked by the caller.
 create or replace function jobforge.save_operation(p_operation jobforge.operations) returns void
 language plpgsql
 as $$
@@ -13,9 +13,11 @@ begin
            below = p_operation.below, tokens = p_operation.tokens,
            canaries = p_operation.canaries, done = p_operation.done,
            skipped = p_operation.skipped,
-           matched = greatest(o.matched, p_operation.done + p_operation.skipped)
+           progress = p_operation.progress,
+           matched = case when p_operation.kind = 'erase' and v_has_ended then p_operation.done
+                          else greatest(o.matched, p_operation.done + p_operation.skipped) end
      where o.tenant_id = p_operation.tenant_id and o.id = p_operation.id;
-    if v_has_ended then
+    if v_has_ended and p_operation.kind <> 'erase' then
         perform jobforge.audit(
             p_operation.tenant_id, 'operation.end', p_operation.id::text,
             jsonb_build_object(

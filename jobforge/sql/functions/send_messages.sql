@@ -15,6 +15,9 @@ declare
     v_first uuid := jobforge.uuid7();
     v_connector jobforge.definitions;
 begin
+    if jobforge.is_erased(p_tenant_id) then
+        return null;
+    end if;
     select * into v_connector from jobforge.find_definition('connector.webhook.deliver');
     insert into jobforge.webhook_deliveries (
            tenant_id, endpoint_id, id, job_id, subject_id, created_at, event, error, message)

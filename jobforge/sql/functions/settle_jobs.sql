@@ -7,11 +7,18 @@
 --                                   `final` is set or the allowance is used up
 --   snoozed                      -> scheduled at run_at or after retry_in_s, attempt not counted
 --   released                     -> queued again at once, attempt not counted
--- Every lease that ends leaves a row in attempts. Returns the jobs that matched. Locks in order
--- of (tenant_id, id), as every function does that locks many jobs. With app.tenant_id set, other
--- tenants' jobs do not match. What the end brings about (follow_up) is in the same transaction.
-create or replace function jobforge.settle_jobs(p_worker_id uuid, p_outcomes jsonb)
-returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
+-- Every lease that ends leaves a row in attempts. Returns the jobs that matched. Deletes in order
+-- of (tenant_id, id). With app.tenant_id set, other tenants' jobs do not match. What the end brings
+-- about (follow_up) is in the same transaction.
+-- As a rule the caller has locked the rows, in an earlier statement: the statements that follow
+-- must agree on who was asked to cancel, and wait for nobody's lock. Without p_are_held, for
+-- outcomes that are all successes, it takes only jobs that it need not wait for, as
+-- move_succeeded_jobs does.
+create or replace function jobforge.settle_jobs(
+    p_worker_id uuid,
+    p_outcomes jsonb,
+    p_are_held boolean default true
+) returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql
 as $$
 #variable_conflict use_column
@@ -20,30 +27,8 @@ declare
     v_tenant uuid := jobforge.tenant();
     v_settled jobforge.settled_jobs;
     v_ended jobforge.ended_job[];
-    v_listening uuid[];
+    v_listening uuid[] := '{}';
 begin
-    if jsonb_path_exists(p_outcomes,
-           '$[*] ? (!(@.outcome == "succeeded") || exists(@.retry_in_s) || exists(@.run_at))')
-       or pg_column_size(p_outcomes) > 1048576
-       or jsonb_path_exists(p_outcomes, 'strict $.**{67 to last}')
-    then
-        -- Not all will be stored as succeeded: two statements follow, which must agree on who
-        -- was asked to cancel and must not lock in two passes.
-        perform
-           from (select o.* from (
-                    select r.tenant_id, r.job_id, r.worker_id, r.lease
-                      from jobforge.read_outcomes(p_worker_id, p_outcomes) as r
-                    union all
-                    select w.tenant_id, w.job_id, null, null
-                      from jobforge.jobs_to_gather(p_outcomes) as w) as o
-                  where v_tenant is null or o.tenant_id = v_tenant
-                  order by o.tenant_id, o.job_id) as g
-           join jobforge.jobs as j on j.tenant_id = g.tenant_id and j.id = g.job_id
-          where j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
-             or g.lease is null and j.state || '' <> 'blocked'
-            for update of j;
-        v_now := jobforge.now();
-    end if;
     if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
         v_listening := jobforge.listening_tenants(array(
             select (o ->> 'tenant_id')::uuid from jsonb_array_elements(p_outcomes) as o));
@@ -61,6 +46,9 @@ begin
            and j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
            and (g.outcome in ('succeeded', 'canceled')
                 or j.cancel_requested_at is not null and g.outcome <> 'succeeded')
+           and (p_are_held
+                or j.flags = 0 and j.tenant_id <> all (v_listening)
+                   and (j.xmax = j.xmin or j.xmax = 0))
         returning j.tenant_id, j.id, j.lease, j.created_at, j.run_at, j.queued_at, j.started_at,
                   j.cancel_requested_at, j.expires_at, j.worker_id, j.retry_of, j.version,
                   j.attempt, j.max_attempts, j.allowance, j.timeout_s, j.priority, j.flags,
@@ -114,7 +102,8 @@ begin
       from ended as e;
     return query
     select * from unnest(v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states);
-    if coalesce(cardinality(v_settled.jobs), 0) < jsonb_array_length(p_outcomes) then
+    if p_are_held
+       and coalesce(cardinality(v_settled.jobs), 0) < jsonb_array_length(p_outcomes) then
         return query
         select * from jobforge.settle_unfinished_jobs(p_worker_id, p_outcomes, v_now, v_ended);
     elsif v_ended is not null then

@@ -16,7 +16,16 @@ declare
     v_settled jobforge.settled_jobs;
     v_ended jobforge.ended_job[];
     v_listening uuid[];
+    v_has_waits boolean := jsonb_path_exists(p_outcomes, '$[*].wait');
+    v_gathers uuid[] := '{}';
+    v_gathered jobforge.attempts[];
+    v_queues text[];  -- of released jobs
 begin
+    if v_has_waits then
+        v_gathers := array(
+            select (o ->> 'job_id')::uuid from jsonb_array_elements(p_outcomes) as o
+             where o #>> '{wait,kind}' = 'gather');
+    end if;
     if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
         v_listening := jobforge.listening_tenants(array(
             select (o ->> 'tenant_id')::uuid from jsonb_array_elements(p_outcomes) as o));
@@ -35,6 +44,7 @@ begin
                j.worker_id as held_by, j.definition, j.version, j.queue, j.attempt,
                j.queued_at, j.started_at,
                jobforge.fingerprint(j.definition, g.error) as fingerprint,
+               g.outcome = 'snoozed' and g.job_id = any (v_gathers) as is_gather,
                e.is_dead,
                case when e.is_dead then 'dead'
                     when g.outcome = 'released' then 'queued' else 'scheduled' end as new_state,
@@ -77,6 +87,7 @@ begin
                h.new_state, h.definition, h.queue, h.fingerprint, h.error,
                h.stdout_tail, h.stderr_tail
           from held as h
+         where not h.is_gather
     )
     select array_agg(s.tenant_id), array_agg(s.id), array_agg(s.lease), array_agg(s.state),
            array_agg(row(
@@ -84,11 +95,23 @@ begin
                s.queue, s.priority, s.flags, s.attempt, s.max_attempts, s.created_at,
                s.started_at, p_now, s.source, s.source_ref, s.correlation_id, s.traceparent,
                s.artifact_ref, null, s.error, s.payload, null)::jobforge.ended_job)
-               filter (where s.flags <> 0 or s.tenant_id = any (v_listening))
-      into v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states, v_ended
+               filter (where s.flags <> 0 or s.tenant_id = any (v_listening)),
+           array_agg(distinct s.queue) filter (where s.state = 'queued'),
+           -- begin_waits writes the attempts of these, because it decides where their jobs go.
+           (select array_agg(row(
+                h.tenant_id, h.job_id, h.held_by, h.lease, h.queued_at, h.started_at,
+                greatest(p_now, h.started_at), pg_current_xact_id(), h.peak_memory_bytes, h.cpu_ms,
+                h.version, h.attempt, h.exit_code, h.pid, h.outcome, h.new_state, h.definition,
+                h.queue, h.fingerprint, h.error, h.stdout_tail, h.stderr_tail)::jobforge.attempts)
+              from held as h where h.is_gather)
+      into v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states, v_ended,
+           v_queues, v_gathered
       from settled as s;
-    if jsonb_path_exists(p_outcomes, '$[*].wait') then
-        v_settled.states := jobforge.begin_waits(v_settled, p_outcomes, p_now);
+    if v_queues is not null then
+        perform jobforge.notify_channel('jobforge:' || q.name) from unnest(v_queues) as q(name);
+    end if;
+    if v_has_waits then
+        v_settled.states := jobforge.begin_waits(v_settled, p_outcomes, p_now, v_gathered);
     end if;
     v_ended := p_ended || v_ended;
     if v_ended is not null then

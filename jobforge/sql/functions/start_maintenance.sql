@@ -1,6 +1,7 @@
--- Schedulers call this before each task of the upkeep (statistics, partitions, retention): true for
--- the one of them who is to do it now, because nobody has begun to within the last p_every_s. p_by
--- names the caller for people; it decides nothing. Locks the row of the task. Raises JF002.
+-- Schedulers call this before each task of the upkeep (statistics, partitions, retention,
+-- blocked_jobs): true for the one of them who is to do it now, because nobody has begun to within
+-- the last p_every_s. p_by names the caller for people; it decides nothing. Locks the row of the
+-- task. Raises JF002.
 create or replace function jobforge.start_maintenance(
     p_task text,
     p_every_s double precision,
@@ -12,7 +13,8 @@ as $$
 declare
     v_now timestamptz := jobforge.now();
 begin
-    if p_task is null or p_task not in ('statistics', 'partitions', 'retention') then
+    if p_task is null
+       or p_task not in ('statistics', 'partitions', 'retention', 'blocked_jobs') then
         perform jobforge.refuse('JF002', 'there is no such task', '{"field": "task"}');
     elsif p_every_s is null or not p_every_s between 0 and 31622400 then
         perform jobforge.refuse('JF002', 'every_s must be a number of seconds up to a year',

@@ -1,5 +1,6 @@
 -- What read_stream is about, in its order: up to p_limit ended attempts and events after a
--- position, of transactions before p_upto. Of data beyond 8 KiB only the start of its text.
+-- position, of transactions before p_upto. What was restored from another cluster is not of this
+-- one's transactions (statistics_position). Of data beyond 8 KiB only the start of its text.
 create or replace function jobforge.stream_rows(
     p_after jobforge.stream_position,
     p_upto xid8,
@@ -11,6 +12,8 @@ create or replace function jobforge.stream_rows(
 language plpgsql stable
 as $$
 #variable_conflict use_column
+declare
+    v_since timestamptz := (select p.restored_until from jobforge.statistics_position as p);
 begin
     return query
     select u.*
@@ -25,7 +28,7 @@ begin
                                'type', left(h.error ->> 'type', 200),
                                'message', left(h.error ->> 'message', 1000)) end))
               from jobforge.all_attempts as h
-             where h.txid >= p_after.txid and h.txid < p_upto
+             where h.txid >= p_after.txid and h.txid < p_upto and h.ended_at > v_since
             union all
             -- Two that differ in nothing have the same place; nobody can tell them apart either.
             select e.txid, e.at, 'event', uuid_hash_extended(e.job_id,
@@ -35,7 +38,8 @@ begin
                         then jsonb_build_object('truncated', true, 'text', left(e.data::text, 1000))
                         else e.data end
               from jobforge.job_events as e
-             where e.txid >= p_after.txid and e.txid < p_upto and e.kind <> 'log') as u
+             where e.txid >= p_after.txid and e.txid < p_upto and e.kind <> 'log'
+               and e.at > v_since) as u
      where p_after.kind is null
         or (u.txid, u.at, u.kind, u.n) > (p_after.txid, p_after.at, p_after.kind, p_after.n)
      order by u.txid, u.at, u.kind, u.n

@@ -2,7 +2,10 @@
 -- them, from arrays and in half of its time. The row of the finished job tells the attempt too, so
 -- that has no row of its own (view all_attempts). p_results[i] may be null, as may all of it.
 -- Returns the jobs that were not settled, which is none as a rule: complete_jobs tells why not, and
--- makes a failure of a result that cannot be stored. Waits as complete_jobs does. Raises JF002.
+-- makes a failure of a result that cannot be stored. Never waits for another transaction, as
+-- complete_jobs: a job that is locked, or whose end needs a row that is locked, is among those not
+-- settled. Raises JF002.
+-- Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.succeed_jobs(
     p_worker_id uuid,
     p_tenants uuid[],
@@ -13,6 +16,7 @@ create or replace function jobforge.succeed_jobs(
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 set jit = off
+set lock_timeout = '100ms'
 set enable_seqscan = off
 set enable_bitmapscan = off
 set enable_sort = off
@@ -22,12 +26,10 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-    v_now timestamptz := jobforge.now();
-    v_tenant uuid := jobforge.tenant();
     v_settled uuid[];
-    v_ended jobforge.ended_job[];
-    v_listening uuid[];
+    v_listening uuid[] := '{}';
 begin
+    perform jobforge.require_read_committed('succeed_jobs');
     if p_worker_id is null
        or coalesce(cardinality(p_jobs), 0) not between 1 and 5000
        or cardinality(p_tenants) is distinct from cardinality(p_jobs)
@@ -39,62 +41,33 @@ begin
     if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
         v_listening := jobforge.listening_tenants(p_tenants);
     end if;
-    with given as materialized (
-        select g.*, p_worker_id as worker_id
-          from unnest(p_tenants, p_jobs, p_leases, p_results)
-               as g(tenant_id, job_id, lease, result)
-         where (v_tenant is null or g.tenant_id = v_tenant)
-           -- Sixty-five levels take more bytes than that.
-           and (g.result is null or pg_column_size(g.result) <= 500
-                or pg_column_size(g.result) <= 1048576
-                   and not jsonb_path_exists(g.result, 'strict $.**{65 to last}'))
-         order by g.tenant_id, g.job_id
-    ), ended as (
-        delete from jobforge.jobs as j
-         using given as g
-         where j.tenant_id = g.tenant_id and j.id = g.job_id
-           -- Not "state = 'running'", and not the worker as a constant: both would invite the
-           -- planner to look for running jobs first, and for ours among them.
-           and j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
-        returning j.tenant_id, j.id, j.lease, j.created_at, j.run_at, j.queued_at, j.started_at,
-                  j.cancel_requested_at, j.expires_at, j.retry_of, j.version, j.attempt,
-                  j.max_attempts, j.allowance, j.timeout_s, j.priority, j.flags, j.definition,
-                  j.queue, j.source, j.limit_key, j.idempotency_key, j.source_ref,
-                  j.correlation_id, j.traceparent, j.created_by, j.artifact_ref, j.tags, j.payload,
-                  g.result as new_result
-    ), finished as (
-        insert into jobforge.finished_jobs (
-               tenant_id, id, lease, created_at, run_at, queued_at, started_at,
-               cancel_requested_at, expires_at, finished_at, txid, worker_id, retry_of, version,
-               attempt, max_attempts, allowance, timeout_s, priority, flags, state, definition,
-               queue, source, limit_key, idempotency_key, source_ref, correlation_id, traceparent,
-               created_by, artifact_ref, tags, payload, result)
-        select e.tenant_id, e.id, e.lease, e.created_at, nullif(e.run_at, e.created_at),
-               nullif(e.queued_at, e.run_at), e.started_at, e.cancel_requested_at, e.expires_at,
-               greatest(v_now, e.started_at), pg_current_xact_id(), p_worker_id, e.retry_of,
-               e.version, e.attempt, e.max_attempts, nullif(e.allowance, e.max_attempts),
-               e.timeout_s, e.priority, e.flags, 'succeeded', e.definition, e.queue, e.source,
-               e.limit_key, e.idempotency_key, e.source_ref, e.correlation_id, e.traceparent,
-               e.created_by, e.artifact_ref, e.tags, e.payload, e.new_result
-          from ended as e
-    )
-    select array_agg(e.id),
-           array_agg(row(
-               e.tenant_id, e.id, e.lease, 'running', 'succeeded', 'succeeded', e.definition,
-               e.version, e.queue, e.priority, e.flags, e.attempt, e.max_attempts, e.created_at,
-               e.started_at, v_now, e.source, e.source_ref, e.correlation_id, e.traceparent,
-               e.artifact_ref, null, null, e.payload, e.new_result)::jobforge.ended_job)
-               filter (where e.flags <> 0 or e.tenant_id = any (v_listening))
-      into v_settled, v_ended
-      from ended as e;
-    if v_ended is not null then
-        perform jobforge.follow_up(v_ended);
-    end if;
+    v_settled := jobforge.move_succeeded_jobs(
+        p_worker_id, p_tenants, p_jobs, p_leases, p_results, v_listening, false);
     if cardinality(v_settled) = cardinality(p_jobs) then
         return;
+    end if;
+    -- The end of these concerns other rows, such as jobs that wait for them. A subtransaction, so
+    -- that those above stay settled when one of these rows is held by another transaction.
+    begin
+        v_settled := v_settled || jobforge.move_succeeded_jobs(
+            p_worker_id, p_tenants, p_jobs, p_leases, p_results, v_listening, true);
+    exception
+        when lock_not_available then null;
+    end;
+    if cardinality(v_settled) is distinct from cardinality(p_jobs) then
+        v_settled := v_settled || array(
+            select s.job_id
+              from jobforge.settle_free_jobs(p_worker_id, (
+                   select jsonb_agg(jsonb_build_object(
+                              'tenant_id', g.tenant_id, 'job_id', g.job_id, 'lease', g.lease,
+                              'outcome', 'succeeded', 'result', g.result))
+                     from unnest(p_tenants, p_jobs, p_leases, p_results)
+                          as g(tenant_id, job_id, lease, result)
+                    where g.job_id not in (select unnest(v_settled))
+                      and jobforge.is_storable(g.result))) as s);
     end if;
     return query
     select g.job_id, g.lease
       from unnest(p_jobs, p_leases) as g(job_id, lease)
-     where v_settled is null or g.job_id <> all (v_settled);
+     where g.job_id not in (select unnest(v_settled));
 end $$;

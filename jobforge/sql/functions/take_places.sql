@@ -10,6 +10,7 @@ as $$
          where o.id in (select (d.delivery ->> 'id')::uuid
                           from jsonb_array_elements(p_deliveries) as d(delivery))
            and o.tenant_id = coalesce((select jobforge.tenant()), o.tenant_id)
+           and not jobforge.is_erased(o.tenant_id)
          order by o.id
            for update
     ), taken as (

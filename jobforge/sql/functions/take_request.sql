@@ -1,6 +1,6 @@
 -- The server takes one token from a bucket, which refills at p_rate per second up to p_burst, and
 -- starts full. Says whether there was one, and if not, when to come again. Buckets are named
--- `tenant:<id>` and `key:<id>`: delete_tenant finds them so. Waits for others at the same bucket.
+-- `tenant:<id>` and `key:<id>`: an erasure finds them so. Waits for others at the same bucket.
 -- Raises JF002.
 create or replace function jobforge.take_request(
     p_bucket text,

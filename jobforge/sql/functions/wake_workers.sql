@@ -2,7 +2,7 @@
 create or replace function jobforge.wake_workers(p_queue text default null) returns void
 language sql
 as $$
-    select pg_notify('jobforge:' || q.name, '')
+    select jobforge.notify_channel('jobforge:' || q.name)
       from (select p_queue as name where p_queue is not null
             union
             select unnest(w.queues) from jobforge.workers as w

@@ -6,7 +6,7 @@
 -- succeeded or were canceled move to finished_jobs, so this table holds the backlog and what runs,
 -- however long the history is. A job has `allowance` attempts; a dead one that is revived gets as
 -- many again on top of max_attempts, so that attempt numbers go on. `flags` has facts of this job
--- that others need not look up: 1, its definition has hooks.
+-- that others need not look up: 1, its definition has hooks; 8, it was erased (erase_job).
 create table jobforge.jobs (
     tenant_id uuid not null,
     id uuid not null,
@@ -26,7 +26,6 @@ create table jobforge.jobs (
     lease bigint not null default 0,
     lease_expires_at timestamptz,
     started_at timestamptz,
-    heartbeat_at timestamptz,
     worker_id uuid,
     attempt integer not null default 0,
     deferrals smallint not null default 0,
@@ -50,10 +49,22 @@ create table jobforge.jobs (
     result jsonb,
 
     -- Versions of a row are no duplicates worth looking for (deduplicate_items): they go soon.
-    constraint jobs_pkey primary key (tenant_id, id) with (deduplicate_items = off)
+    constraint jobs_pkey primary key (tenant_id, id) with (deduplicate_items = off),
+    -- Postgres parses the text of each rule for every statement that writes jobs, so the rules are
+    -- short: an array constant, for example, is half as long as a list.
+    constraint jobs_are_in_a_live_state
+        check (state = any ('{scheduled,blocked,queued,running,dead}')),
+    constraint running_jobs_hold_a_lease
+        check ((state = 'running') = (worker_id is not null)
+           and (worker_id is null) = (lease_expires_at is null)),
+    constraint queued_jobs_have_a_queue_time check (state <> 'queued' or queued_at is not null),
+    constraint dead_jobs_have_an_end check ((state = 'dead') = (finished_at is not null)),
+    constraint attempts_stay_within_the_allowance check (attempt between 0 and max_attempts),
+    constraint only_running_jobs_are_asked_to_cancel
+        check (cancel_requested_at is null or worker_id is not null)
 ) with (
     -- A claim rewrites the row in a new version, a little longer. Room on the page for all of them
-    -- keeps it beside the old one, and lets heartbeats and progress marks be heap-only updates.
+    -- keeps it beside the old one.
     fillfactor = 45,
     -- A queue turns over completely every few seconds: vacuum by a fixed count of dead rows,
     -- not by a share of a table whose size says nothing, and without pauses.
@@ -65,29 +76,6 @@ create table jobforge.jobs (
     autovacuum_analyze_scale_factor = 0,
     autovacuum_analyze_threshold = 10000
 );
-
--- The rules of a job's life, for the only role that writes jobs. They are policies because those
--- are planned once in a session; CHECKs are read from their text for every statement, which took
--- a sixth of an enqueue. Who passes over row security, as a superuser does, passes over them too.
-create policy jobs_are_in_a_live_state on jobforge.jobs
-    as restrictive to jobforge_engine using (true)
-    with check (state in ('scheduled', 'blocked', 'queued', 'running', 'dead'));
-create policy running_jobs_hold_a_lease on jobforge.jobs
-    as restrictive to jobforge_engine using (true)
-    with check ((state = 'running') = (worker_id is not null)
-            and (worker_id is null) = (lease_expires_at is null));
-create policy queued_jobs_have_a_queue_time on jobforge.jobs
-    as restrictive to jobforge_engine using (true)
-    with check (state <> 'queued' or queued_at is not null);
-create policy dead_jobs_have_an_end on jobforge.jobs
-    as restrictive to jobforge_engine using (true)
-    with check ((state = 'dead') = (finished_at is not null));
-create policy attempts_stay_within_the_allowance on jobforge.jobs
-    as restrictive to jobforge_engine using (true)
-    with check (attempt between 0 and max_attempts);
-create policy only_running_jobs_are_asked_to_cancel on jobforge.jobs
-    as restrictive to jobforge_engine using (true)
-    with check (cancel_requested_at is null or worker_id is not null);
 
 -- What a claim walks: exactly the runnable jobs, in exactly the order in which they are taken. The
 -- priority is negated so that all columns ascend: a walk can then start at any row by comparing
@@ -117,6 +105,9 @@ create index jobs_dead_alike on jobforge.jobs (tenant_id, fingerprint, id)
     where state = 'dead';
 create index jobs_expiring on jobforge.jobs (expires_at)
     where expires_at is not null and started_at is null;
+-- Jobs that wait for other jobs: maintenance looks whether they still do (free_blocked_jobs).
+create index jobs_blocked on jobforge.jobs (tenant_id, id)
+    where state = 'blocked';
 
 -- Jobs that succeeded or were canceled. Never updated; retention drops whole days. Where `txid` is
 -- set, the row tells the job's last attempt as well: one that succeeded, and of which nothing is
@@ -162,9 +153,9 @@ create table jobforge.finished_jobs (
     payload jsonb not null,
     result jsonb,
 
+    constraint finished_jobs_pkey primary key (tenant_id, id, finished_at),
     constraint finished_jobs_are_in_a_final_state check (state in ('succeeded', 'canceled'))
 ) partition by range (finished_at);
-create index finished_jobs_of_a_tenant on jobforge.finished_jobs (tenant_id, id);
 create table jobforge.finished_jobs_default partition of jobforge.finished_jobs default;
 
 -- The leases that ended, written when they ended: how, and where the job went. Those that the row
@@ -193,13 +184,13 @@ create table jobforge.attempts (
     stdout_tail text,
     stderr_tail text,
 
+    constraint attempts_pkey primary key (tenant_id, job_id, lease, ended_at),
     constraint attempts_end_in_a_known_way
         check (outcome in ('succeeded', 'failed', 'timed_out', 'crashed', 'lease_lost',
                            'canceled', 'released', 'snoozed')
            and state in ('succeeded', 'scheduled', 'dead', 'canceled', 'queued', 'blocked')),
     constraint attempts_count_from_one check (attempt > 0)
 ) partition by range (ended_at);
-create index attempts_of_a_job on jobforge.attempts (tenant_id, job_id, lease);
 create table jobforge.attempts_default partition of jobforge.attempts default;
 
 -- What cannot be derived from jobs and attempts: progress marks, custom events, operator actions.
@@ -214,6 +205,10 @@ create table jobforge.job_events (
 ) partition by range (at);
 create index job_events_of_a_job on jobforge.job_events (tenant_id, job_id, at);
 create table jobforge.job_events_default partition of jobforge.job_events default;
+-- Two entries of a job may be equal, so there is no key. Entries are only inserted and deleted, and
+-- only a delete writes its whole row to the WAL. New partitions inherit it from build_partition.
+alter table jobforge.job_events replica identity full;
+alter table jobforge.job_events_default replica identity full;
 
 create table jobforge.idempotency_keys (
     tenant_id uuid not null,
@@ -270,6 +265,14 @@ create table jobforge.definitions (
            and backoff_base_s between 0 and 86400 and backoff_cap_s between 0 and 604800)
 );
 
+-- What every claim asks of all definitions, however many there are: those under limits, and whether
+-- all have the same timeout.
+create index definitions_limited on jobforge.definitions (key)
+    where max_running is not null or rate_limit is not null or paused_at is not null;
+create index definitions_limited_per_key on jobforge.definitions (key)
+    where max_running_per_key is not null or rate_limit_per_key is not null;
+create index definitions_by_timeout on jobforge.definitions (timeout_s);
+
 create table jobforge.tenants (
     id uuid not null,
     slug text,
@@ -282,6 +285,9 @@ create table jobforge.tenants (
     rate_period_s double precision not null default 1,
     rate_burst integer,
     paused_at timestamptz,
+    -- The mark of an erased tenant (see delete_tenant). Its row stays, with the id and this alone,
+    -- so that nothing is ever stored for that id again.
+    erased_at timestamptz,
     created_at timestamptz not null,
     updated_at timestamptz not null,
     constraint tenants_pkey primary key (id),
@@ -333,6 +339,35 @@ create table jobforge.workers (
     constraint worker_commands_are_known check (command in ('drain', 'stop'))
 );
 
+-- The last heartbeat of each job that runs for long enough to send one. Heartbeats are written
+-- here and never to jobs, so a transaction that holds the row of a job does not stop its
+-- heartbeats. A lease ends at the later of `expires_at` here and `lease_expires_at` there. No
+-- column that a heartbeat writes is indexed, so each one is a heap-only update. `beat_at` is null
+-- in a row that the reaper inserted to lock out a first heartbeat. Retention deletes the rows of
+-- ended leases.
+create table jobforge.heartbeats (
+    tenant_id uuid not null,
+    job_id uuid not null,
+    worker_id uuid not null,
+    lease bigint not null,
+    beat_at timestamptz,
+    expires_at timestamptz not null,
+    constraint heartbeats_pkey primary key (tenant_id, job_id)
+) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
+
+-- When a worker last called reap_jobs, and the last time that none did for more than five seconds,
+-- which is taken as an outage. Workers that serve all tenants share the row of the nil UUID. Those
+-- that serve one tenant have a row for it, so that no tenant can hide an outage from the others.
+create table jobforge.reaper (
+    tenant_id uuid not null,
+    reaped_at timestamptz,
+    outage_from timestamptz,
+    outage_until timestamptz,
+    constraint reaper_pkey primary key (tenant_id),
+    constraint an_outage_has_both_ends check ((outage_from is null) = (outage_until is null))
+) with (fillfactor = 10);
+insert into jobforge.reaper (tenant_id) values ('00000000-0000-0000-0000-000000000000');
+
 -- Token buckets. A row appears with the first claim under its limit.
 create table jobforge.rate_limits (
     bucket text not null,
@@ -357,7 +392,14 @@ create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, at desc);
 create view jobforge.all_jobs with (security_invoker = true) as
 select j.tenant_id, j.id, j.state, j.definition, j.version, j.queue, j.priority, j.attempt,
        j.max_attempts, j.created_at, j.run_at, j.queued_at, j.started_at, j.finished_at,
-       coalesce(j.heartbeat_at, j.started_at) as heartbeat_at, j.lease_expires_at,
+       case when j.state = 'running' then coalesce((
+           select h.beat_at from jobforge.heartbeats as h
+            where h.tenant_id = j.tenant_id and h.job_id = j.id and h.lease = j.lease),
+           j.started_at) end as heartbeat_at,
+       case when j.state = 'running' then greatest(j.lease_expires_at, (
+           select h.expires_at from jobforge.heartbeats as h
+            where h.tenant_id = j.tenant_id and h.job_id = j.id and h.lease = j.lease))
+           end as lease_expires_at,
        j.cancel_requested_at, j.expires_at, j.worker_id,
        j.lease, j.source, j.source_ref, j.correlation_id, j.traceparent, j.idempotency_key,
        j.limit_key, j.tags, j.created_by, j.retry_of, j.timeout_s, j.cancel_reason, j.fingerprint,
@@ -444,13 +486,25 @@ create type jobforge.named_definition as (
 );
 
 -- What is under limits or paused, as one claim found it: definitions, definitions with limits per
--- key, tenants (whether any is), and the queue at hand. And whether any tenant has a weight.
+-- key, tenants (whether any is), and the queue at hand. Whether any tenant has a weight. And which
+-- of the definitions have no free slot or token, counted once in a round.
 create type jobforge.limited as (
     definitions text[],
     definitions_by_key text[],
     tenants boolean,
     queue boolean,
-    weighted boolean
+    weighted boolean,
+    full_definitions text[]
+);
+
+-- A group of jobs under the same limits as a claim finds it in a queue: its gate, and where its
+-- best job is.
+create type jobforge.open_group as (
+    gate text,
+    definition text,
+    rank integer,
+    run_at timestamptz,
+    id uuid
 );
 
 -- A job whose lease ended, or that was canceled without one, as follow_up hears of it: where it was

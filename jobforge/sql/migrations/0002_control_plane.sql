@@ -43,9 +43,11 @@ create table jobforge.failure_notes (
     constraint failure_notes_pkey primary key (tenant_id, fingerprint)
 );
 
--- An action on all jobs that match a filter, done in steps by whoever comes by. `below` is how far
--- the walk over the tenant's jobs has come, newest first; `tokens` are what a rate has left to
--- release at `stepped_at`; `canaries` are the jobs that have to end well before others follow.
+-- An action on all jobs that match a filter, done in steps by any worker or server. `below` is how
+-- far the walk over the tenant's jobs has come, newest first; `tokens` are what a rate has left to
+-- release at `stepped_at`; `canaries` are the jobs that have to end well before others follow. The
+-- erasure of a tenant (kind `erase`) counts rows of all tables instead of jobs; `progress` holds
+-- its phase, its place, the rows erased from each table, and the transactions that it waits for.
 create table jobforge.operations (
     tenant_id uuid not null,
     id uuid not null,
@@ -66,15 +68,21 @@ create table jobforge.operations (
     canaries uuid[],
     filter jsonb not null,
     options jsonb not null,
+    progress jsonb,
 
     constraint operations_pkey primary key (tenant_id, id),
-    constraint operation_kinds_are_known check (kind in ('cancel', 'retry', 'redrive', 'discard')),
+    constraint operation_kinds_are_known
+        check (kind in ('cancel', 'retry', 'redrive', 'discard', 'erase')),
     constraint operation_states_are_known
         check (state in ('queued', 'running', 'waiting', 'done', 'failed', 'canceled')),
     constraint ended_operations_have_an_end
         check ((state in ('done', 'failed', 'canceled')) = (finished_at is not null)),
-    constraint only_canaries_are_waited_for
-        check (state <> 'waiting' or canaries is not null)
+    constraint only_canaries_and_erasures_wait
+        check (state <> 'waiting' or canaries is not null or kind = 'erase'),
+    constraint erasures_have_a_phase
+        check ((kind = 'erase') = (progress is not null)
+           and (progress is null
+                or progress ->> 'phase' in ('jobs', 'history', 'barrier', 'artifacts', 'proof')))
 ) with (fillfactor = 70);
 create index operations_due on jobforge.operations (due_at) where finished_at is null;
 create index operations_ended on jobforge.operations (finished_at) where finished_at is not null;
@@ -103,6 +111,7 @@ create unlogged table jobforge.request_rates (
 -- Pages of the log go by id, which is the order of time.
 drop index jobforge.audit_log_of_a_tenant;
 create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, id);
+create index audit_log_by_time on jobforge.audit_log (at);
 
 -- The stream reads the history in the order of transactions. Appending to the right end of an
 -- index of equal numbers is the cheapest that an index can be, and every attempt pays for it; so

@@ -53,10 +53,9 @@ create table jobforge.webhook_deliveries (
     event text not null,
     error text,
     response text,
-    message jsonb not null
+    message jsonb not null,
+    constraint webhook_deliveries_pkey primary key (tenant_id, endpoint_id, id, created_at)
 ) partition by range (created_at);
-create index webhook_deliveries_of_an_endpoint
-    on jobforge.webhook_deliveries (tenant_id, endpoint_id, id);
 create table jobforge.webhook_deliveries_default partition of jobforge.webhook_deliveries default;
 
 -- A message that is about to be sent to one endpoint.

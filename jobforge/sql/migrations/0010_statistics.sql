@@ -27,10 +27,13 @@ create table jobforge.minute_statistics (
 create index minute_statistics_in_order on jobforge.minute_statistics (minute);
 create table jobforge.minute_statistics_default partition of jobforge.minute_statistics default;
 
--- Up to which transaction attempts have been added up: one row.
+-- Up to which transaction attempts have been added up: one row. After a restore into a cluster that
+-- has used fewer transactions, rows up to `restored_until` are of the former cluster: their txids
+-- will be used again, and such rows are neither added up nor streamed a second time.
 create table jobforge.statistics_position (
     is_only boolean not null default true,
     txid xid8 not null,
+    restored_until timestamptz not null default '-infinity',
     constraint statistics_position_pkey primary key (is_only),
     constraint there_is_one_position check (is_only)
 );
@@ -43,5 +46,6 @@ create table jobforge.maintenance (
     since timestamptz not null,
     started_by text not null,
     constraint maintenance_pkey primary key (task),
-    constraint maintenance_tasks_are_known check (task in ('statistics', 'partitions', 'retention'))
+    constraint maintenance_tasks_are_known
+        check (task in ('statistics', 'partitions', 'retention', 'blocked_jobs'))
 );

@@ -98,13 +98,14 @@ export class JobForge {
   }
 
   /**
-   * Something has happened; triggers and waiting jobs hear of it. On a connection that is given it
-   * is part of its transaction. Answers the event's id.
+   * Emit an event for triggers and waiting jobs, and return its ID. With `conn`, the event is part
+   * of that transaction. With `key`, each trigger makes one job of all events with this name and
+   * key.
    */
   async emit(
     name: string,
     data: JsonObject = {},
-    options: Pick<Using, "tenant" | "conn" | "correlationId"> = {},
+    options: Pick<Using, "tenant" | "conn" | "key" | "correlationId"> = {},
   ): Promise<string> {
     return await this.client.emit(name, data, options);
   }

@@ -61,18 +61,20 @@ export class Client {
     }
   }
 
-  /** Answers the event's id. */
+  /** Return the event's ID. */
   async emit(
     name: string,
     data: JsonObject,
     given: {
       readonly tenant?: string | undefined;
       readonly conn?: Queryable | undefined;
+      readonly key?: string | undefined;
       readonly correlationId?: string | undefined;
     },
   ): Promise<string> {
-    const { tenant, conn, correlationId: correlation_id } = given;
-    const emitting = (id: string | null) => calls.emitEvent(name, data, { correlation_id }, id);
+    const { tenant, conn, key, correlationId: correlation_id } = given;
+    const emitting = (id: string | null) =>
+      calls.emitEvent(name, data, { key, correlation_id }, id);
     if (conn === undefined) {
       refuseToEmit();
       return await this.#runFor(tenant, emitting);

@@ -88,20 +88,24 @@ export class Durable<C extends Channel = Channel> {
   }
 
   /**
-   * The next event of that name whose data has these values; EventTimeout without one. `match` has
-   * paths: `{ "order.id": 7 }`. The job needs no slot while it waits.
+   * Wait for an event of that name whose data has these values, and return it. `match` has paths:
+   * `{ "order.id": 7 }`. Events emitted since the job was created count, or those emitted after
+   * `since`; each event ends one wait of the job. The job holds no slot while it waits. Throws
+   * EventTimeout.
    */
   async waitForEvent(
     name: string,
     options: {
       readonly match?: Readonly<Record<string, Scalar>>;
       readonly timeout: Duration;
+      readonly since?: Date;
     },
   ): Promise<Event> {
     const key = this.#steps.begin("event", name);
     const found = this.#steps.find(key);
     if (found === undefined) {
-      return await this.#wait(waitingForEvent(key, options.match ?? {}, options.timeout));
+      const { match = {}, timeout, since } = options;
+      return await this.#wait(waitingForEvent(key, match, timeout, since));
     }
     if (found === null) {
       throw new EventTimeout(`no event ${name} has come in time`, { detail: { event: name } });

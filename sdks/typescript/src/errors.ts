@@ -64,6 +64,14 @@ export class PayloadTooLarge extends Invalid {
     "The payload or result is larger or deeper than the limit.";
 }
 
+/** A payload, result or file needs an artifact store, and none is configured. */
+export class NoArtifactStore extends PayloadTooLarge {
+  static override readonly code: string = "no_artifact_store";
+  static override readonly sqlstate: string | null = null;
+  static override readonly message: string =
+    "A payload, result or file needs an artifact store, and none is configured.";
+}
+
 /** What a step returned cannot be kept: it is no JSON, or too much of it. */
 export class InvalidResult extends Invalid {
   static override readonly code: string = "invalid_result";
@@ -159,6 +167,14 @@ export class UnknownDefinition extends NotFound {
   static override readonly sqlstate: string | null = "JF009";
   static override readonly message: string =
     "No definition is registered under this key and version.";
+}
+
+/** The tenant was deleted, or is being deleted; its id cannot be used again. */
+export class TenantErased extends NotFound {
+  static override readonly code: string = "tenant_erased";
+  static override readonly sqlstate: string | null = "JF014";
+  static override readonly message: string =
+    "The tenant was deleted, or is being deleted; its id cannot be used again.";
 }
 
 /** The artifact is not there, or not what was put there. */
@@ -257,12 +273,12 @@ export class QueueFull extends JobForgeError {
   static override readonly message: string = "The tenant's limit of pending jobs is reached.";
 }
 
-/** Jobs can be claimed in READ COMMITTED transactions only. */
+/** The function works in READ COMMITTED transactions only. */
 export class WrongIsolation extends JobForgeError {
   static override readonly code: string = "wrong_isolation";
   static override readonly sqlstate: string | null = "JF012";
   static override readonly message: string =
-    "Jobs can be claimed in READ COMMITTED transactions only.";
+    "The function works in READ COMMITTED transactions only.";
 }
 
 /** The job that was waited for died or was canceled; `detail` has its state and error. */
@@ -417,6 +433,7 @@ export const ERRORS: readonly (typeof JobForgeError)[] = [
   Invalid,
   InvalidPayload,
   PayloadTooLarge,
+  NoArtifactStore,
   InvalidResult,
   UnknownField,
   WrongMediaType,
@@ -430,6 +447,7 @@ export const ERRORS: readonly (typeof JobForgeError)[] = [
   LeaseLost,
   NotFound,
   UnknownDefinition,
+  TenantErased,
   ArtifactNotFound,
   Conflict,
   DefinitionInactive,

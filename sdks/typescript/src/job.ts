@@ -140,11 +140,14 @@ export interface Step extends Token {
 /** `lost`: the lease is not held, and nothing was stored. */
 export type SaveStatus = "ok" | "lost" | "too_large" | "too_many";
 
-/** What became of an outcome. A repeated report is not lost, but its state is not told again. */
+/** `busy`: another transaction has locked the job, or a row that its end needs. */
+export type SettleStatus = "ok" | "lost" | "busy";
+
+/** The status of an outcome. A repeated report is `ok` too, but without the job's state. */
 export interface Settled {
   readonly job_id: string;
   readonly lease: string;
-  readonly is_lost: boolean;
+  readonly status: SettleStatus;
   readonly state: State | null;
 }
 
@@ -154,7 +157,8 @@ export type WorkerCommand = "ok" | "drain" | "stop" | "unknown";
 export interface Beat {
   readonly job_id: string;
   readonly lease: string;
-  readonly status: "ok" | "cancel" | "lost";
+  /** `held`: another transaction holds the heartbeat, the lease was not extended. */
+  readonly status: "ok" | "cancel" | "held" | "lost";
 }
 
 export interface Heartbeat {

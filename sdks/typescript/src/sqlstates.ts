@@ -22,12 +22,13 @@ export function fromSqlstate(
   message: string,
   detail?: string | null,
   cause?: unknown,
+  hint?: string | null,
 ): JobForgeError {
   const kind = state === null ? undefined : BY_SQLSTATE.get(state);
   if (kind !== undefined) {
     const facts = factsOf(detail);
     const field = typeof facts.field === "string" ? facts.field : undefined;
-    return new kind(message, { field, detail: facts, cause });
+    return new kind(message, { field, detail: facts, hint: hint ?? undefined, cause });
   }
   if (state !== null && DENIED_SQLSTATES.has(state)) return new Denied(message, { cause });
   if (state !== null && CONTENDED_SQLSTATES.has(state)) {
@@ -48,7 +49,9 @@ export function byCode(code: string): typeof JobForgeError {
 export function explained(error: unknown): JobForgeError {
   if (error instanceof JobForgeError) return error;
   const found = withSqlstate(error);
-  if (found !== null) return fromSqlstate(found.code, found.message, found.detail, error);
+  if (found !== null) {
+    return fromSqlstate(found.code, found.message, found.detail, error, found.hint);
+  }
   return fromSqlstate(null, error instanceof Error ? error.message : String(error), null, error);
 }
 
@@ -59,15 +62,23 @@ interface DriverError {
   readonly code: string;
   readonly message: string;
   readonly detail?: string | null;
+  readonly hint?: string | null;
 }
 
 /** Query builders wrap the driver's error: it is the cause, or Prisma has it within `meta`. */
 function withSqlstate(error: unknown, depth = 0): DriverError | null {
   if (typeof error !== "object" || error === null || depth > 4) return null;
-  const given = error as { code?: unknown; message?: unknown; detail?: unknown; cause?: unknown };
+  const given = error as {
+    code?: unknown;
+    message?: unknown;
+    detail?: unknown;
+    hint?: unknown;
+    cause?: unknown;
+  };
   if (typeof given.code === "string" && SQLSTATE.test(given.code)) {
     const detail = typeof given.detail === "string" ? given.detail : null;
-    return { code: given.code, message: String(given.message ?? ""), detail };
+    const hint = typeof given.hint === "string" ? given.hint : null;
+    return { code: given.code, message: String(given.message ?? ""), detail, hint };
   }
   const { meta } = error as { readonly meta?: { readonly driverAdapterError?: unknown } };
   return (

@@ -94,12 +94,17 @@ export function waitingForEvent(
   key: StepKey,
   match: Readonly<Record<string, Scalar>>,
   timeout: Duration,
+  since?: Date,
 ): Waiting {
+  if (since !== undefined && Number.isNaN(since.getTime())) {
+    throw new Invalid("since must be a valid Date", { field: "since" });
+  }
   const wanted = nested(match);
   if (Buffer.byteLength(encode(wanted, "match")) > LARGEST_MATCH) {
     throw new Invalid(`a match has at most ${LARGEST_MATCH} bytes of JSON`, { field: "match" });
   }
-  return { wait: { ...key, match: wanted }, delayS: bounded(timeout, "timeout") };
+  const counted = since === undefined ? {} : { since: since.getTime() / 1000 };
+  return { wait: { ...key, match: wanted, ...counted }, delayS: bounded(timeout, "timeout") };
 }
 
 export function waitingForJobs(key: StepKey, jobIds: Iterable<string>): Waiting {

@@ -25,13 +25,14 @@ const DEEPEST_CAUSE = 10;
 const FINAL = [InvalidPayload, InvalidResult, EventTimeout, ChildFailed];
 
 /**
- * Why a run is told to end. `lost`: the lease is gone, there is nobody to report to. `shutdown`: the
- * worker ends, and the job is handed back. These two leave no time to clean up.
+ * Why a run is stopped. `lost`: the lease has ended, so no outcome is reported. `expired`: the
+ * lease ran out while the database was unreachable, and the job is handed back. `shutdown`: the
+ * worker ends, and the job is handed back. These three leave no time to clean up.
  */
-export type Stop = "cancel" | "timeout" | "lost" | "shutdown";
+export type Stop = "cancel" | "timeout" | "lost" | "expired" | "shutdown";
 
 export function isFinal(stop: Stop): boolean {
-  return stop === "lost" || stop === "shutdown";
+  return stop === "lost" || stop === "expired" || stop === "shutdown";
 }
 
 /** How an attempt ended, in the words of complete_jobs. */

@@ -20,7 +20,7 @@ import {
   verifyWebhook,
 } from "../src/index.ts";
 import { isSecretName, redactTail } from "../src/redact/index.ts";
-import { fromSqlstate } from "../src/sqlstates.ts";
+import { explained, fromSqlstate } from "../src/sqlstates.ts";
 import { Worker } from "../src/worker/index.ts";
 import { until, urlOf } from "./ground.ts";
 
@@ -329,6 +329,14 @@ test("each error has the code that the contract says", () => {
     if (sqlstate !== null) assert.equal(fromSqlstate(sqlstate, "x", "{}").name, name);
   }
   assert.equal(known.size, contract.classes.length);
+});
+
+test("the hint of a refusal is the hint of the error", () => {
+  const refused = Object.assign(new Error("no"), { code: "JF012", detail: "{}", hint: "Call it" });
+  const error = explained(refused);
+  assert.ok(error instanceof errors.WrongIsolation);
+  assert.equal(error.hint, "Call it");
+  assert.equal(fromSqlstate("JF002", "no").hint, undefined);
 });
 
 async function rowsOf(sql: string, values: readonly Value[]): Promise<Value> {

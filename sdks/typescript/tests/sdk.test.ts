@@ -151,6 +151,12 @@ test("an event is kept with the transaction that emits it, or not at all", async
     return id;
   }, "superuser");
   assert.notEqual(await jf.emit(name), kept);
+  const keyed = await jf.emit(name, {}, { key: "order-7" });
+  const rows = await withClient(async (client) => {
+    const text = "select key from jobforge.events where id = $1";
+    return (await client.query(text, [keyed])).rows;
+  }, "superuser");
+  assert.deepEqual(rows, [{ key: "order-7" }]);
   await assert.rejects(jf.emit("no name"), { code: "invalid" });
 });
 

@@ -428,10 +428,12 @@ test("a worker that ends lets jobs finish; told twice, it hands them back", asyn
   const gate = new Promise<void>((resolve) => {
     release = resolve;
   });
+  let started = 0;
   const wait = jf.job(
     unique("hold"),
     { ...inline, params: z.object({ stays: z.boolean() }) },
     async (ctx, { stays }) => {
+      started += 1;
       if (!stays) return await gate;
       await once(ctx.signal, "abort");
       ctx.check();
@@ -443,11 +445,8 @@ test("a worker that ends lets jobs finish; told twice, it hands them back", asyn
     const handles = await wait
       .using({ tenant: "aaaaaaaa-0000-4000-8000-000000000002" })
       .enqueueMany([{ stays: false }, { stays: true }]);
-    await until(
-      async () =>
-        (await reader.client.listJobs({ state: "running", definition: wait.settings.key }))
-          .length === 2,
-    );
+    // A job that is claimed and has not started is handed back at once.
+    await until(() => started === 2);
     worker.stop();
     release();
     await until(
@@ -550,6 +549,37 @@ test("a lease that has run out by our own clock is given up, and never extended 
   leases.drop(job);
 });
 
+test("a heartbeat that is held neither extends the lease nor stops the job", () => {
+  const { job, run, stops, deadlines } = heldRun();
+  const leases = new Leases(30);
+  const deadline = now() + 10;
+  leases.hold(
+    run,
+    deadline,
+    setTimeout(() => undefined),
+  );
+  const beat = { job_id: job.job_id, lease: job.lease };
+  assert.equal(leases.renew(now(), [{ ...beat, status: "held" }]), true);
+  assert.deepEqual([stops, deadlines], [[], [deadline]]);
+  assert.equal(leases.renew(now(), [{ ...beat, status: "ok" }]), false);
+  assert.equal(deadlines.length, 2);
+  leases.drop(job);
+});
+
+test("a lease that runs out while a heartbeat is unanswered is given up to be handed back", () => {
+  const { job, run, stops } = heldRun();
+  const leases = new Leases(30);
+  leases.hold(
+    run,
+    now(),
+    setTimeout(() => undefined),
+  );
+  leases.isUnanswered = true;
+  leases.stopOverdue();
+  assert.deepEqual(stops, ["expired"]);
+  leases.drop(job);
+});
+
 test("an outcome whose job somebody has locked does not keep the others", async () => {
   const jf = newApp();
   const { queues, inline } = place();
@@ -574,6 +604,56 @@ test("an outcome whose job somebody has locked does not keep the others", async 
   });
 });
 
+test("a job whose child is locked for longer than its lease is settled later, and runs once", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  let [ran, end] = [0, () => {}];
+  const ending = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const held = jf.job(unique("held"), inline, async () => {
+    ran += 1;
+    await ending;
+  });
+  const quick = jf.job(unique("quick"), inline, () => undefined);
+  await withWorker(jf, { queues, leaseS: 2, heartbeatS: 0.5 }, async (worker) => {
+    await until(() => registered(jf));
+    const handle = await held.enqueue({});
+    await until(() => ran === 1);
+    await withClient(async (client) => {
+      const lastBeat = async () => {
+        const { rows } = await client.query(
+          "select extract(epoch from heartbeat_at)::float8 as at from jobforge.workers where id = $1",
+          [worker.workerId],
+        );
+        return Number(rows[0]?.at);
+      };
+      const child = await client.query(
+        `select e.job_id
+           from jobforge.jobs as j,
+                jobforge.enqueue_jobs(jsonb_build_array(jsonb_build_object(
+                    'definition', j.definition, 'after', jsonb_build_array(j.id))), j.tenant_id) as e
+          where j.id = $1`,
+        [handle.id],
+      );
+      await client.query("begin");
+      await client.query("select from jobforge.jobs where id = $1 for update", [
+        child.rows[0]?.job_id,
+      ]);
+      const since = await lastBeat();
+      end();
+      await (await quick.enqueue({})).result({ timeout: 20 });
+      await until(async () => (await lastBeat()) > since + 5);
+      assert.equal((await handle.job()).state, "running");
+      await client.query("rollback");
+    });
+    const job = await handle.wait({ timeout: 20 });
+    assert.deepEqual([job.state, job.attempt], ["succeeded", 1]);
+    await until(() => ran === 2); // the child is free
+  });
+  assert.equal(ran, 2);
+});
+
 test("outcomes are kept while connections are lost, and recorded after", async () => {
   const jf = newApp();
   const { queues, inline } = place();
@@ -587,12 +667,20 @@ test("outcomes are kept while connections are lost, and recorded after", async (
     await until(() => registered(jf));
     for (let round = 0; round < 3; round++) {
       await count.enqueueMany(Array.from({ length: 40 }, () => ({})));
-      await withClient((client) =>
-        client.query(
-          `select pg_terminate_backend(pid) from pg_stat_activity
-            where application_name = 'jobforge' and datname = current_database() and pid <> pg_backend_pid()`,
-        ),
-      );
+      await withClient(async (client) => {
+        // A call must be on its way when its connection is cut: hold it up by a lock.
+        await client.query("begin; lock table jobforge.jobs in access exclusive mode");
+        const others = `from pg_stat_activity where application_name = 'jobforge'
+          and datname = current_database() and pid <> pg_backend_pid()`;
+        await until(async () => {
+          // Within a transaction, Postgres keeps the first answer about other sessions.
+          await client.query("select pg_stat_clear_snapshot()");
+          const waiting = await client.query(`select ${others} and wait_event_type = 'Lock'`);
+          return waiting.rowCount !== 0;
+        });
+        await client.query(`select pg_terminate_backend(pid) ${others}`);
+        await client.query("rollback");
+      });
       await until(async () => {
         const open = { state: ["queued", "running", "scheduled"], definition: count.settings.key };
         return (await settled(() => jf.client.listJobs(open))).length === 0;
@@ -637,10 +725,10 @@ test("a job that outlasts its lease is still its worker's", async () => {
     await gate;
     return ctx.attempt as never;
   });
-  await withWorker(jf, { queues, leaseS: 1, heartbeatS: 0.3 }, async () => {
+  await withWorker(jf, { queues, leaseS: 2, heartbeatS: 0.5 }, async () => {
     await until(() => registered(jf));
     const handle = await long.enqueue({});
-    const text = `select from jobforge.jobs as j
+    const text = `select from jobforge.all_jobs as j
                     join jobforge.workers as w on w.id = j.worker_id and w.memory_bytes > 0
                                               and w.clock_skew_s is not null
                    where j.id = $1 and j.heartbeat_at > j.started_at + interval '1.2 seconds'`;

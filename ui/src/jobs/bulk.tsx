@@ -66,7 +66,7 @@ function MatchingDialog({
   onClose,
   onDone,
 }: {
-  kind: OperationKind;
+  kind: Exclude<OperationKind, "erase">;
   filter: JobFilter;
   onClose: () => void;
   onDone: () => void;
@@ -203,11 +203,13 @@ const VERBS: Record<OperationKind, [string, string]> = {
   retry: ["Retrying", "Retried"],
   redrive: ["Running again", "Run again"],
   discard: ["Discarding", "Discarded"],
+  erase: ["Erasing", "Erased"],
 };
 
 export function operationWords(data: { kind: OperationKind; state: string }): string {
   const [now, past] = VERBS[data.kind];
-  if (data.state === "waiting") return "Waiting for the canary";
+  if (data.state === "waiting")
+    return data.kind === "erase" ? "Waiting to erase more" : "Waiting for the canary";
   if (data.state === "failed") return data.kind === "redrive" ? "Stopped by its canary" : "Failed";
   if (data.state === "canceled") return "Stopped";
   return data.state === "done" ? past : now;

@@ -13,6 +13,7 @@ import {
   type OutcomeReport,
   type SaveStatus,
   type Settled,
+  type SettleStatus,
   type State,
   type Step,
   type Token,
@@ -120,7 +121,10 @@ export function heartbeatJobs(
   };
 }
 
-/** One bad report does not fail the others: it is settled as a failure that says why. */
+/**
+ * One bad report does not fail the others: it is settled as a failure that says why. The outcome of
+ * a job that is `busy` is to be sent again soon, and its lease to be kept until then.
+ */
 export function completeJobs(workerId: string, reports: readonly OutcomeReport[]): Call<Settled[]> {
   return {
     name: "complete_jobs",
@@ -240,7 +244,7 @@ function settled(row: Row): Settled {
   return {
     job_id: row[0] ?? "",
     lease: row[1] ?? "",
-    is_lost: row[2] === "lost",
+    status: row[2] as SettleStatus,
     state: (row[3] ?? null) as State | null,
   };
 }

@@ -1,5 +1,6 @@
 /**
- * The jobs that a worker is running, and until when each is its own. A deadline is by the worker's
+ * The jobs that a worker is running, and until when each is its own. Their leases are extended, and
+ * those of jobs that have ended, until they are settled. A deadline is by the worker's
  * own clock and counted from before the request was sent that got or extended the lease, so it never
  * lies after the database's.
  */
@@ -20,6 +21,9 @@ interface Held {
 export class Leases {
   readonly #leaseS: number;
   readonly #held = new Map<ClaimedJob, Held>();
+  /** From when a heartbeat is sent until the database responds. */
+  isUnanswered = false;
+  #ended: (heldForS: number) => readonly Token[] = () => [];
 
   constructor(leaseS: number) {
     this.#leaseS = leaseS;
@@ -31,6 +35,11 @@ export class Leases {
 
   get runs(): Run[] {
     return [...this.#held.values()].map((held) => held.run);
+  }
+
+  /** Extends also the leases of these: jobs that have ended and waited for so long since. */
+  keep(ended: (heldForS: number) => readonly Token[]): void {
+    this.#ended = ended;
   }
 
   hold(run: Run, deadline: number, timeout: NodeJS.Timeout): void {
@@ -47,22 +56,29 @@ export class Leases {
     return now() - held.since;
   }
 
-  /** Of the jobs that have been running for so long. */
+  /** Of the jobs that have been running for so long, or have ended and are not settled. */
   tokens(heldForS: number): Token[] {
     const before = now() - heldForS;
-    return [...this.#held.values()]
+    const running = [...this.#held.values()]
       .filter((held) => held.since <= before && !held.isLost)
       .map((held) => held.run.job);
+    return [...running, ...this.#ended(heldForS)];
   }
 
-  renew(sentAt: number, beats: readonly Beat[]): void {
-    if (beats.length === 0) return;
+  /** Returns whether a lease could not be extended now, so that another heartbeat is due soon. */
+  renew(sentAt: number, beats: readonly Beat[]): boolean {
+    if (beats.length === 0) return false;
     const byLease = this.#byLease();
+    let isAnyHeld = false;
     for (const beat of beats) {
       const held = byLease.get(`${beat.job_id}.${beat.lease}`);
       if (held === undefined) continue;
       if (beat.status === "lost") {
         lose(held);
+        continue;
+      }
+      if (beat.status === "held") {
+        isAnyHeld = true;
         continue;
       }
       // A lease once given up is never extended, even if its run does not end.
@@ -72,6 +88,7 @@ export class Leases {
       }
       if (beat.status === "cancel") held.run.stop("cancel");
     }
+    return isAnyHeld;
   }
 
   lose(leases: ReadonlySet<string>): void {
@@ -83,12 +100,17 @@ export class Leases {
     }
   }
 
-  /** Stops what may be somebody else's by now. */
+  /**
+   * Stops what may be somebody else's by now. In an outage that is not the job's fault. The worker
+   * hands it back when the database is reachable again, which does not count as an attempt.
+   */
   stopOverdue(): void {
     if (this.#held.size === 0) return;
     resync();
     const moment = now();
-    for (const held of [...this.#held.values()]) if (held.deadline <= moment) lose(held);
+    for (const held of [...this.#held.values()]) {
+      if (held.deadline <= moment) lose(held, this.isUnanswered ? "expired" : "lost");
+    }
   }
 
   stopAll(why: Stop): void {
@@ -110,8 +132,8 @@ export class Leases {
   }
 }
 
-function lose(held: Held): void {
+function lose(held: Held, why: Stop = "lost"): void {
   held.isLost = true;
   held.deadline = Number.POSITIVE_INFINITY;
-  held.run.stop("lost");
+  held.run.stop(why);
 }

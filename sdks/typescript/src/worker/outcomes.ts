@@ -1,18 +1,21 @@
 /**
  * How runs ended, gathered while the last batch is on its way, and settled in the next. What a job
  * said is sent before its outcome. An outcome stays here until the database has answered for it:
- * after a lost connection it is sent again, and the engine knows it.
+ * after a lost connection it is sent again, and the engine knows it. The outcome of a job that
+ * another transaction holds is `busy`: it is sent again after a pause, apart from the others, which
+ * do not wait for it. Until it is settled, the worker extends the job's lease.
  */
 
 import { completeJobs, noteJobs, succeedJobs } from "../calls/index.ts";
 import { Contended, Denied, NotCommitted, Unavailable } from "../errors.ts";
-import type { ClaimedJob, Note, OutcomeReport, Settled } from "../job.ts";
+import type { ClaimedJob, Note, OutcomeReport, Settled, Token } from "../job.ts";
 import type { Loop } from "../loop.ts";
 import type { Line } from "../outage.ts";
 import { redactObject, redactText } from "../redact/index.ts";
 import { type Report, SUCCEEDED } from "../runner.ts";
 import { emit, fieldsOf, isEnabled, type Level } from "../telemetry.ts";
 import { RELEASED, type Verdict } from "../verdict.ts";
+import { now } from "./clock.ts";
 import type { Leases } from "./leases.ts";
 import type { Notes } from "./notes.ts";
 
@@ -21,6 +24,13 @@ const HEAVIEST_BATCH = 16 * 1024 ** 2;
 // A batch that is being settled, and two that are claimed meanwhile. With more, V8 would not forget
 // them young, and a worker's memory would grow by a fifth.
 const ROOM = 3 * LARGEST_BATCH;
+
+// Between two tries to settle a busy job.
+const FIRST_PAUSE_S = 0.05;
+const LONGEST_PAUSE_S = 2;
+// A batch that has been on its way for so long may wait for longer: its leases are to be extended.
+const SLOW_S = 1;
+const MOST_NAMED = 100;
 
 const FAILURES: readonly string[] = ["failed", "timed_out", "crashed"];
 const UNREADABLE = "InvalidOutcome";
@@ -39,6 +49,12 @@ class Ended {
   }
 }
 
+interface Busy {
+  readonly ended: Ended;
+  readonly tries: number;
+  readonly dueAt: number;
+}
+
 export class Outcomes {
   settled = 0;
   readonly #workerId: string;
@@ -48,6 +64,11 @@ export class Outcomes {
   readonly #onSettled: () => void;
   #ended: Ended[] = [];
   #sending: Ended[] = [];
+  #sendingSince = Number.POSITIVE_INFINITY;
+  #busy: Busy[] = [];
+  /** Of the busy jobs that are sent again now. */
+  readonly #tries = new Map<Ended, number>();
+  #isRetry = false;
   #saying: Note[] = [];
   #most = LARGEST_BATCH;
   #isWarm = false;
@@ -62,10 +83,11 @@ export class Outcomes {
     this.#leases = parts.leases;
     this.#notes = parts.notes;
     this.#onSettled = parts.onSettled;
+    parts.leases.keep((heldForS) => this.#tokens(heldForS));
   }
 
   get size(): number {
-    return this.#ended.length + this.#sending.length;
+    return this.#ended.length + this.#sending.length + this.#busy.length;
   }
 
   /** Whether the outcomes of so many more jobs could be in hand; until then none are claimed. */
@@ -82,9 +104,14 @@ export class Outcomes {
     // After a freeze: whatever may have been lost meanwhile ends before anything else happens.
     this.#leases.stopOverdue();
     if (!this.#isWarm) await this.#warm();
-    if (this.#sending.length === 0) this.#sending = this.#take();
+    if (this.#sending.length === 0) {
+      this.#sending = this.#takeBusy();
+      this.#isRetry = this.#sending.length > 0;
+      if (!this.#isRetry) this.#sending = this.#take();
+      this.#sendingSince = now();
+    }
     if (this.#sending.length === 0 && this.#saying.length === 0 && this.#notes.size === 0) {
-      await loop.rest();
+      await loop.rest(this.#nextTryS());
       return;
     }
     // The outcomes were taken first, so whatever these jobs said is among the notes.
@@ -100,6 +127,51 @@ export class Outcomes {
     this.#isWarm = true;
     const nobodys = { tenant_id: NOBODYS, job_id: NOBODYS, lease: "0" };
     await this.#line.run(succeedJobs(this.#workerId, [nobodys], null));
+  }
+
+  /** Logs the jobs that are left to the reaper, because the worker ends. */
+  tellUnsettled(): void {
+    const busy = new Set([...this.#busy.map(({ ended }) => ended), ...this.#tries.keys()]);
+    const left = [...new Set([...busy, ...this.#sending, ...this.#ended])];
+    for (const ended of left.slice(0, MOST_NAMED)) {
+      const reason = busy.has(ended)
+        ? "another transaction holds the job, or a row that its end needs"
+        : "the database has not answered";
+      emit("job.unsettled", { ...fieldsOf(ended.job), reason }, "warning");
+    }
+  }
+
+  /** Of the busy jobs, and of all others when these have waited for so long. */
+  #tokens(heldForS: number): Token[] {
+    const tokens = this.#busy.map(({ ended }) => ended.job);
+    const isSlow =
+      this.#sending.length > 0 && this.#sendingSince <= now() - Math.max(heldForS, SLOW_S);
+    if (isSlow || this.#isRetry) tokens.push(...this.#sending.map(({ job }) => job));
+    if (isSlow) tokens.push(...this.#ended.map(({ job }) => job));
+    return tokens;
+  }
+
+  /** Those that are due to be sent again. */
+  #takeBusy(): Ended[] {
+    if (this.#busy.length === 0) return [];
+    const moment = now();
+    const due = this.#busy.filter(({ dueAt }) => dueAt <= moment).slice(0, LARGEST_BATCH);
+    const taken = new Set(due);
+    this.#busy = this.#busy.filter((busy) => !taken.has(busy));
+    for (const { ended, tries } of due) this.#tries.set(ended, tries);
+    return due.map(({ ended }) => ended);
+  }
+
+  #nextTryS(): number | undefined {
+    if (this.#busy.length === 0) return undefined;
+    return Math.max(0, Math.min(...this.#busy.map(({ dueAt }) => dueAt)) - now());
+  }
+
+  #putOff(ended: Ended): void {
+    const tries = this.#tries.get(ended) ?? 0;
+    const pauseS = Math.min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2 ** Math.min(tries, 10));
+    const dueAt = now() + pauseS * (0.5 + 0.5 * Math.random());
+    this.#busy.push({ ended, tries: tries + 1, dueAt });
   }
 
   #take(): Ended[] {
@@ -118,7 +190,7 @@ export class Outcomes {
 
   async #settle(): Promise<void> {
     try {
-      await this.#sendPlain();
+      if (!this.#isRetry) await this.#sendPlain();
       if (this.#sending.length > 0) await this.#send(this.#sending);
     } catch (error) {
       if (error instanceof Unavailable || error instanceof Denied) throw error;
@@ -165,20 +237,26 @@ export class Outcomes {
     this.settled += plain.length - unsettled.size;
     if (!isEnabled("debug")) return;
     for (const ended of plain.filter(isSettled)) {
-      tell(ended, { ...ended.job, is_lost: false, state: "succeeded" });
+      tell(ended, { ...ended.job, status: "ok", state: "succeeded" });
     }
   }
 
   async #send(sending: readonly Ended[]): Promise<void> {
     const reports = sending.map(({ job, report }) => outcomeOf(job, report));
     const answers = await this.#line.run(completeJobs(this.#workerId, reports));
-    this.settled += answers.length;
     const byLease = new Map(
       sending.map((ended) => [`${ended.job.job_id}.${ended.job.lease}`, ended] as const),
     );
     for (const answer of answers) {
       const ended = byLease.get(`${answer.job_id}.${answer.lease}`);
-      if (ended !== undefined) tell(ended, answer);
+      if (ended === undefined) continue;
+      if (answer.status === "busy") {
+        this.#putOff(ended);
+      } else {
+        this.settled += 1;
+        tell(ended, answer);
+      }
+      this.#tries.delete(ended);
     }
   }
 
@@ -245,7 +323,7 @@ function tell({ job, report, durationS }: Ended, answer: Settled): void {
 }
 
 function eventOf(answer: Settled, verdict: Verdict): readonly [string, Level] {
-  if (answer.is_lost) {
+  if (answer.status === "lost") {
     // One that its own transaction has completed is not held any more, as it should be.
     const isCommitted = verdict.error?.type === NotCommitted.name;
     return isCommitted ? ["job.finished", "debug"] : ["job.lost", "warning"];

@@ -11,7 +11,8 @@ import {
   heartbeatJobs,
   reapJobs,
 } from "../calls/index.ts";
-import type { WorkerCommand } from "../job.ts";
+import { Unavailable } from "../errors.ts";
+import type { Heartbeat, WorkerCommand } from "../job.ts";
 import type { Loop } from "../loop.ts";
 import type { Line } from "../outage.ts";
 import { emit } from "../telemetry.ts";
@@ -23,6 +24,8 @@ const REAPED_AT_ONCE = 500;
 const PARTITIONS_S = 3600;
 const LARGEST_BEAT = 5_000;
 const OPERATE_S = 0.1;
+/** Until the next heartbeat, when the database could not extend a lease at once. */
+const HELD_S = 1;
 
 export interface UpkeepSettings {
   readonly workerId: string;
@@ -42,6 +45,8 @@ export class Upkeep {
   #reapAt: number;
   #partitionsAt: number;
   #wasWoken = false;
+  /** A lease could not be extended by the last heartbeat. */
+  #wasHeld = false;
 
   constructor(settings: UpkeepSettings, line: Line, leases: Leases) {
     this.#settings = settings;
@@ -72,17 +77,32 @@ export class Upkeep {
   async #beat(): Promise<void> {
     const { workerId, leaseS, heartbeatS, registration, obey } = this.#settings;
     // Somebody rang because of a job that may have just begun; else young leases last.
-    const tokens = this.#leases.tokens(this.#wasWoken ? 0 : heartbeatS / 2);
+    const asksAll = this.#wasWoken || this.#wasHeld;
+    const tokens = this.#leases.tokens(asksAll ? 0 : heartbeatS / 2);
+    let wasHeld = false;
     for (let start = 0; start < Math.max(1, tokens.length); start += LARGEST_BEAT) {
       const batch = tokens.slice(start, start + LARGEST_BEAT);
       const sentAt = now();
-      const answer = await this.#line.run(heartbeatJobs(workerId, batch, leaseS));
-      this.#leases.renew(sentAt, answer.jobs);
+      const answer = await this.#answer(heartbeatJobs(workerId, batch, leaseS));
+      if (this.#leases.renew(sentAt, answer.jobs)) wasHeld = true;
       if (answer.command === "unknown") await this.#line.run(registration);
       obey(answer.command);
     }
     this.#wasWoken = false;
-    this.#beatAt = now() + jittered(heartbeatS);
+    this.#wasHeld = wasHeld;
+    this.#beatAt = now() + jittered(wasHeld ? Math.min(HELD_S, heartbeatS) : heartbeatS);
+  }
+
+  async #answer(call: Call<Heartbeat>): Promise<Heartbeat> {
+    this.#leases.isUnanswered = true;
+    try {
+      const answer = await this.#line.run(call);
+      this.#leases.isUnanswered = false;
+      return answer;
+    } catch (error) {
+      this.#leases.isUnanswered = error instanceof Unavailable;
+      throw error;
+    }
   }
 
   /** One step of an operation that is due; while there is one, the next soon. */

@@ -182,6 +182,7 @@ export class Worker implements Host {
       await this.#endClaims(claiming);
       await this.#endRuns();
       await this.#until(() => this.#outcomes.size === 0 && this.#notes.size === 0, FLUSH_S);
+      this.#outcomes.tellUnsettled();
       this.#listening.stop();
       this.#wakeups.close();
       for (const loop of loops) loop.stop();

@@ -207,6 +207,7 @@ const WORDS: Record<Standstill["kind"], { title: string; path: string }> = {
   operation: { title: "Operation stands still", path: "/operations" },
   webhook: { title: "Endpoint was disabled", path: "/webhooks" },
   unserved: { title: "No worker serves", path: "/jobs" },
+  blocked: { title: "Job waits for nothing", path: "/jobs" },
 };
 
 function Troubles({ rows, slugs }: { rows: Standstill[]; slugs: Slugs }) {

@@ -1,0 +1,68 @@
+-- Maintenance calls this once a minute: frees blocked jobs that wait for nothing any more. As a
+-- rule there are none, because the transaction that ends the last parent of a job frees the job.
+-- This is for jobs that an older release, or a manual change of the tables, has left behind. Checks
+-- p_limit blocked jobs at most, in order of (tenant_id, id), from a position that is returned for
+-- the next call (null after the last), and returns how many were freed. Locks the jobs that it
+-- frees, and skips those that are locked. Raises JF002, and JF012 outside READ COMMITTED.
+create or replace function jobforge.free_blocked_jobs(
+    p_limit integer default 1000,
+    inout after_tenant uuid default null,
+    inout after_id uuid default null,
+    out freed bigint
+)
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+    v_seen integer;
+    v_tenants uuid[];
+    v_jobs uuid[];
+begin
+    perform jobforge.require_read_committed('free_blocked_jobs');
+    perform jobforge.check_limit(p_limit, 50000);
+    with seen as materialized (
+        select j.tenant_id, j.id, j.ctid as row_id,
+               not exists (select from jobforge.awaited_jobs as a
+                            where a.tenant_id = j.tenant_id and a.waiter_id = j.id) as is_free
+          from jobforge.jobs as j
+         where j.state = 'blocked'
+           and (j.tenant_id, j.id)
+               > (coalesce(after_tenant, '00000000-0000-0000-0000-000000000000'),
+                  coalesce(after_id, '00000000-0000-0000-0000-000000000000'))
+         order by j.tenant_id, j.id
+         limit p_limit
+    )
+    select count(*), array_agg(s.tenant_id) filter (where s.is_free),
+           array_agg(s.id) filter (where s.is_free),
+           (array_agg(s.tenant_id order by s.tenant_id desc, s.id desc))[1],
+           (array_agg(s.id order by s.tenant_id desc, s.id desc))[1]
+      into v_seen, v_tenants, v_jobs, after_tenant, after_id
+      from seen as s;
+    freed := 0;
+    if v_jobs is not null then
+        with locked as materialized (
+            select j.tenant_id, j.id
+              from unnest(v_tenants, v_jobs) as s(tenant_id, id)
+             cross join lateral (
+                select q.tenant_id, q.id from jobforge.jobs as q
+                 where q.tenant_id = s.tenant_id and q.id = s.id and q.state || '' = 'blocked'
+                   for update skip locked) as j
+        )
+        select array_agg(l.tenant_id), array_agg(l.id) into v_tenants, v_jobs from locked as l;
+        -- A later statement: it sees what the transactions that held the locks have done.
+        perform jobforge.free_jobs(v_tenants, v_jobs);
+        select count(*) into freed
+          from unnest(v_tenants, v_jobs) as l(tenant_id, id)
+          join jobforge.jobs as j on j.tenant_id = l.tenant_id and j.id = l.id
+         where j.state || '' <> 'blocked';
+    end if;
+    if v_seen < p_limit then
+        after_tenant := null;
+        after_id := null;
+    end if;
+end $$;

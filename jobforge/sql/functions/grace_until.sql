@@ -1,0 +1,16 @@
+-- Until when the reaper waits for a worker to report after an outage, or null if it does not wait.
+-- A lease that ran out before the end of the outage gets its own length again. Workers extend a
+-- lease before half of it is over, so a shorter outage ends no lease of a live worker. Called by
+-- lost_leases and explain_running.
+create or replace function jobforge.grace_until(
+    p_expires_at timestamptz,
+    p_lease interval,
+    p_outage_from timestamptz,
+    p_outage_until timestamptz
+) returns timestamptz
+language sql immutable
+as $$
+    select case when p_expires_at <= p_outage_until
+                 and p_outage_until - p_outage_from >= p_lease / 2
+                then p_outage_until + p_lease end
+$$;

@@ -1,0 +1,27 @@
+-- Inserts the first heartbeats of jobs that have none, in the order of the arrays, for
+-- heartbeat_jobs. Another transaction may be inserting one of them: the reaper, or the same worker
+-- over another connection. This waits 100 ms for it, and then inserts none.
+create or replace function jobforge.insert_heartbeats(
+    p_worker_id uuid,
+    p_tenants uuid[],
+    p_jobs uuid[],
+    p_leases bigint[],
+    p_now timestamptz,
+    p_lease interval
+) returns void
+language plpgsql
+set lock_timeout = '100ms'
+as $$
+begin
+    insert into jobforge.heartbeats (tenant_id, job_id, worker_id, lease, beat_at, expires_at)
+    select g.tenant_id, g.job_id, p_worker_id, g.lease, p_now, p_now + p_lease
+      from unnest(p_tenants, p_jobs, p_leases) as g(tenant_id, job_id, lease)
+      left join lateral (
+        select true as is_there from jobforge.heartbeats as q
+         where q.tenant_id = g.tenant_id and q.job_id = g.job_id
+         limit 1) as h on true
+     where h.is_there is null
+        on conflict do nothing;
+exception
+    when lock_not_available then null;
+end $$;

@@ -1,0 +1,77 @@
+-- The statement of succeed_jobs: moves jobs that plainly succeeded to finished_jobs, with what
+-- follows from their end (follow_up). Returns the ids of the moved ones. It takes only jobs whose
+-- row nobody has locked, and without p_with_followed only those whose end concerns no other row.
+-- xmax shows that nobody has locked a row; a lock of our own with skip locked would cost an eighth
+-- of the statement. Should a transaction lock the row in the microsecond between the check and the
+-- delete, then the delete waits for it, up to lock_timeout. Locks in order of (tenant_id, id).
+create or replace function jobforge.move_succeeded_jobs(
+    p_worker_id uuid,
+    p_tenants uuid[],
+    p_jobs uuid[],
+    p_leases bigint[],
+    p_results jsonb[],
+    p_listening uuid[],
+    p_with_followed boolean
+) returns uuid[]
+language plpgsql
+as $$
+#variable_conflict use_column
+declare
+    v_now timestamptz := jobforge.now();
+    v_tenant uuid := jobforge.tenant();
+    v_settled uuid[];
+    v_ended jobforge.ended_job[];
+begin
+    with given as materialized (
+        select g.*, p_worker_id as worker_id
+          from unnest(p_tenants, p_jobs, p_leases, p_results)
+               as g(tenant_id, job_id, lease, result)
+         where (v_tenant is null or g.tenant_id = v_tenant)
+           and jobforge.is_storable(g.result)
+         order by g.tenant_id, g.job_id
+    ), ended as (
+        delete from jobforge.jobs as j
+         using given as g
+         where j.tenant_id = g.tenant_id and j.id = g.job_id
+           -- Not "state = 'running'", and not the worker as a constant: both would invite the
+           -- planner to look for running jobs first, and for ours among them.
+           and j.state || '' = 'running' and j.worker_id = g.worker_id and j.lease = g.lease
+           -- Locked by nobody, or by the transaction that wrote this version of the row.
+           and (j.xmax = j.xmin or j.xmax = 0)
+           and (p_with_followed or j.flags = 0 and j.tenant_id <> all (p_listening))
+        returning j.tenant_id, j.id, j.lease, j.created_at, j.run_at, j.queued_at, j.started_at,
+                  j.cancel_requested_at, j.expires_at, j.retry_of, j.version, j.attempt,
+                  j.max_attempts, j.allowance, j.timeout_s, j.priority, j.flags, j.definition,
+                  j.queue, j.source, j.limit_key, j.idempotency_key, j.source_ref,
+                  j.correlation_id, j.traceparent, j.created_by, j.artifact_ref, j.tags, j.payload,
+                  g.result as new_result
+    ), finished as (
+        insert into jobforge.finished_jobs (
+               tenant_id, id, lease, created_at, run_at, queued_at, started_at,
+               cancel_requested_at, expires_at, finished_at, txid, worker_id, retry_of, version,
+               attempt, max_attempts, allowance, timeout_s, priority, flags, state, definition,
+               queue, source, limit_key, idempotency_key, source_ref, correlation_id, traceparent,
+               created_by, artifact_ref, tags, payload, result)
+        select e.tenant_id, e.id, e.lease, e.created_at, nullif(e.run_at, e.created_at),
+               nullif(e.queued_at, e.run_at), e.started_at, e.cancel_requested_at, e.expires_at,
+               greatest(v_now, e.started_at), pg_current_xact_id(), p_worker_id, e.retry_of,
+               e.version, e.attempt, e.max_attempts, nullif(e.allowance, e.max_attempts),
+               e.timeout_s, e.priority, e.flags, 'succeeded', e.definition, e.queue, e.source,
+               e.limit_key, e.idempotency_key, e.source_ref, e.correlation_id, e.traceparent,
+               e.created_by, e.artifact_ref, e.tags, e.payload, e.new_result
+          from ended as e
+    )
+    select array_agg(e.id),
+           array_agg(row(
+               e.tenant_id, e.id, e.lease, 'running', 'succeeded', 'succeeded', e.definition,
+               e.version, e.queue, e.priority, e.flags, e.attempt, e.max_attempts, e.created_at,
+               e.started_at, v_now, e.source, e.source_ref, e.correlation_id, e.traceparent,
+               e.artifact_ref, null, null, e.payload, e.new_result)::jobforge.ended_job)
+               filter (where e.flags <> 0 or e.tenant_id = any (p_listening))
+      into v_settled, v_ended
+      from ended as e;
+    if v_ended is not null then
+        perform jobforge.follow_up(v_ended);
+    end if;
+    return v_settled;
+end $$;

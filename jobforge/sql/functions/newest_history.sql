@@ -1,0 +1,24 @@
+-- When the newest attempt or event happened whose transaction this cluster has not had, as far as
+-- any did. roll_up_statistics asks it once after a restore. Days are read from the last one
+-- backwards, until one has such a row.
+create or replace function jobforge.newest_history() returns timestamptz
+language plpgsql stable
+as $$
+declare
+    v_next xid8 := pg_snapshot_xmax(pg_current_snapshot());
+    v_newest timestamptz;
+    v_at timestamptz;
+    v_days integer;
+begin
+    foreach v_days in array array[1, 7, 30, 100000] loop
+        v_at := jobforge.now() - make_interval(days => v_days);
+        select max(h.at) into v_newest
+          from (select max(a.ended_at) as at from jobforge.all_attempts as a
+                 where a.ended_at >= v_at and a.txid >= v_next
+                union all
+                select max(e.at) from jobforge.job_events as e
+                 where e.at >= v_at and e.txid >= v_next) as h;
+        exit when v_newest is not null;
+    end loop;
+    return coalesce(v_newest, '-infinity');
+end $$;

@@ -1,0 +1,11 @@
+-- Where this session starts to look for due jobs, and until when it does so; null when it remembers
+-- nothing, or a text that this release cannot read. Called by promote_jobs.
+create or replace function jobforge.recall_promoted() returns timestamptz[]
+language plpgsql
+as $$
+begin
+    return nullif(current_setting('jobforge.promoted', true), '')::timestamptz[];
+exception
+    when data_exception then
+        return null;
+end $$;

@@ -1,0 +1,19 @@
+-- Refuses a call outside READ COMMITTED. Public functions that end, free, link or cancel jobs, or
+-- that report on a lease, call this first: they wait for a row lock and then read, in a later
+-- statement, what the transaction that held the lock has done. In REPEATABLE READ and SERIALIZABLE
+-- that statement still reads the snapshot of the first one, and would overlook it. p_what names
+-- the function in the message. Locks nothing. Raises JF012.
+create or replace function jobforge.require_read_committed(p_what text) returns void
+language plpgsql
+as $$
+begin
+    -- READ UNCOMMITTED is READ COMMITTED in Postgres.
+    if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
+        perform jobforge.refuse('JF012',
+            format('%s needs a READ COMMITTED transaction, and this one is %s', p_what,
+                   upper(current_setting('transaction_isolation'))),
+            jsonb_build_object('isolation', current_setting('transaction_isolation')),
+            'Call it in a transaction of its own that starts with '
+            || 'BEGIN ISOLATION LEVEL READ COMMITTED.');
+    end if;
+end $$;

@@ -1,0 +1,11 @@
+-- Whether a worker that serves p_definitions (key@version) serves all definitions that there are.
+-- Called by claim_jobs, which remembers the answer.
+create or replace function jobforge.serves_all(p_definitions text[]) returns boolean
+language plpgsql
+as $$
+begin
+    return not exists (
+        select d.key || '@' || d.version from jobforge.definitions as d
+        except
+        select n from unnest(p_definitions) as n);
+end $$;

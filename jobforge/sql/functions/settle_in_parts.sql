@@ -1,0 +1,50 @@
+-- Settles outcomes that could not be settled all at once, without those that cannot be settled now:
+-- each half by itself, and again the halves of a half that failed. One stuck job among 2,000 costs
+-- eleven failures, each at most 10 ms of waiting, and about as many subtransactions. After 24
+-- failures what is left is not tried. The order is random, so that the same jobs are not left each
+-- time. Returns the settled ones. Without p_worker_id it settles for the reaper: then it leaves a
+-- job whose settle fails for any reason, with a warning; otherwise only one that needs a row held
+-- by another transaction. The caller has locked the jobs' rows. Called by settle_followed_jobs and
+-- settle_lost_jobs.
+create or replace function jobforge.settle_in_parts(p_worker_id uuid, p_outcomes jsonb)
+returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
+language plpgsql
+set lock_timeout = '10ms'
+as $$
+#variable_conflict use_column
+declare
+    v_outcomes jsonb[] := array(
+        select e from jsonb_array_elements(p_outcomes) as e order by random());
+    -- The parts that are still to be settled, as pairs of places.
+    v_parts integer[] := array[
+        cardinality(v_outcomes) / 2 + 1, cardinality(v_outcomes), 1, cardinality(v_outcomes) / 2];
+    v_first integer;
+    v_last integer;
+    v_failures integer := 0;
+begin
+    while v_parts <> '{}' and v_failures < 24 loop
+        v_first := v_parts[cardinality(v_parts) - 1];
+        v_last := v_parts[cardinality(v_parts)];
+        v_parts := trim_array(v_parts, 2);
+        continue when v_first > v_last;
+        begin
+            return query
+            select s.tenant_id, s.job_id, s.lease, s.state
+              from jobforge.settle_jobs(p_worker_id, to_jsonb(v_outcomes[v_first : v_last])) as s;
+        exception
+            when transaction_rollback or insufficient_resources or operator_intervention then raise;
+            when others then
+                if p_worker_id is not null and sqlstate <> '55P03' then
+                    raise;
+                end if;
+                v_failures := v_failures + 1;
+                if v_first < v_last then
+                    v_parts := v_parts || array[
+                        (v_first + v_last) / 2 + 1, v_last, v_first, (v_first + v_last) / 2];
+                elsif p_worker_id is null then
+                    raise warning 'job % cannot be reaped: %',
+                        v_outcomes[v_first] ->> 'job_id', sqlerrm;
+                end if;
+        end;
+    end loop;
+end $$;

@@ -1,0 +1,89 @@
+-- Deletes rows of one kind that are past their time, p_limit at most, and answers how many: dead
+-- jobs and notes from before p_dead_before, rows of the audit log from before p_audit_before, what
+-- belongs to the history from before p_before. Waits for no lock longer than two seconds. Called
+-- by apply_retention, which catches what goes wrong.
+create or replace function jobforge.sweep(
+    p_kind text,
+    p_now timestamptz,
+    p_before timestamptz,
+    p_dead_before timestamptz,
+    p_audit_before timestamptz,
+    p_limit integer
+) returns bigint
+language plpgsql
+set lock_timeout = '2s'
+as $$
+declare
+    v_gone bigint;
+    v_freed bigint;
+begin
+    case p_kind
+        when 'dead_jobs' then
+            delete from jobforge.jobs as j
+             where j.state || '' = 'dead' and j.ctid = any (array(
+                   select d.ctid from jobforge.jobs as d
+                    where d.finished_at is not null and d.finished_at < p_dead_before
+                    limit p_limit for update skip locked));
+            get diagnostics v_gone = row_count;
+        when 'idempotency_keys' then
+            delete from jobforge.idempotency_keys as k
+             where k.ctid = any (array(
+                   select e.ctid from jobforge.idempotency_keys as e
+                    where e.expires_at < p_now limit p_limit for update skip locked));
+            get diagnostics v_gone = row_count;
+            -- Keys held while their job is active end with it.
+            delete from jobforge.idempotency_keys as k
+             where k.ctid = any (array(
+                   select e.ctid from jobforge.idempotency_keys as e
+                    where e.while_active
+                      and not exists (select from jobforge.jobs as j
+                                       where j.tenant_id = e.tenant_id and j.id = e.job_id
+                                         and j.state <> 'dead')
+                    limit p_limit for update skip locked));
+            get diagnostics v_freed = row_count;
+            v_gone := v_gone + v_freed;
+        when 'workers' then
+            delete from jobforge.workers as w where w.heartbeat_at < p_now - interval '1 day';
+            get diagnostics v_gone = row_count;
+        when 'operations' then
+            delete from jobforge.operations as o
+             where o.ctid = any (array(
+                   select e.ctid from jobforge.operations as e
+                    where e.finished_at < p_before
+                    limit p_limit for update skip locked));
+            get diagnostics v_gone = row_count;
+        when 'idempotent_requests' then
+            delete from jobforge.request_rates as b
+             where b.refilled_at < p_now - interval '1 day';
+            delete from jobforge.idempotent_requests as r
+             where r.ctid = any (array(
+                   select e.ctid from jobforge.idempotent_requests as e
+                    where e.created_at < p_now - interval '24 hours'
+                    limit p_limit for update skip locked));
+            get diagnostics v_gone = row_count;
+        when 'steps' then
+            v_gone := jobforge.sweep_steps(p_before, p_limit);
+        when 'workflows' then
+            v_gone := jobforge.sweep_workflows(p_before, p_dead_before, p_limit);
+        when 'dependencies' then
+            v_gone := jobforge.sweep_dependencies(p_before, p_limit);
+        when 'heartbeats' then
+            v_gone := jobforge.sweep_heartbeats(p_now, p_limit);
+        when 'buckets' then
+            v_gone := jobforge.sweep_buckets(p_now, p_limit);
+        when 'firings' then
+            v_gone := jobforge.forget_firings(p_before, p_limit);
+        when 'api_keys' then
+            v_gone := jobforge.forget_keys(p_before, p_limit);
+        when 'failure_notes' then
+            v_gone := jobforge.forget_notes(p_dead_before, p_limit);
+        when 'audit_log' then
+            delete from jobforge.audit_log as l
+             where l.ctid = any (array(
+                   select e.ctid from jobforge.audit_log as e
+                    where e.at < p_audit_before
+                    order by e.at limit p_limit for update skip locked));
+            get diagnostics v_gone = row_count;
+    end case;
+    return v_gone;
+end $$;

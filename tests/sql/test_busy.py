@@ -1,0 +1,352 @@
+"""A settle never waits for a lock of an application's transaction.
+
+A job that is locked, or whose end needs a row that is locked, is `busy`: it is settled later. All
+other jobs of the call, of all tenants, are settled at once.
+"""
+
+from collections.abc import Callable, Sequence
+from uuid import UUID, uuid4
+
+import pytest
+from cluster import Clock, Connect, Connection, wait_until
+from sql.endpoints import endpoint, with_connector
+from sql.engine import (
+    TENANT_A,
+    TENANT_B,
+    Json,
+    Row,
+    attempts_of,
+    call,
+    call_for_value,
+    claim,
+    complete,
+    count,
+    definition,
+    enqueue,
+    enqueue_one,
+    heartbeat,
+    new_worker,
+    reap,
+    release,
+    state_of,
+    succeed,
+    token,
+)
+from sql.race import in_background, wait_until_blocked
+
+Settle = Callable[[Connection, UUID, Sequence[Row]], dict[UUID, str]]
+Hold = Callable[[Connection, UUID], object]
+
+
+@pytest.fixture
+def worker(conn: Connection) -> UUID:
+    definition(conn, max_attempts=1)
+    return new_worker()
+
+
+@pytest.fixture
+def settler(connect: Connect) -> Connection:
+    """The session that settles. As a worker's, it gives up when it has waited for long."""
+    session = connect("worker_login")
+    session.execute("set lock_timeout = '1s'")
+    return session
+
+
+def _plainly(conn: Connection, worker: UUID, jobs: Sequence[Row]) -> dict[UUID, str]:
+    """As a worker does: what succeed_jobs did not settle goes to complete_jobs."""
+    left = {row["job_id"] for row in succeed(conn, worker, jobs)}
+    status = {job["job_id"]: "ok" for job in jobs if job["job_id"] not in left}
+    rest = [job for job in jobs if job["job_id"] in left]
+    return status | (_with("succeeded")(conn, worker, rest) if rest else {})
+
+
+def _with(outcome: str, **fields: Json) -> Settle:
+    def settle(conn: Connection, worker: UUID, jobs: Sequence[Row]) -> dict[UUID, str]:
+        answers = complete(conn, worker, jobs, outcome, **fields)
+        assert len(answers) == len(jobs)
+        return {row["job_id"]: row["status"] for row in answers}
+
+    return settle
+
+
+def _released(conn: Connection, worker: UUID, jobs: Sequence[Row]) -> dict[UUID, str]:
+    return {row["job_id"]: row["status"] for row in release(conn, worker, jobs)}
+
+
+# Each ends the job, except release.
+SETTLES: dict[str, Settle] = {
+    "plainly": _plainly,
+    "succeeded": _with("succeeded", result={"n": 1}),
+    "failed": _with("failed", error={"type": "Oops"}),
+    "canceled": _with("canceled"),
+}
+
+
+def _enqueue_after(conn: Connection, job: UUID) -> object:
+    return enqueue_one(conn, after=[str(job)], on_parent_failure="run", queue="later")
+
+
+def _cancel(conn: Connection, job: UUID) -> object:
+    return call(conn, "cancel_job", job_id=job, tenant_id=TENANT_A)
+
+
+def _lock(conn: Connection, job: UUID) -> object:
+    return conn.execute("select from jobforge.jobs where id = %s for update", [job])
+
+
+HOLDS: dict[str, Hold] = {"enqueue after": _enqueue_after, "cancel": _cancel, "lock": _lock}
+
+
+def _claimed(conn: Connection, worker: UUID, jobs: Sequence[UUID]) -> dict[UUID, Row]:
+    rows: dict[UUID, Row] = {}
+    while len(rows) < len(jobs):
+        found = claim(conn, worker, limit=1000)
+        assert found
+        rows |= {row["job_id"]: row for row in found}
+    assert set(rows) == set(jobs)
+    return rows
+
+
+# The row of the job itself.
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+@pytest.mark.parametrize("way", [*SETTLES, "released"])
+def test_a_job_that_an_open_transaction_holds_is_busy_and_2000_others_are_settled(
+    conn: Connection, connect: Connect, settler: Connection, worker: UUID, way: str, hold: str
+) -> None:
+    settle = SETTLES.get(way, _released)
+    jobs = [job for _ in range(20) for job in enqueue(conn, uuid4(), n=100)]
+    busy = enqueue_one(conn)
+    held = _claimed(conn, worker, [*jobs, busy])
+    application = connect(autocommit=False)
+    HOLDS[hold](application, busy)
+
+    status = settle(settler, worker, list(held.values()))
+    assert status == dict.fromkeys(jobs, "ok") | {busy: "busy"}
+    assert settle(settler, worker, [held[busy]]) == {busy: "busy"}
+    assert attempts_of(conn, TENANT_A, busy) == []
+    application.commit()
+    assert settle(settler, worker, [held[busy]]) == {busy: "ok"}
+    assert len(attempts_of(conn, TENANT_A, busy)) == 1
+
+
+def test_a_success_is_settled_at_once_when_a_lock_of_its_row_is_over(
+    conn: Connection, connect: Connect, settler: Connection, worker: UUID
+) -> None:
+    jobs = _claimed(conn, worker, enqueue(conn, n=3))
+    application = connect(autocommit=False)
+    for job in jobs:
+        _lock(application, job)
+    application.rollback()
+    assert succeed(settler, worker, list(jobs.values())) == []
+
+
+@pytest.mark.parametrize("limit", [1, 50])
+def test_the_row_of_a_claimed_job_shows_that_nobody_has_locked_it(
+    conn: Connection, worker: UUID, limit: int
+) -> None:
+    """Otherwise each success would take the slower second pass."""
+    enqueue(conn, n=limit)
+    jobs = claim(conn, worker, limit=limit)
+    heartbeat(conn, worker, jobs)
+    rows = conn.execute("select xmax = xmin or xmax = 0 as is_free from jobforge.jobs").fetchall()
+    assert [row["is_free"] for row in rows] == [True] * limit
+
+
+def test_a_lost_lease_is_lost_although_the_row_is_held(
+    conn: Connection, connect: Connect, clock: Clock, settler: Connection, worker: UUID
+) -> None:
+    [late] = _claimed(conn, worker, [enqueue_one(conn, max_attempts=2)]).values()
+    clock.travel(minutes=1)
+    assert len(reap(conn)) == 1
+    application = connect(autocommit=False)
+    _lock(application, late["job_id"])
+    for settle in SETTLES.values():
+        assert settle(settler, worker, [late]) == {late["job_id"]: "lost"}
+
+
+# Rows that the end of the job needs.
+
+
+def _parents(conn: Connection, n: int) -> dict[UUID, UUID]:
+    """Jobs for each of which one other job waits."""
+    parents = enqueue(conn, n=n)
+    return {parent: _as_uuid(_enqueue_after(conn, parent)) for parent in parents}
+
+
+def _as_uuid(job: object) -> UUID:
+    assert isinstance(job, UUID)
+    return job
+
+
+@pytest.mark.parametrize("way", SETTLES)
+def test_a_job_whose_child_is_held_is_busy_and_all_others_are_settled(
+    conn: Connection, connect: Connect, settler: Connection, worker: UUID, way: str
+) -> None:
+    settle = SETTLES[way]
+    children = _parents(conn, 100)
+    others = enqueue(conn, TENANT_B, n=500)
+    held = _claimed(conn, worker, [*children, *others])
+    busy = min(children)
+    application = connect(autocommit=False)
+    _enqueue_after(application, children[busy])
+
+    status = settle(settler, worker, list(held.values()))
+    assert status == dict.fromkeys(held, "ok") | {busy: "busy"}
+    freed = [child for parent, child in children.items() if parent != busy]
+    assert {state_of(conn, TENANT_A, child) for child in freed} == {"queued"}
+    assert state_of(conn, TENANT_A, children[busy]) == "blocked"
+    application.commit()
+    assert settle(settler, worker, [held[busy]]) == {busy: "ok"}
+    assert state_of(conn, TENANT_A, children[busy]) == "queued"
+
+
+@pytest.mark.parametrize("way", SETTLES)
+def test_jobs_whose_batch_is_held_are_busy_and_all_others_are_settled(
+    conn: Connection, connect: Connect, settler: Connection, worker: UUID, way: str
+) -> None:
+    settle = SETTLES[way]
+    jobs = [{"definition": "test"}] * 3
+    [batch, *_] = call(conn, "create_batch", batch={"open": True}, jobs=jobs, tenant_id=TENANT_A)
+    rows = call(conn, "enqueue_workflow", workflow={"nodes": [_node("a")]}, tenant_id=TENANT_A)
+    others = [row["job_id"] for row in rows if row["job_id"]] + enqueue(conn, TENANT_B, n=100)
+    held = {row["job_id"]: row for row in claim(conn, worker, limit=1000)}
+    busy = [job for job in held if job not in others]
+    assert len(busy) == 3
+    application = connect(autocommit=False)
+    added = [{"definition": "test", "queue": "later"}]
+    call(application, "add_to_batch", id=batch["batch_id"], jobs=added, tenant_id=TENANT_A)
+
+    status = settle(settler, worker, list(held.values()))
+    assert status == dict.fromkeys(others, "ok") | dict.fromkeys(busy, "busy")
+    application.commit()
+    again = settle(settler, worker, [held[job] for job in busy])
+    assert again == dict.fromkeys(busy, "ok")
+
+
+def _node(name: str) -> Json:
+    return {"name": name, "definition": "test"}
+
+
+def test_a_job_that_gathers_a_held_job_is_busy_and_its_batch_is_settled(
+    conn: Connection, connect: Connect, settler: Connection, worker: UUID
+) -> None:
+    child = enqueue_one(conn, queue="later")
+    jobs = enqueue(conn, n=3)
+    held = _claimed(conn, worker, jobs)
+    wait = {"kind": "gather", "name": "children", "index": 0, "jobs": [str(child)]}
+    outcomes = [token(held[jobs[0]]) | {"outcome": "snoozed", "wait": wait}]
+    outcomes += [token(held[job]) | {"outcome": "failed"} for job in jobs[1:]]
+    application = connect(autocommit=False)
+    _lock(application, child)
+
+    rows = call(settler, "complete_jobs", worker_id=worker, outcomes=outcomes)
+    assert {row["job_id"]: row["status"] for row in rows} == {
+        jobs[0]: "busy",
+        jobs[1]: "ok",
+        jobs[2]: "ok",
+    }
+    application.rollback()
+    [row] = call(settler, "complete_jobs", worker_id=worker, outcomes=outcomes[:1])
+    assert (row["status"], row["state"]) == ("ok", "blocked")
+
+
+def test_of_many_stuck_jobs_only_some_are_tried_and_none_is_lost(
+    conn: Connection, connect: Connect, settler: Connection, worker: UUID
+) -> None:
+    children = _parents(conn, 200)
+    held = _claimed(conn, worker, list(children))
+    application = connect(autocommit=False)
+    for child in children.values():
+        _lock(application, child)
+    _count_readings_of_the_clock(conn)
+
+    status = _plainly(settler, worker, list(held.values()))
+    assert status == dict.fromkeys(held, "busy")
+    # Each try of a settle reads it once or twice.
+    assert conn.execute("select last_value < 200 as few from public.readings").fetchone() == {
+        "few": True
+    }
+    application.rollback()
+    assert _plainly(settler, worker, list(held.values())) == dict.fromkeys(held, "ok")
+    assert count(conn, "awaited_jobs") == 0
+
+
+def _count_readings_of_the_clock(conn: Connection) -> None:
+    """In a sequence, which counts also what is rolled back."""
+    conn.execute("create sequence public.readings")
+    conn.execute("grant usage on sequence public.readings to public")
+    conn.execute(
+        """
+        create or replace function jobforge.now() returns timestamptz language sql volatile
+        as $$ select clock_timestamp() from nextval('public.readings') $$
+        """
+    )
+
+
+def test_a_single_completion_waits_for_the_child(
+    conn: Connection, connect: Connect, worker: UUID
+) -> None:
+    [(parent, child)] = _parents(conn, 1).items()
+    held = _claimed(conn, worker, [parent])
+    application, completing = connect(autocommit=False), connect()
+    _lock(application, child)
+    single = token(held[parent]) | {"worker_id": worker}
+    with in_background(completing, lambda c: call_for_value(c, "complete_job", **single)) as answer:
+        # Past the moment that complete_jobs waits.
+        completing_pid = completing.info.backend_pid
+        wait_until_blocked(conn, completing, answer)
+        _wait_until_waiting_for(conn, completing_pid, seconds=0.3)
+        application.rollback()
+        assert answer.result() == "succeeded"
+    assert state_of(conn, TENANT_A, child) == "queued"
+
+
+def _wait_until_waiting_for(conn: Connection, pid: int, *, seconds: float) -> None:
+    def waits() -> bool:
+        [row] = conn.execute(
+            "select coalesce(max(extract(epoch from clock_timestamp() - l.waitstart)), 0) > %s as w"
+            "  from pg_locks as l where l.pid = %s and not l.granted",
+            [seconds, pid],
+        ).fetchall()
+        return bool(row["w"])
+
+    wait_until(waits)
+
+
+# The lease of a job that is busy.
+
+
+def test_a_busy_job_keeps_its_lease_by_heartbeats_and_is_not_reaped(
+    conn: Connection, connect: Connect, clock: Clock, settler: Connection, worker: UUID
+) -> None:
+    [(parent, child)] = _parents(conn, 1).items()
+    [job] = _claimed(conn, worker, [parent]).values()
+    application = connect(autocommit=False)
+    _enqueue_after(application, child)
+    for _ in range(3):
+        assert _plainly(settler, worker, [job]) == {parent: "busy"}
+        assert heartbeat(settler, worker, [job])[0]["status"] == "ok"
+        clock.travel(seconds=20)
+        assert reap(conn) == []
+    application.commit()
+    assert _plainly(settler, worker, [job]) == {parent: "ok"}
+    assert [row["outcome"] for row in attempts_of(conn, TENANT_A, parent)] == ["succeeded"]
+
+
+# Tenants with webhooks, whose jobs' ends concern other rows.
+
+
+@pytest.mark.parametrize("way", SETTLES)
+def test_jobs_of_tenants_with_and_without_webhooks_are_settled_together(
+    conn: Connection, settler: Connection, worker: UUID, way: str
+) -> None:
+    with_connector(conn)
+    endpoint(conn, TENANT_A)
+    heeded, unheeded = enqueue(conn, TENANT_A, n=3), enqueue(conn, TENANT_B, n=3)
+    held = _claimed(conn, worker, [*heeded, *unheeded])
+    settle = SETTLES[way]
+    assert settle(settler, worker, [held[job] for job in unheeded]) == dict.fromkeys(unheeded, "ok")
+    assert settle(settler, worker, [held[job] for job in heeded]) == dict.fromkeys(heeded, "ok")
+    assert count(conn, "webhook_deliveries") == 3

@@ -22,6 +22,8 @@ from cluster import (
 
 from jobforge.embedded import Embedded, Server
 
+pytest_plugins = ["attacks"]
+
 CLUSTER = pytest.StashKey[Cluster]()
 
 

@@ -121,6 +121,7 @@ lock: $(INSTALLED) ## choose new versions of everything we depend on
 	$(COMPILE) --upgrade --group docs -c requirements/dev.txt -o requirements/docs.txt
 	$(COMPILE) --upgrade pyproject.toml --extra server --extra s3 -c requirements/dev.txt \
 		-o requirements/image.txt
+	$(COMPILE) --upgrade requirements/build.in -c requirements/dev.txt -o requirements/build.txt
 
 system-deps: ## Postgres 15, PgBouncer, libfaketime, Chromium for the tests that want them, where we may install
 	@scripts/system_deps.sh

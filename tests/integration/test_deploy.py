@@ -1,21 +1,31 @@
 """The files of deploy/: they are what their readers take them for, and name what exists."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
 import promql_parser
 import pytest
 import yaml
+from cluster import BINARIES, Connection, connect_to
 from dockerfile_parse import DockerfileParser
 from jsonschema_rs import Draft202012Validator, ValidationError
 from promql_parser import AggregateExpr, BinaryExpr, Call, MatrixSelector, ParenExpr, VectorSelector
 
+from jobforge.binaries import find_binaries
 from jobforge.cli import app as commands
 from jobforge.config import Config
+from jobforge.embedded import Embedded
+from jobforge.migrate import migrate
+from jobforge.schema import SQL
+from jobforge.testing.cluster import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -116,7 +126,8 @@ def test_the_manifests_are_as_kubernetes_has_them() -> None:
 
 def schema_of(manifest: Any) -> Draft202012Validator:
     group, _, version = manifest["apiVersion"].rpartition("/")
-    kind = f"io.k8s.api.{group or 'core'}.{version}.{manifest['kind']}"
+    package = group.removesuffix(".k8s.io") or "core"
+    kind = f"io.k8s.api.{package}.{version}.{manifest['kind']}"
     return Draft202012Validator({**KUBERNETES, "$ref": f"#/$defs/{kind}"})
 
 
@@ -143,6 +154,36 @@ def test_containers_of_kubernetes_are_confined_and_probed() -> None:
     assert worker["terminationGracePeriodSeconds"] > Config().drain_s
 
 
+def test_every_pod_has_a_network_policy_that_keeps_private_addresses_out() -> None:
+    manifests = read("kubernetes/jobforge.yaml")
+    policies = {
+        each["metadata"]["name"]: each for each in manifests if "policyTypes" in each["spec"]
+    }
+    pods = [each["spec"]["template"] for each in manifests if "template" in each["spec"]]
+    for pod in pods:
+        labels = pod["metadata"]["labels"]
+        [policy] = [
+            each["spec"]
+            for each in policies.values()
+            if each["spec"]["podSelector"]["matchLabels"] == labels
+        ]
+        assert policy["policyTypes"] == ["Ingress", "Egress"]
+        for rule in policy["egress"]:
+            ports = {each["port"] for each in rule["ports"]}
+            assert ports <= {53, 5432, 443}
+            if 443 in ports:
+                [peer] = rule["to"]
+                blocked = [ip_network(each) for each in peer["ipBlock"]["except"]]
+                for address in ("10.1.2.3", "169.254.169.254", "172.20.0.1", "192.168.1.1"):
+                    assert any(ip_address(address) in each for each in blocked), address
+
+
+def test_scratch_volumes_are_bounded() -> None:
+    for manifest in read("kubernetes/jobforge.yaml"):
+        for volume in manifest["spec"].get("template", {}).get("spec", {}).get("volumes", ()):
+            assert volume["emptyDir"]["sizeLimit"], volume["name"]
+
+
 def test_workers_are_scaled_by_a_metric_that_exists() -> None:
     [scaled] = read("kubernetes/keda.yaml")
     assert (scaled["apiVersion"], scaled["kind"]) == ("keda.sh/v1alpha1", "ScaledObject")
@@ -162,6 +203,8 @@ def test_compose_runs_commands_and_settings_that_exist() -> None:
     assert services["worker"]["deploy"]["replicas"] == 2
     for name in ("migrate", "server", "worker"):
         _check_environment(services[name]["environment"])
+        login = f"//jobs_{'migrator' if name == 'migrate' else name}:"
+        assert login in services[name]["environment"]["JOBFORGE_DATABASE_URL"]
         _check_command(services[name]["command"])
         for other in services[name]["depends_on"]:
             assert other in services
@@ -178,6 +221,58 @@ def test_compose_runs_commands_and_settings_that_exist() -> None:
     assert all(name in asked for name in ("server:8700", "worker", "metrics_token"))
 
 
+def test_the_logins_of_compose_have_the_rights_that_they_need(folder: Path) -> None:
+    """What the Postgres image runs at its first start, then what the containers do."""
+    embedded = Embedded(folder / "pg", bin_dir=BINARIES, settings=SETTINGS)
+    embedded.start()  # the fixture stops it
+    server = embedded.running()
+    assert server is not None
+    with connect_to(server.url()) as admin:
+        admin.execute("create database jobforge")
+    with connect_to(server.url("jobforge")) as superuser:
+        superuser.execute((SQL / "roles.sql").read_bytes())
+    subprocess.run(
+        ["/bin/sh", DEPLOY / "postgres/create-logins.sh"],
+        check=True,
+        env={
+            "PATH": f"{find_binaries(BINARIES).folder}:{os.environ['PATH']}",
+            "PGHOST": str(server.socket_dir),
+            "PGPORT": str(server.port),
+            "POSTGRES_USER": "postgres",
+            "POSTGRES_DB": "jobforge",
+            "MIGRATOR_PASSWORD": "it's $secret",
+            "SERVER_PASSWORD": "server",
+            "WORKER_PASSWORD": "worker",
+        },
+    )
+    with connect_to(server.url("jobforge", user="jobs_migrator")) as migrator:
+        migrate(migrator)
+    with connect_to(server.url("jobforge", user="jobs_server")) as login:
+        login.execute("select jobforge.put_definition('mail', 1)")
+        login.execute(
+            "select jobforge.enqueue_job('mail', '{}', p_tenant_id => %s)",
+            ["aaaaaaaa-0000-4000-8000-000000000001"],
+        )
+        _check_no_superuser(login)
+    url = server.url("jobforge", user="jobs_server")
+    create_key = ["keys", "create", "ops", "--super-admin", "--database-url", url]
+    subprocess.run([sys.executable, "-m", "jobforge", *create_key], check=True)
+    with connect_to(server.url("jobforge", user="jobs_worker")) as login:
+        claimed = login.execute(
+            "select * from jobforge.claim_jobs(gen_random_uuid(), '{default}', '{1}')"
+        ).fetchall()
+        assert len(claimed) == 1
+        _check_no_superuser(login)
+
+
+def _check_no_superuser(conn: Connection) -> None:
+    row = conn.execute(
+        "select rolsuper or rolcreaterole or rolbypassrls as is_powerful"
+        "  from pg_roles where rolname = session_user"
+    ).fetchone()
+    assert row == {"is_powerful": False}
+
+
 def test_the_image_has_two_stages_and_is_not_root() -> None:
     parsed = DockerfileParser(path=str(DEPLOY / "Dockerfile"))
     steps = [(step["instruction"], step["value"]) for step in parsed.structure]
@@ -191,7 +286,7 @@ def test_the_image_has_two_stages_and_is_not_root() -> None:
     assert IGNORED[0] == "*"
     known = {name for name, _ in steps}
     assert known <= {
-        *("FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "STOPSIGNAL"),
+        *("ARG", "FROM", "WORKDIR", "COPY", "RUN", "ENV", "USER", "EXPOSE", "STOPSIGNAL"),
         *("ENTRYPOINT", "CMD", "COMMENT"),
     }
 

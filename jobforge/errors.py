@@ -8,6 +8,7 @@ JobForgeError
 │   │   └── NoArtifactStore no_artifact_store  larger than a row holds, and no store is configured
 │   ├── InvalidResult   invalid_result  what a step returned cannot be kept
 │   ├── UnknownField    unknown_field
+│   ├── SecretsRequired JF015  secrets_required  a URL of another origin needs the secrets again
 │   ├── WrongMediaType  unsupported_media_type
 │   └── BadBody         invalid_json    the body of a request, with one code for each fault:
 │       ├── DuplicateMember  duplicate_member
@@ -133,6 +134,13 @@ class UnknownField(Invalid):
 
     code = "unknown_field"
     sqlstate = None
+
+
+class SecretsRequired(Invalid):
+    """The URL has another origin, so the secrets are required again; `missing` names them."""
+
+    code = "secrets_required"
+    sqlstate = "JF015"
 
 
 class WrongMediaType(Invalid):

@@ -88,14 +88,16 @@ class Authentication:
             self.check_origin(request)
         return principal
 
-    async def begin_session(self, request: Request, text: str) -> Login:
-        """A cookie for the holder of a key, or of a ticket for one; raises Unauthenticated."""
-        key = self.tickets.take(text) or read_key(text)
-        if key is None:
+    async def begin_session(
+        self, request: Request, *, key: str | None, ticket: str | None
+    ) -> Login:
+        """Return a cookie for the holder of a key or of a ticket; raises Unauthenticated."""
+        found = self.tickets.take(ticket) if ticket is not None else read_key(key or "")
+        if found is None:
             raise Unauthenticated
-        principal = await self._from_key(key)
+        principal = await self._from_key(found)
         expires = int(time.time() + self._config.session_s)
-        value = write_session(key.lookup, expires, key.hash, self._config.session_secret)
+        value = write_session(found.lookup, expires, found.hash, self._config.session_secret)
         return Login(self.cookie_name(request), value, expires, principal)
 
     def forget(self) -> None:

@@ -6,6 +6,7 @@ from uuid import UUID
 import httpx2
 import pytest
 from api.house import API, House
+from attacks import Attempts
 
 from jobforge.api.keys import make_key, read_key
 from jobforge.api.sessions import read_session, write_session
@@ -185,6 +186,23 @@ def test_another_site_cannot_log_a_browser_in(api: House) -> None:
     key = api.a.keys["viewer"]
     assert _login(api, key, origin="https://evil.example").status_code == 403
     assert _login(api, key, origin=api.url).status_code == 201
+
+
+@pytest.mark.attack("sessions")
+def test_a_key_is_no_ticket_and_a_ticket_is_no_key(api: House, attempts: Attempts) -> None:
+    key = api.a.keys["viewer"]
+    url = f"{api.url}{API}/session"
+    refused = [
+        ({"ticket": key}, 401),
+        ({"key": "jfticket_" + "A" * 43}, 401),
+        ({"ticket": key, "key": key}, 422),
+        ({}, 422),
+    ]
+    for body, status in refused:
+        answer = httpx2.post(url, json=body, trust_env=False)
+        assert answer.status_code == status, (body, answer.text)
+        assert "set-cookie" not in answer.headers
+    attempts(len(refused))
 
 
 def test_over_https_the_cookie_is_bound_to_the_host(api: House) -> None:

@@ -132,6 +132,6 @@ def test_a_ticket_stands_for_its_key_once_and_not_for_long() -> None:
 
 def test_a_ticket_that_nobody_made_is_nobody(api: House) -> None:
     refused = httpx2.post(
-        f"{api.url}/api/v1/session", json={"key": "jfticket_" + "A" * 43}, trust_env=False
+        f"{api.url}/api/v1/session", json={"ticket": "jfticket_" + "A" * 43}, trust_env=False
     )
     assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated")

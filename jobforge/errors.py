@@ -33,6 +33,7 @@ JobForgeError
 │   └── ForeignOrigin   foreign_origin  a page of another site sent the session's cookie
 ├── Unauthenticated     unauthenticated
 ├── TooManyRequests     too_many_requests
+│   └── TooManyStreams  too_many_streams
 ├── QueueFull           JF008  tenant_queue_full
 ├── WrongIsolation      JF012  wrong_isolation
 ├── JobFailed           job_failed      an awaited job died or was canceled
@@ -301,6 +302,12 @@ class TooManyRequests(JobForgeError):
     """Too many requests; try again after the seconds that Retry-After tells."""
 
     code = "too_many_requests"
+
+
+class TooManyStreams(TooManyRequests):
+    """The key has as many live streams open as one key may have; close one."""
+
+    code = "too_many_streams"
 
 
 class QueueFull(JobForgeError):

@@ -23,8 +23,8 @@ over [HTTP](http.md#errors), and what the [command line](cli.md#output-and-error
   should it meet one, that is 500 `internal`, and its log has the error under the request's id.
 - **Exit** is the exit code of the command line.
 
-Over HTTP there are four more, of the door itself: 404 `no_such_route`, 405 `method_not_allowed`,
-400 `bad_request`, and 500 `internal`.
+The HTTP server itself has six more codes: 400 `bad_request`, 404 `no_such_route`,
+405 `method_not_allowed`, 408 `request_timeout`, 500 `internal`, and 503 `too_many_connections`.
 
 A failed attempt keeps an `error` with the `type`, `message` and `traceback` of what the handler
 raised; after a request to the outside world it has the `code` too. What else ended an attempt is
@@ -65,6 +65,7 @@ _REMEDIES = {
     "foreign_origin": "Send the request from a page of this server, or use a key.",
     "unauthenticated": "Give a key or token that holds: not revoked, not expired.",
     "too_many_requests": "Wait as long as Retry-After says.",
+    "too_many_streams": "Close a stream, or use one stream for several readers.",
     "tenant_queue_full": "Wait until jobs have run, or raise `max_pending` of the tenant.",
     "wrong_isolation": "Call the function in a READ COMMITTED transaction.",
     "job_failed": "Look at the job; `detail` has its state and error.",

@@ -85,7 +85,8 @@ def test_a_ticket_replaces_a_live_session_only_when_its_holder_agrees(
     with listening(config) as served, looking(browser, shop, None) as look:
         request = look.page.context.request
         request.post(f"{served.url}/api/v1/session", data={"key": _admin(shop)})
-        for answer, role in (("Keep my session", "tenant_admin"), ("Switch session", "super_admin")):
+        choices = {"Keep my session": "tenant_admin", "Switch session": "super_admin"}
+        for answer, role in choices.items():
             look.page.goto("about:blank")
             look.page.goto(served.sign_in_link(key, "acme"))
             look.see("Switch session?")

@@ -24,8 +24,8 @@ async def show_session(caller: Caller) -> Answer:
 
 @router.post("/session", status_code=201, response_model=Whoami, summary="Begin a session")
 async def begin_session(body: Credentials, request: Request) -> Answer:
-    """Sets a cookie that stands for the key, until it expires or the key ends. A page takes the value
-    in its address as `ticket`, never as `key`: a link with somebody's API key must not sign in."""
+    """Sets a cookie that stands for the key, until it expires or the key ends. A page sends what it
+    finds in its address as `ticket`, never as `key`: a link with an API key must not sign in."""
     server: Server = request.app.state.server
     authentication = server.authentication
     authentication.check_not_foreign(request)

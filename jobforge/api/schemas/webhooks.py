@@ -49,7 +49,7 @@ class WebhookChanges(Body):
     enabled: bool | None = None
     secret: Annotated[Text, Field(max_length=200)] | None = Field(
         None,
-        description="Signs from now on, instead of the old one. A `url` of another origin needs it.",
+        description="Replaces the secret that signs. A `url` of another origin needs it.",
         examples=["whsec_…"],
     )
 

@@ -37,6 +37,7 @@ _REMEDIES = {
     "error": "Read the message; `detail` may have the SQLSTATE of Postgres.",
     "tenant_required": "Name the tenant: with the call, by `jf.tenant(…)`, or as a setting.",
     "invalid": "Correct the value that `field` names.",
+    "secrets_required": "Give the secrets that `missing` names again, or null to remove them.",
     "invalid_payload": "Correct the arguments; `detail` has every fault with its place.",
     "payload_too_large": "Send less, or fewer levels; large payloads go into the artifact store.",
     "invalid_result": "Return JSON of at most 1 MiB from a step; store more elsewhere.",

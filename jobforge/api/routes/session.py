@@ -45,9 +45,11 @@ async def begin_session(body: Credentials, request: Request) -> Answer:
 
 @router.delete("/session", status_code=204, summary="End a session")
 async def end_session(request: Request) -> Answer:
+    """The cookie is refused from now on: at once by this server, within a second by all others."""
     server: Server = request.app.state.server
     authentication = server.authentication
     authentication.check_not_foreign(request)
+    await authentication.end_session(request)
     answer = Answer(status=204)
     answer.delete_cookie(
         authentication.cookie_name(request),
@@ -72,6 +74,6 @@ def _shown(principal: Principal) -> dict[str, object]:
         "actor": principal.actor,
         "role": principal.role,
         "tenant_id": principal.tenant_id,
-        "scopes": sorted(principal.scopes),
+        "scopes": sorted(principal.scopes or ()),
         "key_id": principal.key_id,
     }

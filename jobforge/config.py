@@ -70,6 +70,12 @@ class Config:
     server_host: str = "127.0.0.1"
     server_port: int = 8700
     server_connections: int = 10
+    client_connections: int = 1000
+    client_connections_per_address: int = 100
+    header_timeout_s: float = 15
+    body_timeout_s: float = 30
+    keep_alive_s: int = 5
+    streams_per_key: int = 100
     public_url: str | None = None
     cors_origins: tuple[str, ...] = ()
     body_limit: int = 1024 * 1024
@@ -355,6 +361,12 @@ _PARSERS: Mapping[str, values.Parser] = {
     "server_host": values.text,
     "server_port": values.whole(0, 65_535),
     "server_connections": values.whole(1, 1000),
+    "client_connections": values.whole(10, 1_000_000),
+    "client_connections_per_address": values.whole(1, 1_000_000),
+    "header_timeout_s": values.seconds(0.1, 3600),
+    "body_timeout_s": values.seconds(0.1, 3600),
+    "keep_alive_s": values.whole(1, 3600),
+    "streams_per_key": values.whole(1, 1_000_000),
     "public_url": values.origin,
     "cors_origins": values.origins,
     "body_limit": values.whole(1024, 2**30),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from jobforge.vault import Place, TenantKey
-from jobforge.webhook import make_secret, secret_text
+from jobforge.webhook import make_secret, read_secret, secret_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,11 @@ class NewSecret:
 def new_secret(key: TenantKey, webhook_id: UUID) -> NewSecret:
     secret = make_secret()
     return NewSecret(secret_text(secret), key.seal(_place(webhook_id), secret))
+
+
+def sealed_again(key: TenantKey, webhook_id: UUID, text: str) -> bytes:
+    """A secret that its owner has given, sealed. Raises Invalid."""
+    return key.seal(_place(webhook_id), read_secret(text))
 
 
 def opened(key: TenantKey, webhook_id: UUID, sealed: bytes) -> bytes:

@@ -8,6 +8,7 @@ JobForgeError
 │   │   └── NoArtifactStore no_artifact_store  larger than a row holds, and no store is configured
 │   ├── InvalidResult   invalid_result  what a step returned cannot be kept
 │   ├── UnknownField    unknown_field
+│   ├── SecretsRequired JF015  secrets_required  a URL of another origin needs the secrets again
 │   ├── WrongMediaType  unsupported_media_type
 │   └── BadBody         invalid_json    the body of a request, with one code for each fault:
 │       ├── DuplicateMember  duplicate_member
@@ -32,6 +33,7 @@ JobForgeError
 │   └── ForeignOrigin   foreign_origin  a page of another site sent the session's cookie
 ├── Unauthenticated     unauthenticated
 ├── TooManyRequests     too_many_requests
+│   └── TooManyStreams  too_many_streams
 ├── QueueFull           JF008  tenant_queue_full
 ├── WrongIsolation      JF012  wrong_isolation
 ├── JobFailed           job_failed      an awaited job died or was canceled
@@ -133,6 +135,13 @@ class UnknownField(Invalid):
 
     code = "unknown_field"
     sqlstate = None
+
+
+class SecretsRequired(Invalid):
+    """The URL has another origin, so the secrets are required again; `missing` names them."""
+
+    code = "secrets_required"
+    sqlstate = "JF015"
 
 
 class WrongMediaType(Invalid):
@@ -293,6 +302,12 @@ class TooManyRequests(JobForgeError):
     """Too many requests; try again after the seconds that Retry-After tells."""
 
     code = "too_many_requests"
+
+
+class TooManyStreams(TooManyRequests):
+    """The key has as many live streams open as one key may have; close one."""
+
+    code = "too_many_streams"
 
 
 class QueueFull(JobForgeError):

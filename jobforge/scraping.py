@@ -4,6 +4,7 @@ It answers GET /metrics and /health, one request for each connection, in the loo
 """
 
 import asyncio
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -12,12 +13,15 @@ from jobforge.meters import Meters
 
 _MOST_BYTES = 8192  # of a request
 _PATIENCE_S = 5.0
-_STATUSES = {200: "OK", 404: "Not Found", 405: "Method Not Allowed"}
+_STATUSES = {200: "OK", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed"}
 
 
 @asynccontextmanager
-async def shown(meters: Meters, host: str, port: int) -> AsyncIterator[int]:
-    """While it lasts, the numbers can be read; yields the port, which a port of 0 leaves open."""
+async def shown(
+    meters: Meters, host: str, port: int, token: str | None = None
+) -> AsyncIterator[int]:
+    """While it lasts, the numbers can be read, with a token only by those who send it as a bearer
+    token. Yields the port, which a port of 0 leaves open."""
     # Here, so that whoever shows nothing needs nothing.
     try:
         from jobforge import exposition  # noqa: PLC0415 - an extra, see above
@@ -29,10 +33,13 @@ async def shown(meters: Meters, host: str, port: int) -> AsyncIterator[int]:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                method, path = _asked(await reader.readuntil(b"\r\n\r\n"))
+                request = await reader.readuntil(b"\r\n\r\n")
+                method, path = _asked(request)
                 status, body, kind = 404, b"", "text/plain"
                 if method != "GET":
                     status = 405
+                elif path == "/metrics" and token is not None and not _has_token(request, token):
+                    status = 401
                 elif path == "/metrics":
                     status, body = 200, exposition.page(exposition.families_of(meters))
                     kind = exposition.CONTENT_TYPE
@@ -59,6 +66,15 @@ def _asked(request: bytes) -> tuple[str, str]:
     """Method and path, empty when it is no HTTP."""
     words = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
     return (words[0], words[1].partition("?")[0]) if len(words) == 3 else ("", "")
+
+
+def _has_token(request: bytes, token: str) -> bool:
+    given = [
+        value.strip()
+        for name, _, value in (line.partition(b":") for line in request.split(b"\r\n")[1:])
+        if name.lower() == b"authorization"
+    ]
+    return len(given) == 1 and secrets.compare_digest(given[0], f"Bearer {token}".encode())
 
 
 def _response(status: int, body: bytes, kind: str) -> bytes:

@@ -112,6 +112,19 @@ def secret_text(secret: bytes) -> str:
     return _PREFIX + base64.b64encode(secret).decode()
 
 
+def read_secret(text: str) -> bytes:
+    """The key in a secret's text. Raises Invalid."""
+    try:
+        key = base64.b64decode(text.removeprefix(_PREFIX))
+    except ValueError:
+        key = b""
+    if len(key) >= _SHORTEST_KEY:
+        return key
+    raise Invalid(
+        "the secret of a webhook is whsec_ and at least 24 bytes in base64", field="secret"
+    )
+
+
 def signed_headers(
     delivery_id: UUID, body: bytes, secrets: Sequence[bytes], *, sent_at: float | None = None
 ) -> dict[str, str]:
@@ -146,25 +159,13 @@ def verify_webhook(
             "the message is too old, or comes from the future", field="webhook-timestamp"
         )
     content = body.encode() if isinstance(body, str) else body
-    expected = _signature(_signed(message_id, sent_at, content), _key(secret)).encode()
+    expected = _signature(_signed(message_id, sent_at, content), read_secret(secret)).encode()
     if not any(hmac.compare_digest(each.encode(), expected) for each in signatures.split(" ")):
         raise Unauthenticated(
             "the message was not signed with this secret", field="webhook-signature"
         )
     message: dict[str, Json] = json.loads(content)
     return message
-
-
-def _key(secret: str) -> bytes:
-    try:
-        key = base64.b64decode(secret.removeprefix(_PREFIX))
-    except ValueError:
-        key = b""
-    if len(key) >= _SHORTEST_KEY:
-        return key
-    raise Invalid(
-        "the secret of a webhook is whsec_ and at least 24 bytes in base64", field="secret"
-    )
 
 
 def _header(headers: Mapping[str, str], name: str) -> str:

@@ -23,8 +23,8 @@ over [HTTP](http.md#errors), and what the [command line](cli.md#output-and-error
   should it meet one, that is 500 `internal`, and its log has the error under the request's id.
 - **Exit** is the exit code of the command line.
 
-Over HTTP there are four more, of the door itself: 404 `no_such_route`, 405 `method_not_allowed`,
-400 `bad_request`, and 500 `internal`.
+The HTTP server itself has six more codes: 400 `bad_request`, 404 `no_such_route`,
+405 `method_not_allowed`, 408 `request_timeout`, 500 `internal`, and 503 `too_many_connections`.
 
 A failed attempt keeps an `error` with the `type`, `message` and `traceback` of what the handler
 raised; after a request to the outside world it has the `code` too. What else ended an attempt is
@@ -37,6 +37,7 @@ _REMEDIES = {
     "error": "Read the message; `detail` may have the SQLSTATE of Postgres.",
     "tenant_required": "Name the tenant: with the call, by `jf.tenant(…)`, or as a setting.",
     "invalid": "Correct the value that `field` names.",
+    "secrets_required": "Give the secrets that `missing` names again, or null to remove them.",
     "invalid_payload": "Correct the arguments; `detail` has every fault with its place.",
     "payload_too_large": "Send less, or fewer levels; large payloads go into the artifact store.",
     "invalid_result": "Return JSON of at most 1 MiB from a step; store more elsewhere.",
@@ -65,6 +66,7 @@ _REMEDIES = {
     "foreign_origin": "Send the request from a page of this server, or use a key.",
     "unauthenticated": "Give a key or token that holds: not revoked, not expired.",
     "too_many_requests": "Wait as long as Retry-After says.",
+    "too_many_streams": "Close a stream, or use one stream for several readers.",
     "tenant_queue_full": "Wait until jobs have run, or raise `max_pending` of the tenant.",
     "wrong_isolation": "Call the function in a READ COMMITTED transaction.",
     "job_failed": "Look at the job; `detail` has its state and error.",

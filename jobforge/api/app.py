@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -122,7 +122,10 @@ def make_app(config: Config) -> FastAPI:
     for router in _ROUTERS:
         app.include_router(router)
     app.add_api_route(f"{PREFIX}/openapi.json", app.show_document, include_in_schema=False)
-    app.mount(MOUNT, Dashboard())  # files for everybody; what they show, the routes above decide
+    dashboard = Dashboard()
+    if dashboard.is_built:
+        app.add_api_route("/", _lead_to_dashboard, include_in_schema=False)
+    app.mount(MOUNT, dashboard)  # files for everybody; what they show, the routes above decide
     app.add_exception_handler(JobForgeError, _refuse)
     app.add_exception_handler(RequestValidationError, _refuse_values)
     app.add_exception_handler(HTTPException, _refuse_route)
@@ -186,6 +189,10 @@ async def _database(config: Config) -> AsyncIterator[Database]:
     )
     async with database:
         yield database
+
+
+async def _lead_to_dashboard(request: Request) -> Response:
+    return RedirectResponse(f"{request.scope.get('root_path', '')}{MOUNT}/")
 
 
 async def _refuse(request: Request, error: Exception) -> Response:

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from hashlib import blake2b
 from uuid import UUID
 
@@ -16,7 +17,7 @@ from starlette.requests import Request
 from jobforge import calls, telemetry
 from jobforge.api.keys import KeyText, read_key
 from jobforge.api.principal import Principal
-from jobforge.api.sessions import read_session, write_session
+from jobforge.api.sessions import Session, read_session, write_session
 from jobforge.api.tickets import Tickets
 from jobforge.api.tokens import Tokens
 from jobforge.config import Config
@@ -71,6 +72,7 @@ class Authentication:
         self.tickets = Tickets()
         self._found: OrderedDict[str, _Known] = OrderedDict()
         self._holders: dict[bytes, _Holder] = {}  # by a hash of their keys
+        self._sessions: dict[bytes, float] = {}  # not ended, until when that is remembered
         self._touched: dict[UUID, float] = {}
 
     async def principal(self, request: Request) -> Principal:
@@ -88,15 +90,26 @@ class Authentication:
             self.check_origin(request)
         return principal
 
-    async def begin_session(self, request: Request, text: str) -> Login:
-        """A cookie for the holder of a key, or of a ticket for one; raises Unauthenticated."""
-        key = self.tickets.take(text) or read_key(text)
-        if key is None:
+    async def begin_session(
+        self, request: Request, *, key: str | None, ticket: str | None
+    ) -> Login:
+        """Return a cookie for the holder of a key or of a ticket; raises Unauthenticated."""
+        found = self.tickets.take(ticket) if ticket is not None else read_key(key or "")
+        if found is None:
             raise Unauthenticated
-        principal = await self._from_key(key)
+        principal = await self._from_key(found)
         expires = int(time.time() + self._config.session_s)
-        value = write_session(key.lookup, expires, key.hash, self._config.session_secret)
+        value = write_session(found.lookup, expires, found.hash, self._config.session_secret)
         return Login(self.cookie_name(request), value, expires, principal)
+
+    async def end_session(self, request: Request) -> None:
+        """Sign out: the request's cookie is refused from now on, on every server."""
+        session = read_session(request.cookies.get(self.cookie_name(request), ""))
+        if session is None or not await self._is_sound(session):
+            return  # nobody is signed in by it
+        ends_at = datetime.fromtimestamp(session.expires, UTC)
+        await self._database.run(calls.end_session(session.id, ends_at))
+        self._sessions.pop(session.id, None)
 
     def forget(self) -> None:
         """Keys have changed: what is remembered of them may be wrong."""
@@ -159,11 +172,29 @@ class Authentication:
 
     async def _from_cookie(self, text: str) -> Principal:
         session = read_session(text)
-        if session is None or session.expires < time.time():
+        if session is None or not await self._is_sound(session):
             raise Unauthenticated
+        principal = await self._accepted(await self._find(session.lookup), fits=True)
+        if await self._is_ended(session.id):
+            raise Unauthenticated
+        return principal
+
+    async def _is_sound(self, session: Session) -> bool:
+        """Whether a server has made it, and it has not expired."""
+        if session.expires < time.time():
+            return False
         known = await self._find(session.lookup)
-        fits = session.fits(known.hash, self._config.session_secret)
-        return await self._accepted(known, fits=fits)
+        return session.fits(known.hash, self._config.session_secret)
+
+    async def _is_ended(self, session_id: bytes) -> bool:
+        if time.monotonic() < self._sessions.get(session_id, 0.0):
+            return False
+        if await self._database.run(calls.is_session_ended(session_id)):
+            return True
+        if len(self._sessions) >= _MOST_REMEMBERED:
+            self._sessions.clear()
+        self._sessions[session_id] = time.monotonic() + _REMEMBERED_S
+        return False
 
     async def _accepted(self, known: _Known, *, fits: bool) -> Principal:
         if known.principal is None or not fits:
@@ -204,7 +235,8 @@ def _known(lookup: str, found: FoundKey | None) -> _Known:
         actor=f"key:{lookup}",
         role=found.role,
         tenant_id=found.tenant_id,
-        scopes=frozenset(found.scopes),
+        scopes=frozenset(found.scopes) or None,
         key_id=found.id,
+        expires_at=found.expires_at,
     )
     return _Known(found.hash, holder if found.is_live else None, until)

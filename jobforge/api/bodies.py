@@ -2,11 +2,20 @@
 
 Python's parser takes NaN, keeps the last of two members of one name, and reads what Postgres cannot
 store. Each of these is refused here under a code of its own.
+
+Large bodies are parsed in a thread, so that other requests are answered in the meantime.
 """
 
+import asyncio
+import gc
 import json
 import re
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # typeshed lacks it
 from typing import Any, NamedTuple, NoReturn
 
 from starlette.requests import ClientDisconnect, Request
@@ -25,6 +34,10 @@ from jobforge.errors import (
 )
 
 _DEEPEST = 70  # the 64 levels of a payload, and what stands around it
+LARGE = 65_536  # bytes; parsing fewer takes less time than another thread does to start
+_PARSERS = ThreadPoolExecutor(2, thread_name_prefix="body")
+# Python's scanner in C keeps the interpreter's lock while it reads arrays of arrays or strings.
+_MANY_ARRAYS = 50_000
 _MEDIA_TYPE = re.compile(r"application/(?:[a-z0-9.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE)
 # One that does not end goes on to the end: else each quote in it would be tried as a beginning.
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
@@ -62,7 +75,9 @@ async def read(request: Request, limit: int) -> Body:
         raise WrongMediaType("compressed bodies are not taken")
     if _MEDIA_TYPE.fullmatch(headers.get("content-type", "")) is None:
         raise WrongMediaType
-    return Body(raw, parse(raw))
+    if len(raw) <= LARGE:
+        return Body(raw, parse(raw))
+    return Body(raw, await asyncio.get_running_loop().run_in_executor(_PARSERS, parse, raw))
 
 
 def parse(raw: bytes) -> Json:
@@ -71,20 +86,33 @@ def parse(raw: bytes) -> Json:
         text = raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise BadBody("the body is not UTF-8") from error
-    if raw.count(b"[") + raw.count(b"{") > _DEEPEST and _depth(raw) > _DEEPEST:
-        raise TooDeep(f"the body has more than {_DEEPEST} levels")
+    is_nested = raw.count(b"[") + raw.count(b"{") > _DEEPEST
+    has_escapes = "\0" in text or "\\u" in text
+    if len(raw) > LARGE:
+        with _no_collection():
+            decoder = _INTERRUPTIBLE if raw.count(b"[") > _MANY_ARRAYS else _DECODER
+            value = _decode(decoder, text)
+            if is_nested or has_escapes:
+                _check_tree(value)
+        return value
+    if is_nested and _depth(raw) > _DEEPEST:
+        raise _too_deep()
+    value = _decode(_DECODER, text)
+    if has_escapes:
+        _check_tree(value)
+    return value
+
+
+def _decode(decoder: json.JSONDecoder, text: str) -> Json:
     try:
-        value = _DECODER.decode(text)
+        return decoder.decode(text)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise BadBody(f"the body is not JSON: {error.msg.lower()} ({where})") from error
     except ValueError as error:  # Python reads 4,300 digits at most
         raise NumberTooLong from error
     except RecursionError as error:
-        raise TooDeep from error
-    if "\0" in text or "\\u" in text:
-        _check_characters(value)
-    return value
+        raise _too_deep() from error
 
 
 async def _read(request: Request, limit: int) -> bytes:
@@ -125,19 +153,47 @@ def _depth(raw: bytes) -> int:
     return depth
 
 
-def _check_characters(value: Json) -> None:
+def _check_tree(value: Json, depth: int = 0) -> None:
+    """Check levels and characters in one pass."""
     if isinstance(value, str):
         if "\0" in value:
             raise NulCharacter
         if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
             raise LoneSurrogate
-    elif isinstance(value, dict):
-        for name, member in value.items():
-            _check_characters(name)
-            _check_characters(member)
-    elif isinstance(value, list):
-        for element in value:
-            _check_characters(element)
+    elif isinstance(value, dict | list):
+        if depth == _DEEPEST:
+            raise _too_deep()
+        if isinstance(value, dict):
+            for name in value:
+                _check_tree(name)
+        for each in value.values() if isinstance(value, dict) else value:
+            if isinstance(each, str | dict | list):
+                _check_tree(each, depth + 1)
+
+
+def _too_deep() -> TooDeep:
+    return TooDeep(f"the body has more than {_DEEPEST} levels")
+
+
+_collecting = threading.Lock()
+_parsing = 0
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Millions of new values would make the garbage collector look at them again and again, and
+    nothing else runs in that time. None of them is garbage."""
+    global _parsing  # noqa: PLW0603 - the collector is the process's own, too
+    with _collecting:
+        _parsing += 1
+        gc.disable()
+    try:
+        yield
+    finally:
+        with _collecting:
+            _parsing -= 1
+            if not _parsing:
+                gc.enable()
 
 
 def _object(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -164,3 +220,16 @@ _DECODER = json.JSONDecoder(
     parse_constant=_refuse_constant,
     parse_float=_float,
 )
+
+
+class _Interruptible(json.JSONDecoder):
+    """The same in Python, slower: other threads run in between."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            object_pairs_hook=_object, parse_constant=_refuse_constant, parse_float=_float
+        )
+        self.scan_once = py_make_scanner(self)
+
+
+_INTERRUPTIBLE = _Interruptible()

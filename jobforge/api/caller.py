@@ -81,18 +81,25 @@ async def for_tenant(request: Request, server: Server, principal: Principal) -> 
     return replace(principal, tenant_id=tenant_id)
 
 
-async def _is_named(server: Server, named: str, tenant_id: UUID | None) -> bool:
-    """Whether that is the tenant's id or slug. Of others not even that they exist is told."""
+async def _is_named(server: Server, named: str, own: UUID | None) -> bool:
+    """Whether that is the tenant's id or slug. A name of another tenant takes as long as one that
+    does not exist: neither is remembered, and the database looks among the tenant's own."""
+    if own is None:
+        return False
     try:
-        return await _find(server, named) == tenant_id
+        tenant_id = _id_of(named)
+        if tenant_id is None and server.slugs.get(named) == own:
+            return True
+        if tenant_id is None:
+            found = await server.database.run(calls.find_tenant(named).for_tenant(own))
+            tenant_id = server.slugs.keep(named, found)
     except (Invalid, NotFound):
         return False
+    return tenant_id == own
 
 
 async def _find(server: Server, named: str) -> UUID:
-    if not named or len(named) > 200 or not named.isprintable():
-        raise Invalid(f"{TENANT_HEADER} is an id or a slug", field=TENANT_HEADER)
-    known = as_uuid(named) or server.slugs.get(named)
+    known = _id_of(named) or server.slugs.get(named)
     if known is not None:
         return known
     try:
@@ -100,6 +107,13 @@ async def _find(server: Server, named: str) -> UUID:
     except NotFound as error:
         raise NotFound(f"there is no tenant {named}", field=TENANT_HEADER) from error
     return server.slugs.keep(named, found)
+
+
+def _id_of(named: str) -> UUID | None:
+    """The id that was named; None for a slug. Raises Invalid."""
+    if not named or len(named) > 200 or not named.isprintable():
+        raise Invalid(f"{TENANT_HEADER} is an id or a slug", field=TENANT_HEADER)
+    return as_uuid(named)
 
 
 async def caller_of(request: Request) -> Calling:

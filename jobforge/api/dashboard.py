@@ -67,6 +67,10 @@ class Dashboard:
         self._files = _read(folder or resources.files("jobforge") / "ui")
         self._pages: dict[str, _File] = {}  # by where it is mounted
 
+    @property
+    def is_built(self) -> bool:
+        return _PAGE in self._files
+
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] not in {"GET", "HEAD"}:
             raise HTTPException(405, headers={"allow": "GET, HEAD"})

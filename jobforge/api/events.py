@@ -5,7 +5,7 @@ A reader that takes nothing for half a minute is let go: what waits for it would
 
 import asyncio
 from asyncio import Task
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -37,21 +37,23 @@ class EventStream(Response):
 
     media_type = "text/event-stream"
 
-    def __init__(self, frames: Frames) -> None:
+    def __init__(self, frames: Frames, on_end: Callable[[], None]) -> None:
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         super().__init__(headers=headers)
         del self.headers["content-length"]
         self._frames = frames
+        self._on_end = on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-        await send(start)
         try:
+            await send(start)
             async with asyncio.TaskGroup() as group:
                 sending = group.create_task(self._send(send))
                 watching = group.create_task(_watch(receive, sending))
                 sending.add_done_callback(lambda _: watching.cancel())
         finally:
+            self._on_end()
             await self._frames.aclose()
 
     async def _send(self, send: Send) -> None:

@@ -16,7 +16,7 @@ from jobforge.api import bodies
 from jobforge.api.caller import TENANT_HEADER, Calling, for_tenant
 from jobforge.api.roles import METRICS, PREFIX, RULES, Rule
 from jobforge.api.server import Server
-from jobforge.errors import ConfigError, UnknownField
+from jobforge.errors import ConfigError, Unauthenticated, UnknownField
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -83,12 +83,17 @@ async def admit(request: Request, server: Server, rule: Rule) -> None:
         return  # it is open to all, or was admitted before (lane.py)
     if rule.path == METRICS and _may_measure(request, server):
         return
-    principal = await server.authentication.principal(request)
+    try:
+        principal = await server.authentication.principal(request)
+    except Unauthenticated:
+        server.rates.check_failure(request.client.host if request.client else "")
+        raise
     request.scope["jobforge.principal"] = principal
+    await server.rates.check_key(principal)
     rule.check(principal)
     if TENANT_HEADER in request.headers:
         principal = await for_tenant(request, server, principal)
-    await server.rates.check(principal)
+    await server.rates.check_tenant(principal)
     traceparent = request.scope["jobforge.traceparent"]
     request.scope["jobforge.calling"] = Calling(server, principal, traceparent)
 

@@ -4,11 +4,13 @@ What a definition says is remembered for a few seconds. A schema that cannot be 
 refuse a job: the worker checks again.
 """
 
+import asyncio
 import time
 from collections import OrderedDict
 from dataclasses import dataclass
 
 from jobforge import calls, validation
+from jobforge.api.bodies import LARGE
 from jobforge.db import Database
 from jobforge.errors import Json, NotFound
 from jobforge.job import JobRequest
@@ -31,14 +33,20 @@ class Payloads:
         self._database = database
         self._known: OrderedDict[tuple[str, int | None], _Known] = OrderedDict()
 
-    async def check(self, jobs: list[JobRequest], *, path: str) -> None:
-        """Raises InvalidPayload; `path` leads to a job's payload, with {} for its index."""
+    async def check(self, jobs: list[JobRequest], *, path: str, size: int = 0) -> None:
+        """Raises InvalidPayload; `path` leads to a job's payload, with {} for its index. `size` is
+        that of the body; the jobs of a large one are checked in a thread."""
         now = time.monotonic()
-        for index, job in enumerate(jobs):
+        validators = []
+        for job in jobs:
             known = self._known.get((job.definition, job.version))
             if known is None or known.until < now:
                 known = await self._look_up(job.definition, job.version)
-            validation.check(known.validator, job.payload or {}, path.format(index))
+            validators.append(known.validator)
+        if size <= LARGE:
+            _check_all(jobs, validators, path)
+        else:
+            await asyncio.to_thread(_check_all, jobs, validators, path)
 
     async def check_one(self, definition: str, version: int | None, payload: Json) -> None:
         await self.check([JobRequest(definition, payload, version)], path="payload")
@@ -57,3 +65,8 @@ class Payloads:
         while len(self._known) > _MOST_REMEMBERED:
             self._known.popitem(last=False)
         return known
+
+
+def _check_all(jobs: list[JobRequest], validators: list[Validator | None], path: str) -> None:
+    for index, (job, validator) in enumerate(zip(jobs, validators, strict=True)):
+        validation.check(validator, job.payload or {}, path.format(index))

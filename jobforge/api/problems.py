@@ -134,6 +134,8 @@ _HTTP_ERRORS = {
     400: ("bad_request", "the request cannot be read"),
     404: ("no_such_route", "there is no such route; /api/v1/openapi.json lists them"),
     405: ("method_not_allowed", "the route has other methods; the header Allow lists them"),
+    408: ("request_timeout", "the request did not arrive in time"),
+    503: ("too_many_connections", "the server has too many connections, or this address has"),
 }
 _EXTRA = "extra_forbidden"
 

@@ -39,7 +39,8 @@ class Rule:
         """Raises Forbidden or OutOfScope."""
         if self.roles is not None and principal.role not in self.roles:
             raise Forbidden(f"the role {principal.role} may not do that")
-        if principal.scopes and self.area != "session" and self.scope not in principal.scopes:
+        scopes = principal.scopes
+        if scopes is not None and self.area != "session" and self.scope not in scopes:
             raise OutOfScope(f"this needs the scope {self.scope}")
 
 

@@ -11,6 +11,7 @@ from jobforge.api.progress import Progress
 from jobforge.api.rates import Rates
 from jobforge.api.scrapes import Scrapes
 from jobforge.api.stream import Hub
+from jobforge.api.streams import Streams
 from jobforge.api.traffic import Traffic
 from jobforge.artifacts import open_artifacts
 from jobforge.artifacts.sweep import Sweep
@@ -35,6 +36,7 @@ class Server:
         self.creations = Creations(database)
         self.payloads = Payloads(database)
         self.hub = Hub(database)
+        self.streams = Streams(config.streams_per_key)
         self.fleet = Fleet(database)
         self.accesses = Accesses(database)
         self.scrapes = Scrapes(database, traffic)

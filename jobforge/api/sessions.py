@@ -1,17 +1,20 @@
-"""The value of the dashboard's cookie: which key it stands for, until when, and a seal.
+"""The value of the dashboard's cookie: its key, its end, its id, and a seal.
 
-Holds no key. The seal is made from the key's stored hash, so every server can check it, it needs no
-table, and it ends with its key. `session_secret` of the configuration is mixed in: with it, reading
-the database is not enough to make one.
+Holds no key. The seal is made from the key's stored hash, so every server can check it, a session
+needs no row, and it ends with its key. Signing out stores the id, which every server asks for.
+`session_secret` of the configuration is mixed in: with it, reading the database is not enough to
+make a cookie.
 """
 
 import base64
 import hashlib
 import hmac
 import re
+import secrets
 from dataclasses import dataclass
 
-_TEXT = re.compile(r"([a-z0-9]{8})\.(\d{1,12})\.([A-Za-z0-9_-]{43})")
+_TEXT = re.compile(r"([a-z0-9]{8})\.(\d{1,12})\.([A-Za-z0-9_-]{22})\.([A-Za-z0-9_-]{43})")
+_ID_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,22 +23,39 @@ class Session:
 
     lookup: str
     expires: int
+    id: bytes
     seal: str
 
     def fits(self, key_hash: bytes, secret: str | None) -> bool:
-        return hmac.compare_digest(self.seal, _seal(self.lookup, self.expires, key_hash, secret))
+        expected = _seal(self.lookup, self.expires, self.id, key_hash, secret)
+        return hmac.compare_digest(self.seal, expected)
 
 
-def write_session(lookup: str, expires: int, key_hash: bytes, secret: str | None) -> str:
-    return f"{lookup}.{expires}.{_seal(lookup, expires, key_hash, secret)}"
+def write_session(
+    lookup: str,
+    expires: int,
+    key_hash: bytes,
+    secret: str | None,
+    *,
+    session_id: bytes | None = None,
+) -> str:
+    """Without an id, a new one."""
+    own = session_id or secrets.token_bytes(_ID_BYTES)
+    return f"{lookup}.{expires}.{_text(own)}.{_seal(lookup, expires, own, key_hash, secret)}"
 
 
 def read_session(text: str) -> Session | None:
     match = _TEXT.fullmatch(text)
-    return Session(match[1], int(match[2]), match[3]) if match else None
+    if match is None:
+        return None
+    return Session(match[1], int(match[2]), base64.urlsafe_b64decode(match[3] + "=="), match[4])
 
 
-def _seal(lookup: str, expires: int, key_hash: bytes, secret: str | None) -> str:
+def _seal(lookup: str, expires: int, session_id: bytes, key_hash: bytes, secret: str | None) -> str:
     sealing = hmac.digest(key_hash, b"jobforge session\0" + (secret or "").encode(), "sha256")
-    seal = hmac.new(sealing, f"{lookup}.{expires}".encode(), hashlib.sha256).digest()
-    return base64.urlsafe_b64encode(seal).rstrip(b"=").decode()
+    sealed = f"{lookup}.{expires}.{_text(session_id)}".encode()
+    return _text(hmac.new(sealing, sealed, hashlib.sha256).digest())
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()

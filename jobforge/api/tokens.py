@@ -66,12 +66,15 @@ class Tokens:
         tenant = claims.get(self._config.jwt_tenant_claim)
         if tenant is None and role not in {Role.SUPER_ADMIN, Role.WORKER}:
             raise Unauthenticated
-        scopes = claims.get("scope", "")
+        # Without the claim the role alone decides; an empty one allows nothing.
+        scopes = claims.get("scope")
+        if "scope" in claims and not isinstance(scopes, str):
+            raise Unauthenticated
         return Principal(
             actor=f"jwt:{str(claims['sub'])[:_LONGEST_SUBJECT]}",
             role=role,
             tenant_id=None if tenant is None else UUID(str(tenant)),
-            scopes=frozenset(str(scopes).split()),
+            scopes=None if scopes is None else frozenset(scopes.split()),
         )
 
 

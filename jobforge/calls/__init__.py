@@ -82,7 +82,9 @@ if TYPE_CHECKING:
     )
     from jobforge.calls.keys import (
         create_api_key,
+        end_session,
         find_api_key,
+        is_session_ended,
         list_api_keys,
         revoke_api_key,
         rotate_api_key,
@@ -220,6 +222,7 @@ __all__ = [
     "edit_trigger",
     "edit_webhook",
     "emit_event",
+    "end_session",
     "enqueue_alike",
     "enqueue_children",
     "enqueue_job",
@@ -246,6 +249,7 @@ __all__ = [
     "get_workflow",
     "heartbeat_job",
     "heartbeat_jobs",
+    "is_session_ended",
     "keep_tenant_key",
     "list_api_keys",
     "list_artifact_stores",

@@ -60,12 +60,13 @@ def rotate_api_key(
     lookup: str,
     hash: bytes,  # noqa: A002 - the name of the column
     overlap_s: float = 0,
+    ends_by: datetime | None = None,
     tenant_id: UUID | None = None,
 ) -> Call[UUID]:
-    """Answers the new key's id; the old one ends after the overlap."""
+    """Returns the new key's id. The old key ends after the overlap, the new one by `ends_by`."""
     return Call(
-        "select jobforge.rotate_api_key(%s, %s, %s, %s::float8, %s)",
-        (key_id, lookup, hash, overlap_s, tenant_id),
+        "select jobforge.rotate_api_key(%s, %s, %s, %s::float8, %s, %s)",
+        (key_id, lookup, hash, overlap_s, ends_by, tenant_id),
         rows.value,
     )
 
@@ -83,6 +84,15 @@ def find_api_key(lookup: str) -> Call[FoundKey | None]:
 
 def touch_api_key(key_id: UUID) -> Call[None]:
     return Call("select jobforge.touch_api_key(%s)", (key_id,), rows.nothing)
+
+
+def end_session(session_id: bytes, expires_at: datetime) -> Call[None]:
+    """Sign-out: the cookie with this id is refused from now on."""
+    return Call("select jobforge.end_session(%s, %s)", (session_id, expires_at), rows.nothing)
+
+
+def is_session_ended(session_id: bytes) -> Call[bool]:
+    return Call("select jobforge.is_session_ended(%s)", (session_id,), rows.value)
 
 
 def _listed(scopes: Sequence[str] | None) -> list[str] | None:

@@ -29,12 +29,17 @@ def create_webhook(
 
 
 def edit_webhook(
-    webhook_id: UUID, changes: Mapping[str, Json], *, tenant_id: UUID | None = None
+    webhook_id: UUID,
+    changes: Mapping[str, Json],
+    *,
+    secret: bytes | None = None,
+    tenant_id: UUID | None = None,
 ) -> Call[None]:
-    """Changes are settings; what is not among them stays."""
+    """Changes are settings; omitted settings are unchanged. A URL of another origin needs the
+    sealed secret; over HTTP the secret is a text among the changes."""
     return Call(
-        "select jobforge.edit_webhook(%s, %s::jsonb, %s)",
-        (webhook_id, encode(dict(changes), "changes"), tenant_id),
+        "select jobforge.edit_webhook(%s, %s::jsonb, %s, %s)",
+        (webhook_id, encode(dict(changes), "changes"), secret, tenant_id),
         rows.nothing,
     )
 

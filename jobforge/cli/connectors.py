@@ -1,6 +1,5 @@
 """`jobforge connectors`: how a tenant's jobs reach other services, and with which secrets."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ import typer
 from jobforge.cli import following, output
 from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_duration
-from jobforge.cli.operation import Yes, confirm
+from jobforge.cli.operation import Yes, confirm, read_secret
 from jobforge.cli.options import AsJson, Quiet
 from jobforge.cli.session import Session, in_session
 from jobforge.cli.way import Remote
@@ -104,7 +103,9 @@ def edit(
         list[str] | None, typer.Option(metavar="NAME", help="Repeatable.")
     ] = None,
 ) -> None:
-    """Change a configuration. What is not given stays; --header replaces all headers."""
+    """Change a configuration. Omitted settings are unchanged; --header replaces all headers.
+
+    When --url has another scheme, host or port, give all secrets again or remove them."""
     from jobforge import calls
 
     secrets = {**_secrets(secret, secret_from), **dict.fromkeys(remove_secret or ())}
@@ -212,18 +213,8 @@ def _secrets(sealed: list[str] | None, references: list[str] | None) -> dict[str
             raise Invalid("--secret-from is NAME=env:X or NAME=file:X", field="secret_from")
         found[name] = {"from": where}
     for name in sealed or ():
-        found[name] = {"value": _value(name)}
+        found[name] = {"value": read_secret(name)}
     return found
-
-
-def _value(name: str) -> str:
-    """Never on the command line, where others see it."""
-    if sys.stdin.isatty():
-        return str(typer.prompt(f"{name}", hide_input=True, err=True))
-    value = sys.stdin.readline().rstrip("\r\n")
-    if not value:
-        raise Invalid(f"no line of stdin is left for the secret {name}", field="secret")
-    return value
 
 
 def _line(config: "ConnectorConfig") -> dict[str, Json]:

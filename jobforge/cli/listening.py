@@ -9,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 
 import uvicorn
 from fastapi import FastAPI
@@ -18,6 +19,7 @@ from jobforge.api import create_app
 from jobforge.api.dashboard import MOUNT
 from jobforge.api.keys import KeyText
 from jobforge.api.server import Server
+from jobforge.cli.connections import ForwardedLimit, connections_of
 from jobforge.cli.protocol import Protocol
 from jobforge.config import Config
 from jobforge.errors import ConfigError
@@ -29,23 +31,28 @@ _LOOK_S = 0.2
 _LINK_S = 600.0
 
 
+def uvicorn_config(app: FastAPI, config: Config) -> uvicorn.Config:
+    """How uvicorn runs the application, with our limits on connections."""
+    connections = connections_of(config)
+    return uvicorn.Config(
+        ForwardedLimit(app, connections),
+        http=partial(Protocol, connections=connections),  # type: ignore[arg-type]  # it is only called
+        log_config=None,
+        lifespan="on",
+        access_log=False,
+        server_header=False,
+        timeout_keep_alive=config.keep_alive_s,
+        timeout_graceful_shutdown=min(_DRAIN_S, int(config.drain_s)),
+    )
+
+
 class Listener(uvicorn.Server):
     """uvicorn, which leaves the signals to us and tells the application when it is to end."""
 
     def __init__(self, app: FastAPI, config: Config) -> None:
         self._app = app
         self.is_decided = threading.Event()  # whether it could start
-        super().__init__(
-            uvicorn.Config(
-                app,
-                http=Protocol,
-                log_config=None,
-                lifespan="on",
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=min(_DRAIN_S, int(config.drain_s)),
-            )
-        )
+        super().__init__(uvicorn_config(app, config))
 
     def capture_signals(self) -> nullcontext[None]:  # type: ignore[override]  # the same to `with`
         return nullcontext()

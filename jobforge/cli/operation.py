@@ -65,6 +65,18 @@ def operate(
         watch(session, operation_id)
 
 
+def read_secret(name: str) -> str:
+    """Return a secret from the terminal or from the next line of stdin.
+
+    Never an argument: other users of the machine can see the arguments of a command."""
+    if sys.stdin.isatty():
+        return str(typer.prompt(name, hide_input=True, err=True))
+    value = sys.stdin.readline().rstrip("\r\n")
+    if not value:
+        raise Invalid(f"no line of stdin is left for the secret {name}", field="secret")
+    return value
+
+
 def confirm(question: str, *, hint: str = "--yes does not ask") -> None:
     """Ends the command unless somebody says yes."""
     if not sys.stdin.isatty():

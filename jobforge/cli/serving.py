@@ -217,7 +217,9 @@ async def _shown(meters: Meters | None, config: Config) -> AsyncIterator[None]:
     if meters is None or config.metrics_port is None:
         yield
         return
-    async with shown(meters, config.metrics_host, config.metrics_port) as port:
+    async with shown(
+        meters, config.metrics_host, config.metrics_port, config.metrics_token
+    ) as port:
         telemetry.emit("metrics.shown", host=config.metrics_host, port=port)
         yield
 

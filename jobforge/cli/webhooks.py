@@ -10,7 +10,7 @@ import typer
 from jobforge.cli import output
 from jobforge.cli.listing import Form, in_form, print_listing
 from jobforge.cli.moment import parse_duration
-from jobforge.cli.operation import Yes, confirm
+from jobforge.cli.operation import Yes, confirm, read_secret
 from jobforge.cli.options import AsJson, Limit, Quiet, given, one_of
 from jobforge.cli.session import Id, Session, in_session
 from jobforge.cli.way import Remote
@@ -94,8 +94,16 @@ def edit(
         bool | None,
         typer.Option("--enable/--disable", help="Enabling forgets why it was disabled."),
     ] = None,
+    secret: Annotated[
+        bool,
+        typer.Option(
+            "--secret",
+            help="Ask for the secret, or read it from stdin. Required when --url has another"
+            " scheme, host or port.",
+        ),
+    ] = False,
 ) -> None:
-    """Change a webhook. What is not given stays."""
+    """Change a webhook. Omitted settings are unchanged."""
     from jobforge import calls
 
     changes = given(
@@ -103,11 +111,16 @@ def edit(
     )
     if all_definitions:
         changes["definitions"] = None
-    if not changes:
+    if not changes and not secret:
         raise Invalid("nothing to change is named", hint="jobforge webhooks edit --help")
     _check_url(scope, url)
     found = scope.find("webhook", webhook)
-    scope.run(calls.edit_webhook(found, changes))
+    sealed = None
+    if secret and isinstance(scope.engine, Remote):
+        changes["secret"] = read_secret("secret")  # the server seals it
+    elif secret:
+        sealed = _sealed(scope, found, read_secret("secret"))
+    scope.run(calls.edit_webhook(found, changes, secret=sealed))
     output.note(f"{found} is changed")
 
 
@@ -226,6 +239,14 @@ def _new_secret(scope: Session, webhook_id: UUID) -> "NewSecret":
 
     key = scope.run(open_vault(load()).key_of(scope.tenant_id))
     return new_secret(key, webhook_id)
+
+
+def _sealed(scope: Session, webhook_id: UUID, secret: str) -> bytes:
+    from jobforge.endpoint import sealed_again
+    from jobforge.vault import open_vault
+
+    key = scope.run(open_vault(load()).key_of(scope.tenant_id))
+    return sealed_again(key, webhook_id, secret)
 
 
 def _check_url(scope: Session, url: str | None) -> None:

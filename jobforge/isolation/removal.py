@@ -7,6 +7,10 @@ from contextlib import suppress
 
 def remove(folder: str) -> None:
     """Also what a job has forbidden to write to, as Go does with the modules that it downloads."""
+    if os.path.islink(folder):  # noqa: PTH114 - rmtree refuses a link, os.walk would follow it
+        with suppress(OSError):
+            os.unlink(folder)  # noqa: PTH108 - as above
+        return
     shutil.rmtree(folder, ignore_errors=True)
     if os.path.lexists(folder):
         _permit(folder)

@@ -259,7 +259,7 @@ ROUTES: Routes = {
     # Webhooks; remote/webhooks.py makes them, and new secrets.
     "get_webhook": Route("GET /webhooks/{id}", "id tenant_id", record(Webhook)),
     "list_webhooks": Route("GET /webhooks", "limit cursor tenant_id", records(Webhook)),
-    "edit_webhook": Route("PATCH /webhooks/{id}", "id *changes tenant_id", nothing),
+    "edit_webhook": Route("PATCH /webhooks/{id}", "id *changes - tenant_id", nothing),
     "delete_webhook": Route("DELETE /webhooks/{id}", "id tenant_id", nothing),
     "test_webhook": Route("POST /webhooks/{id}/test", "id tenant_id", one("delivery_id", UUID)),
     "list_deliveries": Route(

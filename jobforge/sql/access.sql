@@ -109,7 +109,7 @@ as $$
             ('jobforge_admin',
              '{get_statistics,meter_tenants,roll_up_statistics,start_maintenance}'),
             ('jobforge_server',
-             '{find_api_key,touch_api_key,take_request,note_access,read_stream,count_states,
+             '{find_api_key,touch_api_key,end_session,is_session_ended,take_request,note_access,read_stream,count_states,
                 find_worker}')
         ) as g(role, functions)
 $$;
@@ -142,6 +142,7 @@ as $$
                 ('client_reads', 'jobforge_client', 'select', v_table.is_the_clients, null,
                  not v_table.relispartition and v_table.relname not in (
                     'migrations', 'workers', 'rate_limits', 'api_keys', 'request_rates',
+                    'ended_sessions',
                     'artifact_stores',
                     'artifact_sweeps', 'declared_schedules', 'webhook_endpoints', 'tenant_keys',
                     'connector_configs', 'statistics_position', 'maintenance', 'reaper')),

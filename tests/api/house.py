@@ -15,7 +15,7 @@ from cluster import Connection, Database, connect_to, wait_until
 from jobforge import calls, db
 from jobforge.api import create_app
 from jobforge.api.keys import make_key
-from jobforge.cli.protocol import Protocol
+from jobforge.cli.listening import bind, url_of, uvicorn_config
 from jobforge.config import Config
 from jobforge.control import Role
 
@@ -113,22 +113,14 @@ def house(database: Database, **settings: Any) -> Iterator[House]:
 @contextmanager
 def served(config: Config) -> Iterator[str]:
     """A server in a thread of this process, until the end."""
-    settings = uvicorn.Config(
-        create_app(config),
-        http=Protocol,
-        port=0,
-        log_config=None,
-        lifespan="on",
-        timeout_graceful_shutdown=5,
-    )
-    server = uvicorn.Server(settings)
-    thread = threading.Thread(target=server.run)
+    bound = bind("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn_config(create_app(config), config))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
     thread.start()
     try:
         wait_until(lambda: server.started or not thread.is_alive())
         assert server.started, "the server did not start"
-        port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}"
+        yield url_of(bound)
     finally:
         server.should_exit = True
         thread.join(timeout=30)

@@ -63,16 +63,17 @@ async def listening(
     url: str | None = None,
     last_id: str | None = None,
     filters: dict[str, Any] | None = None,
+    headers: dict[str, str] | None = None,
 ) -> AsyncIterator[Listener]:
     """Connected, and told where it is; without a party, as super admin."""
     key = api.super_key if party is None else party.keys["viewer"]
-    headers = {"authorization": f"Bearer {key}"}
+    given = {"authorization": f"Bearer {key}", **(headers or {})}
     if last_id is not None:
-        headers["last-event-id"] = last_id
+        given["last-event-id"] = last_id
     listener = Listener(last_id=last_id)
     async with (
         httpx2.AsyncClient(base_url=(url or api.url) + API, trust_env=False, timeout=30) as client,
-        client.stream("GET", path, headers=headers, params=filters or {}) as response,
+        client.stream("GET", path, headers=given, params=filters or {}) as response,
     ):
         assert response.status_code == 200, await response.aread()
         reading = asyncio.create_task(listener.read(response.aiter_lines()))

@@ -1,14 +1,18 @@
 """Who is behind a request: keys and sessions. Tokens are in test_tokens.py."""
 
+import time
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import httpx2
 import pytest
-from api.house import API, House
+from api.house import API, House, served
+from attacks import Attempts
+from cluster import wait_until
 
 from jobforge.api.keys import make_key, read_key
 from jobforge.api.sessions import read_session, write_session
+from jobforge.config import Config
 from jobforge.redact import redact_text
 
 
@@ -139,16 +143,18 @@ def test_a_session_is_a_cookie_that_holds_no_key_and_ends_with_it(api: House) ->
 def test_a_session_cannot_be_forged_nor_prolonged(api: House) -> None:
     key = api.a.keys["viewer"]
     value = _cookie(_login(api, key)).partition("=")[2]
-    lookup, expires, seal = value.split(".")
+    lookup, expires, session_id, seal = value.split(".")
     other = api.a.keys["tenant_admin"].split("_")[1]
     own = read_key(key)
     assert own is not None
     past = write_session(lookup, 1, own.hash, None)
     with_a_secret = write_session(lookup, int(expires), own.hash, "s" * 32)
+    another = write_session(lookup, int(expires), own.hash, None).split(".")[2]
     for forged in (
-        f"{lookup}.{int(expires) + 1}.{seal}",
-        f"{other}.{expires}.{seal}",
-        f"{lookup}.{expires}.{'A' * 43}",
+        f"{lookup}.{int(expires) + 1}.{session_id}.{seal}",
+        f"{other}.{expires}.{session_id}.{seal}",
+        f"{lookup}.{expires}.{another}.{seal}",
+        f"{lookup}.{expires}.{session_id}.{'A' * 43}",
         past,
         with_a_secret,
     ):
@@ -157,6 +163,72 @@ def test_a_session_cannot_be_forged_nor_prolonged(api: House) -> None:
     session = read_session(value)
     assert session is not None
     assert session.fits(own.hash, None)
+
+
+@pytest.mark.attack("sessions")
+def test_a_cookie_is_refused_after_sign_out(api: House, attempts: Attempts) -> None:
+    key = api.a.keys["viewer"]
+    ended, other = _cookie(_login(api, key)), _cookie(_login(api, key))
+    client = api.client(None)
+    config = Config(database_url=api.database.url_as("server_login"), access_log=False)
+
+    def status(cookie: str, url: str = api.url) -> int:
+        return client.get(f"{url}{API}/session", headers={"cookie": cookie}).status_code
+
+    with served(config) as elsewhere:
+        assert status(ended) == status(ended, elsewhere) == 200
+        assert client.delete("/session", headers={"cookie": ended}).status_code == 204
+        assert status(ended) == 401
+        wait_until(lambda: status(ended, elsewhere) == 401)
+        assert client.delete("/session", headers={"cookie": ended}).status_code == 204
+        assert status(other) == status(other, elsewhere) == 200
+    attempts(2)
+
+
+@pytest.mark.attack("sessions")
+def test_only_a_session_can_be_ended(api: House, attempts: Attempts) -> None:
+    """Anybody may ask for it, so cookies that no server has made leave no row."""
+    own = read_key(api.a.keys["viewer"])
+    assert own is not None
+    expires = int(time.time()) + 60
+    cookies = [
+        write_session(own.lookup, expires, b"x" * 32, None),
+        write_session("abcdefgh", expires, own.hash, None),
+        write_session(own.lookup, 1, own.hash, None),
+        "nonsense",
+    ]
+    counting = "select count(*) as n from jobforge.ended_sessions"
+    before = api.conn.execute(counting).fetchall()
+    for cookie in cookies:
+        headers = {"cookie": f"jobforge_session={cookie}"}
+        assert api.client(None).delete("/session", headers=headers).status_code == 204
+    assert api.conn.execute(counting).fetchall() == before
+    attempts(len(cookies))
+
+
+@pytest.mark.attack("sessions")
+def test_a_key_creates_none_that_outlives_it(api: House, attempts: Attempts) -> None:
+    end = (datetime.now(UTC) + timedelta(hours=1)).replace(microsecond=0)
+    text = api.make_key("tenant_admin", api.a.tenant_id, expires_at=end)
+    short = api.bare(_bearer(text))
+    later = end + timedelta(seconds=1)
+    new = {"name": "child", "role": "viewer"}
+    refused = short.post("/keys", json={**new, "expires_at": later.isoformat()})
+    assert (refused.status_code, refused.json()["code"]) == (403, "out_of_scope")
+    admin = api.client("tenant_admin")
+    lasting = admin.post("/keys", json={"name": "lasting", "role": "viewer"}).json()
+    own = short.get("/session").json()["key_id"]
+    made = [
+        short.post("/keys", json=new),
+        short.post("/keys", json={**new, "expires_at": end.isoformat()}),
+        short.post(f"/keys/{lasting['id']}/rotate"),
+        short.post(f"/keys/{own}/rotate", json={"overlap_s": 60}),
+    ]
+    ends = {each["id"]: each["expires_at"] for each in admin.get("/keys").json()["items"]}
+    for answer in made:
+        assert answer.status_code == 201, answer.text
+        assert datetime.fromisoformat(ends[answer.json()["id"]]) == end
+    attempts(len(made) + 1)
 
 
 @pytest.mark.parametrize(
@@ -185,6 +257,23 @@ def test_another_site_cannot_log_a_browser_in(api: House) -> None:
     key = api.a.keys["viewer"]
     assert _login(api, key, origin="https://evil.example").status_code == 403
     assert _login(api, key, origin=api.url).status_code == 201
+
+
+@pytest.mark.attack("sessions")
+def test_a_key_is_no_ticket_and_a_ticket_is_no_key(api: House, attempts: Attempts) -> None:
+    key = api.a.keys["viewer"]
+    url = f"{api.url}{API}/session"
+    refused = [
+        ({"ticket": key}, 401),
+        ({"key": "jfticket_" + "A" * 43}, 401),
+        ({"ticket": key, "key": key}, 422),
+        ({}, 422),
+    ]
+    for body, status in refused:
+        answer = httpx2.post(url, json=body, trust_env=False)
+        assert answer.status_code == status, (body, answer.text)
+        assert "set-cookie" not in answer.headers
+    attempts(len(refused))
 
 
 def test_over_https_the_cookie_is_bound_to_the_host(api: House) -> None:

@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 from http.client import HTTPConnection
@@ -9,11 +11,20 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 from uuid import uuid4
 
+import httpx2
 import pytest
-from api.house import House
+from api.house import API, House
 
-from jobforge.api.bodies import parse
-from jobforge.errors import BadBody, DuplicateMember, TooDeep
+from jobforge.api.bodies import LARGE, parse
+from jobforge.errors import (
+    BadBody,
+    DuplicateMember,
+    LoneSurrogate,
+    NulCharacter,
+    NumberNotFinite,
+    NumberTooLong,
+    TooDeep,
+)
 
 DEEP = '{"definition": "plain", "payload": {"a": ' + "[" * 80 + "]" * 80 + "}}"
 JSON = {"content-type": "application/json"}
@@ -220,6 +231,67 @@ def test_sound_json_is_taken(text: str, value: Any) -> None:
 def test_unsound_json_is_not(text: str, error: type[BadBody]) -> None:
     with pytest.raises(error):
         parse(text.encode())
+
+
+PADDINGS = {
+    "small": "",
+    "large": " " * LARGE,
+    "large, with many arrays": f"{' ' * LARGE}[{'[],' * 60_000}",
+}
+
+
+@pytest.mark.parametrize("padding", list(PADDINGS))
+def test_bodies_of_all_sizes_are_held_to_the_same_rules(padding: str) -> None:
+    before = PADDINGS[padding]
+    after = "]" if "[" in before else ""
+    for text, expected in {
+        '{"a": [1, -2.5e3, "x", true, null], "b": {}}': None,
+        "[" * 60 + "]" * 60: None,
+        "[" * 71 + "]" * 71: TooDeep,
+        "[" * 100_000: TooDeep,
+        '{"a": 1, "a": 1}': DuplicateMember,
+        '"\\u0000"': NulCharacter,
+        '{"a\\ud800": 1}': LoneSurrogate,
+        "NaN": NumberNotFinite,
+        "1e999": NumberTooLong,
+        "9" * 5000: NumberTooLong,
+        "{": BadBody,
+    }.items():
+        body = f"{before}{text}{after}".encode()
+        if expected is None:
+            assert parse(body) == json.loads(body)
+            continue
+        with pytest.raises(expected):
+            parse(body)
+
+
+@pytest.mark.attack("limits")
+def test_other_requests_are_answered_while_a_large_body_is_parsed(
+    api: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, may_end = threading.Event(), threading.Event()
+
+    def parse_slowly(raw: bytes) -> Any:
+        if len(raw) > LARGE:
+            began.set()
+            assert may_end.wait(10), "no other request was answered"
+        return parse(raw)
+
+    monkeypatch.setattr("jobforge.api.bodies.parse", parse_slowly)
+    jobs = [{"definition": "plain", "payload": {"x": "y" * 100}}] * 1000
+    admin = api.client("tenant_admin")
+    with ThreadPoolExecutor(1) as pool:
+        large = pool.submit(admin.post, "/jobs/batch", json={"jobs": jobs})
+        assert began.wait(10)
+        small = httpx2.post(
+            f"{api.url}{API}/jobs",
+            json={"definition": "plain"},
+            headers={"authorization": f"Bearer {api.a.keys['tenant_admin']}"},
+            trust_env=False,
+        )
+        assert not large.done()
+        may_end.set()
+        assert (small.status_code, large.result().status_code) == (201, 201)
 
 
 @pytest.mark.timeout(20)  # of the size of a body, not of its square

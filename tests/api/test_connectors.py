@@ -43,6 +43,23 @@ def test_a_secret_is_never_answered(api: House) -> None:
     assert admin.get(path).status_code == 404
 
 
+@pytest.mark.attack("connectors")
+def test_a_key_that_only_writes_cannot_send_a_secret_elsewhere(api: House) -> None:
+    admin = api.client("tenant_admin")
+    made = admin.post("/connectors", json=body("moved", secrets={"token": {"value": SECRET}}))
+    path = f"/connectors/{made.json()['id']}"
+    writer = api.make_key("tenant_admin", api.a.tenant_id, scopes=["connectors:write"])
+    writing = api.bare({"authorization": f"Bearer {writer}"})
+    evil = {"url": "https://evil.example/", "headers": body("")["settings"]["headers"]}
+    refused = writing.patch(path, json={"settings": evil})
+    assert (refused.status_code, refused.json()["code"]) == (422, "secrets_required")
+    assert refused.json()["errors"][0]["field"] == "secrets.token"
+    assert refused.json()["facts"]["missing"] == ["token"]
+    assert admin.get(path).json()["settings"]["url"] == "https://api.example.com/v1/"
+    again = {"settings": evil, "secrets": {"token": {"value": "another"}}}
+    assert writing.patch(path, json=again).status_code == 204
+
+
 WRONG: list[tuple[str, dict[str, Any]]] = [
     ("name", {"name": "a b"}),
     ("connector", {"connector": "smtp"}),
@@ -110,7 +127,10 @@ def test_the_command_line_does_the_same_over_the_server(api: House, tmp_path: Pa
     shell = QuickTerminal(tmp_path, JOBFORGE_SERVER=api.url, JOBFORGE_KEY=key)
     words = ("--header", "X-User: {{secret.user}}", "--secret-from", "user=env:USER")
     made = shell.read("connectors", "create", "remote", "https://x.example/", *words)
-    shell.read("connectors", "edit", "remote", "--url", "https://y.example/")
+    moved = ("connectors", "edit", "remote", "--url", "https://y.example/")
+    refused = shell.run(*moved)
+    assert (refused.returncode, "secrets are required" in refused.stderr) == (2, True)
+    shell.read(*moved, "--secret-from", "user=env:USER")
     shown = shell.read_json("connectors", "show", made)
     assert (shown["settings"]["url"], shown["secrets"]) == (
         "https://y.example/",

@@ -120,6 +120,15 @@ def test_the_first_load_is_small() -> None:
     assert size < MOST_AT_FIRST, f"{size} bytes, compressed"
 
 
+def test_the_root_leads_to_the_dashboard(api: House) -> None:
+    answer = _get(api, "/")
+    assert (answer.status_code, answer.headers["location"]) == (307, "/ui/")
+    app = FastAPI()
+    app.mount("/background", create_app(Config()))
+    mounted = TestClient(app).get("/background/", follow_redirects=False)
+    assert mounted.headers["location"] == "/background/ui/"
+
+
 def test_a_ticket_stands_for_its_key_once_and_not_for_long() -> None:
     tickets, key = Tickets(), make_key()
     ticket = tickets.make(key)
@@ -132,6 +141,6 @@ def test_a_ticket_stands_for_its_key_once_and_not_for_long() -> None:
 
 def test_a_ticket_that_nobody_made_is_nobody(api: House) -> None:
     refused = httpx2.post(
-        f"{api.url}/api/v1/session", json={"key": "jfticket_" + "A" * 43}, trust_env=False
+        f"{api.url}/api/v1/session", json={"ticket": "jfticket_" + "A" * 43}, trust_env=False
     )
     assert (refused.status_code, refused.json()["code"]) == (401, "unauthenticated")

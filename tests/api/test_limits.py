@@ -1,13 +1,20 @@
 """How fast one may ask, by key and by tenant, on one server and on several."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from api.house import House, house, served
+from attacks import Attempts
 from cluster import fresh_database
 
+from jobforge.api.keys import make_key
+from jobforge.api.principal import Principal
+from jobforge.api.rates import Rates
+from jobforge.calls import Call
 from jobforge.config import Config
+from jobforge.control import Allowance, Role
 from jobforge.embedded import Server
 
 RATES: dict[str, Any] = {"request_rate": 5, "tenant_request_rate": 10}
@@ -54,3 +61,47 @@ def test_servers_share_the_rates(strict: House) -> None:
             pass
         statuses = [first.get(f"{other}/api/v1/tenants").status_code for _ in range(8)]
     assert 429 in statuses  # alone it would have let 10 through
+
+
+@pytest.mark.attack("limits")
+def test_refused_requests_count_too(strict: House, attempts: Attempts) -> None:
+    key = strict.make_key("viewer", strict.a.tenant_id)
+    viewer = strict.bare({"authorization": f"Bearer {key}"})
+    statuses = [viewer.post("/jobs", json={"definition": "plain"}).status_code for _ in range(30)]
+    assert set(statuses) == {403, 429}
+
+    nobody = strict.bare({"authorization": f"Bearer {make_key().text}"})
+    answers = [nobody.get("/jobs") for _ in range(30)]
+    assert {answer.status_code for answer in answers} == {401, 429}
+    assert int(next(a for a in answers if a.status_code == 429).headers["retry-after"]) >= 1
+    # Of the same address, and with a key that is valid.
+    assert strict.bare({"authorization": f"Bearer {strict.super_key}"}).get("/tenants").is_success
+    attempts(60)
+
+
+class Counting:
+    """Counts the lots that are taken from a database; each waits until all requests have come."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def run(self, _: Call[Any]) -> Allowance:
+        self.calls += 1
+        for _turn in range(200):
+            await asyncio.sleep(0)
+        return Allowance(self.calls <= 20, 0.1)
+
+
+@pytest.mark.anyio
+@pytest.mark.attack("limits")
+async def test_requests_at_once_share_a_lot() -> None:
+    counting = Counting()
+    rates = Rates(Config(request_rate=1000), counting)  # type: ignore[arg-type]  # it only runs calls
+    principal = Principal("key:abcdefgh", Role.VIEWER)
+    await asyncio.gather(*(rates.check_key(principal) for _ in range(120)))
+    assert counting.calls == 2  # of 100 requests each
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"

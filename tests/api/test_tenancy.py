@@ -11,8 +11,11 @@ import httpx2
 import pytest
 from api.foreign import Foreign, make_objects, rows_of
 from api.house import House
+from attacks import Attempts
 
 from jobforge.api.roles import PREFIX, RULES, Rule
+from jobforge.calls import Call
+from jobforge.db import Database
 
 BODIES = {
     ("PATCH", "/jobs/{job_id}"): {"priority": 9},
@@ -199,3 +202,30 @@ def test_a_filter_that_names_foreign_jobs_finds_none(api: House, foreign: Foreig
 def _cursor(client: httpx2.Client) -> str:
     """A cursor that was made for somebody else."""
     return str(client.get("/jobs", params={"limit": 1}).json()["next"])
+
+
+@pytest.mark.attack("sessions")
+def test_a_foreign_slug_takes_the_same_work_as_one_that_nobody_has(
+    api: House, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
+) -> None:
+    """A cache or a shorter path for one of the two would tell by its time which slugs exist."""
+    done: list[tuple[str, object]] = []
+    run = Database.run
+
+    async def noted(self: Database, call: Call[Any]) -> Any:
+        done.append((call.sql, call.tenant))
+        return await run(self, call)
+
+    operator, viewer = api.client("super_admin"), api.client("viewer")
+    operator.get("/jobs", headers={"X-JobForge-Tenant": "tenant-b"})  # the server remembers it now
+    viewer.get("/jobs")
+    monkeypatch.setattr(Database, "run", noted)
+    work = {}
+    for slug in ("tenant-b", "nobody-has-this") * 2:
+        done.clear()
+        refused = viewer.get("/jobs", headers={"X-JobForge-Tenant": slug})
+        assert (refused.status_code, refused.json()["code"]) == (403, "forbidden")
+        work[slug] = [each for each in done if "find_api_key" not in each[0]]
+    assert work["tenant-b"] == work["nobody-has-this"]
+    assert viewer.get("/jobs", headers={"X-JobForge-Tenant": "tenant-a"}).status_code == 200
+    attempts(4)

@@ -15,14 +15,16 @@ from uuid import uuid4
 
 import jwt
 import pytest
+from attacks import Attempts
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
+from jobforge.api.roles import PREFIX, RULES
 from jobforge.api.tokens import Tokens
 from jobforge.config import Config, load
 from jobforge.control import Role
-from jobforge.errors import ConfigError, Unauthenticated
+from jobforge.errors import ConfigError, OutOfScope, Unauthenticated
 
 SECRET = "s" * 64
 TENANT = str(uuid4())
@@ -73,13 +75,29 @@ async def test_a_token_says_who_for_whom_and_as_what() -> None:
     principal = await tokens.read(scoped)
     assert (principal.actor, principal.role) == ("jwt:ada", Role.VIEWER)
     assert str(principal.tenant_id) == TENANT
-    assert principal.scopes == {"jobs:read", "queues:read"}
+    assert principal.scopes == frozenset({"jobs:read", "queues:read"})
 
     named = Tokens(
         _shared(jwt_tenant_claim="org", jwt_role_claim="kind", jwt_roles={"boss": "super_admin"})
     )
     boss = await named.read(jwt.encode({**_claims(), "kind": "boss"}, SECRET, "HS256"))
     assert (boss.role, boss.tenant_id) == (Role.SUPER_ADMIN, None)
+
+
+@pytest.mark.anyio
+@pytest.mark.attack("sessions")
+async def test_an_empty_scope_allows_nothing(attempts: Attempts) -> None:
+    tokens = Tokens(_shared())
+    rule = RULES["GET", f"{PREFIX}/jobs"]
+    rule.check(await tokens.read(jwt.encode(_claims(), SECRET, "HS256")))
+    for scope in ("", " ", "profile email", "jobs:write"):
+        principal = await tokens.read(jwt.encode(_claims(scope=scope), SECRET, "HS256"))
+        with pytest.raises(OutOfScope):
+            rule.check(principal)
+    for unclear in (["jobs:read"], 1, True):
+        assert await _is_refused(tokens, jwt.encode(_claims(scope=unclear), SECRET, "HS256"))
+    assert await _is_refused(tokens, jwt.encode({**_claims(), "scope": None}, SECRET, "HS256"))
+    attempts(8)
 
 
 @pytest.mark.anyio

@@ -37,6 +37,23 @@ def test_a_secret_is_shown_once_and_kept_sealed(api: House) -> None:
     assert secret_text(opened(key, row["id"], row["secret"])) == made["secret"]
 
 
+@pytest.mark.attack("connectors")
+def test_a_url_of_another_origin_needs_the_secret(api: House) -> None:
+    admin, made = api.client("tenant_admin"), make(api)
+    path, moved = f"/webhooks/{made['id']}", {"url": "https://evil.example/"}
+    refused = admin.patch(path, json=moved)
+    assert (refused.status_code, refused.json()["code"]) == (422, "secrets_required")
+    assert admin.patch(path, json={**moved, "secret": "whsec_short"}).status_code == 422
+    assert admin.get(path).json()["url"] == "https://example.com/hook"
+    assert admin.patch(path, json={**moved, "secret": made["secret"]}).status_code == 204
+    [row] = api.conn.execute(
+        "select id, secret from jobforge.webhook_endpoints where id = %s", [made["id"]]
+    ).fetchall()
+    with db.connect(api.database.url) as conn:
+        key = db.run(conn, Vault(SECRET_KEY).key_of(api.a.tenant_id))
+    assert secret_text(opened(key, row["id"], row["secret"])) == made["secret"]
+
+
 def test_a_new_secret_leaves_the_old_one_its_overlap(api: House) -> None:
     admin, made = api.client("tenant_admin"), make(api)
     path = f"/webhooks/{made['id']}"

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 
 import httpx2
 import pytest
+from attacks import Attempts
 from cluster import Connection, Database, wait_until
 from integration.isolation import APP
 from integration.seam import TENANT_A
@@ -214,3 +215,21 @@ def test_a_worker_process_shows_what_it_did_on_the_port_that_it_names(
         wait_until(lambda: done in httpx2.get(url, trust_env=False).text)
         worker.signal(signal.SIGTERM)
         assert worker.end() == 0
+
+
+@pytest.mark.attack("sessions")
+async def test_with_a_token_the_metrics_of_a_worker_are_not_for_everybody(
+    attempts: Attempts,
+) -> None:
+    token = "t" * 32
+    async with shown(Meters(), "127.0.0.1", 0, token) as port:
+        url = f"http://127.0.0.1:{port}"
+        async with httpx2.AsyncClient(base_url=url, trust_env=False) as client:
+            for wrong in ("", "Bearer", f"Bearer {token}x", f"Basic {token}", token):
+                refused = await client.get("/metrics", headers={"authorization": wrong})
+                assert refused.status_code == 401
+                assert "jobforge" not in refused.text
+            assert (await client.get("/health")).status_code == 200
+            given = {"authorization": f"Bearer {token}"}
+            assert (await client.get("/metrics", headers=given)).status_code == 200
+    attempts(5)

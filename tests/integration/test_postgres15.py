@@ -402,6 +402,8 @@ def _schedules(engine: Engine) -> None:
 
 
 def _requests(engine: Engine) -> None:
+    engine.call("end_session", id=bytes(16), expires_at="tomorrow")
+    assert engine.call("is_session_ended", id=bytes(16))[0]["is_session_ended"]
     taken = [engine.call("take_request", bucket="b", rate=0.001, burst=1) for _ in range(2)]
     assert [row["allowed"] for [row] in taken] == [True, False]
     request = {"request_key": "r", "body_hash": bytes(32), "tenant_id": TENANT_A}

@@ -233,7 +233,10 @@ async def test_an_address_that_is_not_allowed_is_never_connected_to(
 ) -> None:
     config = Config(secret_key=shop.receiver.config.secret_key, egress_http=True)
     monkeypatch.setattr(Receiver, "config", config)
-    shop.run(calls.edit_webhook(shop.webhook_id, {"url": "http://127.0.0.1/hook"}))
+    changes = {"url": "http://127.0.0.1/hook"}
+    key = db.run(shop.conn, open_vault(shop.receiver.config).key_of(TENANT_A))
+    secret = new_secret(key, shop.webhook_id)
+    shop.run(calls.edit_webhook(shop.webhook_id, changes, secret=secret.sealed))
     async with one_greeting(shop) as refused:
         assert (refused.error or "").startswith("address_not_allowed: ")
         assert "127.0.0.1" not in (refused.error or "")

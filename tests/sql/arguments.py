@@ -400,6 +400,10 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_scopes text[]": _own(None, "{jobs}"),
     "p_expires_at timestamp with time zone": _own(None, "yesterday"),
     "p_overlap_s double precision": _own("0", "-1"),
+    "p_ends_by timestamp with time zone": _own(None, "yesterday"),
+    "end_session: p_id bytea": _own(f"\\x{'33' * 16}", "\\x33"),
+    "is_session_ended: p_id bytea": _own(f"\\x{'33' * 16}"),
+    "end_session: p_expires_at timestamp with time zone": _own("tomorrow", None),
     **{
         f"{function}: p_id uuid": _thing("webhook")
         for function in (

@@ -18,6 +18,7 @@ HIDDEN = {
     "rate_limits",
     "api_keys",
     "request_rates",
+    "ended_sessions",
     "declared_schedules",
     "artifact_stores",
     "artifact_sweeps",

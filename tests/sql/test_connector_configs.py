@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from attacks import Attempts
 from cluster import Connect, Connection
 from sql.engine import TENANT_A, TENANT_B, as_tenant, call, call_for_value, refused
 
@@ -49,6 +50,49 @@ def test_an_edit_changes_the_secrets_it_names_and_leaves_the_others(conn: Connec
     call(conn, "delete_connector_config", id=made, tenant_id=TENANT_A)
     with refused("JF004"):
         call(conn, "get_connector_config", id=made, tenant_id=TENANT_A)
+
+
+URL = "https://api.example.com/v1/"
+OTHER_ORIGINS = [
+    "https://api.example.org/v1/",
+    "https://api.example.com:8443/v1/",
+    "http://api.example.com/v1/",
+    "https://api.example.com.evil.example/",
+    "https://api.example.com@evil.example/",
+    r"https://evil.example\@api.example.com/",
+    "https://api.example.com\t.evil.example/",
+    "//evil.example/",
+    "https:evil.example",
+    "https://[::1]/",
+    None,
+    5,
+]
+SAME_ORIGIN = ["https://API.example.com:443/v2/", "HTTPS://api.example.com", URL]
+
+
+@pytest.mark.attack("connectors")
+def test_a_url_of_another_origin_needs_all_secrets_again(
+    conn: Connection, attempts: Attempts
+) -> None:
+    secrets = {"token": SEALED, "user": BY_NAME}
+    made = create(conn, "moved", settings={"url": URL}, secrets=secrets)
+    own = {"id": made, "tenant_id": TENANT_A}
+    partly: list[dict[str, Any]] = [{}, {"secrets": {}}, {"secrets": {"token": SEALED}}]
+    for url in OTHER_ORIGINS:
+        for given in partly:
+            config = {"settings": {"url": url}, **given}
+            first = "user" if given.get("secrets") else "token"
+            with refused("JF015", field=f"secrets.{first}"):
+                call(conn, "edit_connector_config", config=config, **own)
+    with refused("JF015", missing=["token", "user"]):
+        call(conn, "edit_connector_config", config={"settings": {}}, **own)
+    attempts(len(OTHER_ORIGINS) * len(partly) + 1)
+    for url in SAME_ORIGIN:
+        call(conn, "edit_connector_config", config={"settings": {"url": url}}, **own)
+    moved = {"settings": {"url": OTHER_ORIGINS[0]}, "secrets": {"token": SEALED, "user": None}}
+    call(conn, "edit_connector_config", config=moved, **own)
+    [kept] = call(conn, "open_connector_config", name="moved", tenant_id=TENANT_A)
+    assert (kept["settings"], kept["secrets"]) == (moved["settings"], {"token": SEALED})
 
 
 WRONG: list[tuple[str, dict[str, Any]]] = [

@@ -281,17 +281,39 @@ def test_settings_that_cannot_be_meant_are_refused(
         )
 
 
+@pytest.mark.attack("connectors")
+def test_a_url_of_another_origin_needs_the_secret_again(conn: Connection) -> None:
+    webhook_id = endpoint(conn)
+    own = {"id": webhook_id, "tenant_id": TENANT_A}
+    call(conn, "rotate_webhook", secret=b"2" * 61, **own)
+    moved = {"url": "https://evil.example/"}
+    with refused("JF015", field="secret", missing=["secret"]):
+        call(conn, "edit_webhook", changes=moved, **own)
+    with refused("JF002", field="secret"):
+        call(conn, "edit_webhook", changes=moved, secret=b"in clear", **own)
+    call(conn, "edit_webhook", changes=moved, secret=b"3" * 61, **own)
+    [row] = conn.execute(
+        "select url, secret, previous_secret from jobforge.webhook_endpoints where id = %s",
+        [webhook_id],
+    ).fetchall()
+    assert (row["url"], bytes(row["secret"]), row["previous_secret"]) == (
+        moved["url"],
+        b"3" * 61,
+        None,
+    )
+
+
 def test_an_endpoint_is_edited_disabled_and_deleted(conn: Connection) -> None:
     webhook_id = endpoint(conn, definitions=["test"], description="mine")
     call(
         conn,
         "edit_webhook",
         id=webhook_id,
-        changes={"url": "https://example.org/", "definitions": None, "enabled": False},
+        changes={"url": "https://example.com/new", "definitions": None, "enabled": False},
         tenant_id=TENANT_A,
     )
     changed = shown(conn, webhook_id)
-    assert (changed["url"], changed["definitions"]) == ("https://example.org/", None)
+    assert (changed["url"], changed["definitions"]) == ("https://example.com/new", None)
     assert (changed["description"], changed["events"]) == ("mine", ["end"])
     assert (changed["enabled"], changed["disabled_reason"]) == (False, "disabled by hand")
     call(conn, "delete_webhook", id=webhook_id, tenant_id=TENANT_A)

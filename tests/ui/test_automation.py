@@ -130,6 +130,12 @@ def test_the_secret_of_a_webhook_is_seen_once(shop_at_work: Automation, browser:
         look.see("no job: a test")
         expect(look.page.get_by_role("main")).to_contain_text("204")
         assert shop_at_work.scene.receiver.received[-1].verified(str(text))
+        look.press("Edit")
+        look.page.get_by_label("URL").fill(shop_at_work.scene.refusing.url)
+        expect(look.page.get_by_role("button", name="Save")).to_be_disabled()
+        look.page.get_by_label("Secret").fill(str(text))
+        look.press("Save")
+        look.see(shop_at_work.scene.refusing.url)
 
 
 def test_an_event_is_sent_and_shows_what_it_caused(

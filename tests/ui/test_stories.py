@@ -5,6 +5,8 @@ import json
 import re
 from uuid import uuid4
 
+import pytest
+from attacks import Attempts
 from cluster import wait_until
 from playwright.sync_api import Browser, expect
 from psycopg.types.json import Jsonb
@@ -54,6 +56,45 @@ def test_a_ticket_signs_in_once(shop: Scene, browser: Browser) -> None:
                 assert "ticket" not in look.page.url
                 assert all("401" in each for each in look.complaints)
                 look.complaints.clear()
+
+
+@pytest.mark.attack("sessions")
+def test_an_api_key_in_a_link_does_not_sign_in(
+    shop: Scene, browser: Browser, attempts: Attempts
+) -> None:
+    attacker = shop.house.b.keys["tenant_admin"]
+    for signed_in in (None, _admin(shop)):
+        with looking(browser, shop, signed_in) as look:
+            look.page.goto(f"{shop.url}/ui/#ticket={attacker}")
+            look.see("charge_card" if signed_in else "Sign in to JobForge")
+            asked = look.page.context.request.get(f"{shop.url}/api/v1/session")
+            assert asked.status == (200 if signed_in else 401)
+            assert not signed_in or asked.json()["tenant_id"] == str(shop.house.a.tenant_id)
+            look.complaints.clear()
+    attempts(2)
+
+
+@pytest.mark.attack("sessions")
+def test_a_ticket_replaces_a_live_session_only_when_its_holder_agrees(
+    shop: Scene, browser: Browser
+) -> None:
+    key = read_key(shop.house.super_key)
+    assert key is not None
+    database_url = shop.house.database.url_as("server_login")
+    config = Config(database_url=database_url, server_port=0, access_log=False)
+    with listening(config) as served, looking(browser, shop, None) as look:
+        request = look.page.context.request
+        request.post(f"{served.url}/api/v1/session", data={"key": _admin(shop)})
+        choices = {"Keep my session": "tenant_admin", "Switch session": "super_admin"}
+        for answer, role in choices.items():
+            look.page.goto("about:blank")
+            look.page.goto(served.sign_in_link(key, "acme"))
+            look.see("Switch session?")
+            assert request.get(f"{served.url}/api/v1/session").json()["role"] == "tenant_admin"
+            look.check_access(part="main")
+            look.press(answer)
+            look.see("You act as" if role == "super_admin" else "charge_card")
+            assert request.get(f"{served.url}/api/v1/session").json()["role"] == role
 
 
 def test_a_job_is_watched_while_it_runs_and_canceled(shop: Scene, browser: Browser) -> None:

@@ -13,9 +13,12 @@ import { client, session } from "@/api/queries";
 import { config, routerBase, tenant } from "@/config";
 import { adminPages, innerPages, tenantPages } from "@/pages";
 import { Failure, Skeleton } from "@/parts/feedback";
-import { setActing, signIn } from "@/session";
+import { offered, setActing, signIn } from "@/session";
 import { Shell } from "@/shell/shell";
 import { SignIn } from "@/shell/sign-in";
+import { Switch } from "@/shell/switch";
+
+const TICKET = /^jfticket_[\w-]{43}$/;
 
 type Search = Record<string, string | undefined>;
 
@@ -30,15 +33,18 @@ const signInRoute = createRoute({
   component: SignIn,
 });
 
+const switchRoute = createRoute({
+  getParentRoute: () => root,
+  path: "/switch",
+  component: Switch,
+});
+
 const shell = createRoute({
   getParentRoute: () => root,
   id: "shell",
   beforeLoad: async ({ location }) => {
-    await takeTicket();
-    const found = await client.ensureQueryData(session()).catch((error: unknown) => {
-      if (error instanceof Problem && error.status === 401) return null;
-      throw error;
-    });
+    await takeTicket(location.href.replace(/#.*/, ""));
+    const found = await loadSession();
     if (found === null) {
       const back = location.href === "/" ? undefined : location.href;
       throw redirect({ to: "/sign-in", search: { back } });
@@ -77,7 +83,7 @@ async function unloaded(error: unknown): Promise<never> {
 }
 
 export const router = createRouter({
-  routeTree: root.addChildren([signInRoute, shell.addChildren([...pages, nowhere])]),
+  routeTree: root.addChildren([signInRoute, switchRoute, shell.addChildren([...pages, nowhere])]),
   basepath: routerBase,
   defaultPreload: "intent",
   defaultPendingComponent: () => <Skeleton rows={10} />,
@@ -95,18 +101,37 @@ export const router = createRouter({
   },
 });
 
-/** A link of `jobforge dev` signs in by itself: behind the # it reaches no server's log. Pages wait
- * for it, however many are being loaded at once. */
+/** A link of `jobforge dev` signs in by a ticket: behind the # it reaches no server's log. Only tickets
+ * sign in this way, because anybody can put their own API key into a link. Pages wait for the result,
+ * however many are being loaded at once. */
 let ticketing: Promise<void> | null = null;
 
-function takeTicket(): Promise<void> {
-  const ticket = /^#ticket=([\w-]+)$/.exec(window.location.hash)?.[1];
-  if (ticket !== undefined) {
+function takeTicket(back: string): Promise<void> {
+  const given = /^#ticket=(.*)$/.exec(window.location.hash)?.[1];
+  if (given !== undefined) {
     history.replaceState(null, "", window.location.pathname + window.location.search);
-    ticketing = signIn(ticket).then(
-      () => setActing(true),
-      () => undefined,
-    );
+    ticketing = TICKET.test(given) ? signInByTicket(given, back) : null;
   }
   return ticketing ?? Promise.resolve();
+}
+
+/** Asks first when somebody is signed in: the link may be of another person. */
+async function signInByTicket(ticket: string, back: string): Promise<void> {
+  const found = await loadSession();
+  if (found !== null) {
+    offered.set({ ticket, actor: found.actor });
+    ticketing = null;
+    throw redirect({ to: "/switch", search: { back } });
+  }
+  await signIn({ ticket }).then(
+    () => setActing(true),
+    () => undefined,
+  );
+}
+
+function loadSession() {
+  return client.ensureQueryData(session()).catch((error: unknown) => {
+    if (error instanceof Problem && error.status === 401) return null;
+    throw error;
+  });
 }

@@ -45,10 +45,13 @@ export function useSession() {
   return { ...data, isSuper, may };
 }
 
-export async function signIn(key: string): Promise<void> {
-  const found = await call("post", "/api/v1/session", { body: { key } });
+export async function signIn(credentials: { key: string } | { ticket: string }): Promise<void> {
+  const found = await call("post", "/api/v1/session", { body: credentials });
   client.setQueryData(session().queryKey, found);
 }
+
+/** The ticket of a link that was opened while somebody is signed in, until they choose. */
+export const offered = createStore<{ ticket: string; actor: string } | null>(null);
 
 export async function signOut(): Promise<void> {
   await call("delete", "/api/v1/session");

@@ -46,7 +46,8 @@ async def get_connector(config_id: UUID, caller: Caller) -> Answer:
 
 @router.patch("/connectors/{config_id}", status_code=204, summary="Change a configuration")
 async def edit_connector(config_id: UUID, body: ConnectorChanges, caller: Caller) -> Answer:
-    """What is not given stays. Of the secrets those change that are given; null takes one back."""
+    """Omitted fields are unchanged, and so are omitted secrets; null removes a secret. A URL of
+    another origin needs all secrets again; otherwise the answer is 422 `secrets_required`."""
     given = {
         name: value
         for name, value in body.model_dump(by_alias=True, exclude_unset=True).items()

@@ -96,7 +96,7 @@ async def create_plain_job(request: Request, body: Body) -> Answer | None:
 
 async def _checked(body: NewJob, caller: Calling, raw: bytes) -> JobRequest:
     job = caller.request(body)
-    await caller.server.payloads.check([job], path="payload")
+    await caller.server.payloads.check([job], path="payload", size=len(raw))
     (fitting,) = await caller.fitting(caller.tenant_id, [job], raw)
     return fitting
 
@@ -115,8 +115,9 @@ async def create_jobs(
 ) -> Answer:
     """All or nothing; the answers come in the order of the jobs."""
     jobs = list(map(caller.request, body.jobs))
-    await caller.server.payloads.check(jobs, path="jobs.{}.payload")
-    jobs = await caller.fitting(caller.tenant_id, jobs, await request.body())
+    raw = await request.body()
+    await caller.server.payloads.check(jobs, path="jobs.{}.payload", size=len(raw))
+    jobs = await caller.fitting(caller.tenant_id, jobs, raw)
     if idempotency_key is None:
         made = await caller.run(calls.enqueue_jobs(jobs))
         return Answer({"items": list(map(_made, made))}, 201)

@@ -1,5 +1,6 @@
 """API keys: a tenant's own, and for super admins those of the installation."""
 
+from datetime import datetime
 from uuid import UUID
 
 from jobforge import calls
@@ -28,7 +29,8 @@ async def list_keys(caller: Caller, limit: Limit = DEFAULT_LIMIT, cursor: Cursor
 @router.post("/keys", status_code=201, response_model=MadeKey, summary="Make a key")
 async def create_key(body: NewKey, caller: Caller) -> Answer:
     """The answer has the key, this once. A super admin who names no tenant makes keys of the
-    installation: `super_admin`, and `worker` for the jobs of all."""
+    installation: `super_admin`, and `worker` for the jobs of all. A key that expires cannot create
+    one that outlives it; without `expires_at` the new key expires with it."""
     for scope in body.scopes:
         if scope not in SCOPES:
             raise Invalid(f"there is no scope {scope}", field="scopes")
@@ -41,7 +43,7 @@ async def create_key(body: NewKey, caller: Caller) -> Answer:
             lookup=key.lookup,
             hash=key.hash,
             scopes=body.scopes,
-            expires_at=body.expires_at,
+            expires_at=_end_of(caller, body.expires_at),
         )
     )
     return Answer({"id": made, "key": key.text}, 201)
@@ -59,12 +61,19 @@ async def revoke_key(key_id: UUID, caller: Caller) -> Answer:
     "/keys/{key_id}/rotate", status_code=201, response_model=MadeKey, summary="Rotate a key"
 )
 async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None) -> Answer:
-    """A new key of the same kind; the old one ends after the overlap."""
+    """A new key of the same kind; the old one ends after the overlap. A key that expires cannot
+    prolong itself: the new key expires when the caller's key does, at the latest."""
     await _check_no_wider_than_caller(caller, key_id)
     key = make_key()
     overlap_s = body.overlap_s if body else 0
     made = await caller.run_for_tenant_or_all(
-        calls.rotate_api_key(key_id, lookup=key.lookup, hash=key.hash, overlap_s=overlap_s)
+        calls.rotate_api_key(
+            key_id,
+            lookup=key.lookup,
+            hash=key.hash,
+            overlap_s=overlap_s,
+            ends_by=caller.principal.expires_at,
+        )
     )
     caller.server.authentication.forget()
     return Answer({"id": made, "key": key.text}, 201)
@@ -72,7 +81,7 @@ async def rotate_key(key_id: UUID, caller: Caller, body: Rotation | None = None)
 
 async def _check_no_wider_than_caller(caller: Caller, key_id: UUID) -> None:
     """Whoever rotates a key holds the new one: that is as good as making it."""
-    if not caller.principal.scopes:
+    if caller.principal.scopes is None:
         return
     after = UUID(int=min(key_id.int + 1, _LAST_ID))  # newest first, so it leads the page
     page_of_one = await caller.run_for_tenant_or_all(calls.list_api_keys(limit=1, before=after))
@@ -83,5 +92,15 @@ async def _check_no_wider_than_caller(caller: Caller, key_id: UUID) -> None:
 
 def _check_no_wider(caller: Caller, scopes: list[str]) -> None:
     own = caller.principal.scopes
-    if own and (not scopes or not own.issuperset(scopes)):
+    if own is not None and (not scopes or not own.issuperset(scopes)):
         raise OutOfScope("a key cannot make one that may do more than itself")
+
+
+def _end_of(caller: Caller, asked: datetime | None) -> datetime | None:
+    """Raises OutOfScope when the new key would outlive the caller's."""
+    own = caller.principal.expires_at
+    if own is None or asked is None:
+        return asked or own
+    if asked > own:
+        raise OutOfScope("a key cannot create one that outlives it", field="expires_at")
+    return asked

@@ -24,11 +24,12 @@ async def show_session(caller: Caller) -> Answer:
 
 @router.post("/session", status_code=201, response_model=Whoami, summary="Begin a session")
 async def begin_session(body: Credentials, request: Request) -> Answer:
-    """Sets a cookie that stands for the key, until it expires or the key ends."""
+    """Sets a cookie that stands for the key, until it expires or the key ends. A page sends what it
+    finds in its address as `ticket`, never as `key`: a link with an API key must not sign in."""
     server: Server = request.app.state.server
     authentication = server.authentication
     authentication.check_not_foreign(request)
-    login = await authentication.begin_session(request, body.key)
+    login = await authentication.begin_session(request, key=body.key, ticket=body.ticket)
     answer = Answer(_shown(login.principal), 201)
     answer.set_cookie(
         login.cookie,
@@ -44,9 +45,11 @@ async def begin_session(body: Credentials, request: Request) -> Answer:
 
 @router.delete("/session", status_code=204, summary="End a session")
 async def end_session(request: Request) -> Answer:
+    """The cookie is refused from now on: at once by this server, within a second by all others."""
     server: Server = request.app.state.server
     authentication = server.authentication
     authentication.check_not_foreign(request)
+    await authentication.end_session(request)
     answer = Answer(status=204)
     answer.delete_cookie(
         authentication.cookie_name(request),
@@ -71,6 +74,6 @@ def _shown(principal: Principal) -> dict[str, object]:
         "actor": principal.actor,
         "role": principal.role,
         "tenant_id": principal.tenant_id,
-        "scopes": sorted(principal.scopes),
+        "scopes": sorted(principal.scopes or ()),
         "key_id": principal.key_id,
     }

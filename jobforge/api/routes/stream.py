@@ -11,8 +11,8 @@ from starlette.responses import Response
 from jobforge import calls
 from jobforge.api import views
 from jobforge.api.answers import Answer
-from jobforge.api.caller import Caller
-from jobforge.api.events import EventStream
+from jobforge.api.caller import Caller, Calling
+from jobforge.api.events import EventStream, Frames
 from jobforge.api.feed import feed
 from jobforge.api.following import Following
 from jobforge.api.guard import area
@@ -82,7 +82,7 @@ async def stream(
     async def check() -> None:
         await caller.server.authentication.principal(request)
 
-    return EventStream(feed(caller.server.hub, watch, last_event_id, check))
+    return _streaming(caller, feed(caller.server.hub, watch, last_event_id, check))
 
 
 @router.get(
@@ -116,7 +116,14 @@ async def list_logs(
     async def check() -> None:
         await caller.server.authentication.principal(request)
 
-    return EventStream(Following(caller, job_id, kinds, after).frames(check))
+    return _streaming(caller, Following(caller, job_id, kinds, after).frames(check))
+
+
+def _streaming(caller: Calling, frames: Frames) -> EventStream:
+    """Raises TooManyStreams."""
+    streams, actor = caller.server.streams, caller.principal.actor
+    streams.begin(actor)
+    return EventStream(frames, lambda: streams.end(actor))
 
 
 def _moment(text: str | None) -> datetime | None:

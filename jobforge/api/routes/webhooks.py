@@ -20,7 +20,7 @@ from jobforge.api.schemas.webhooks import (
     SentTest,
     WebhookChanges,
 )
-from jobforge.endpoint import NewSecret, new_secret
+from jobforge.endpoint import NewSecret, new_secret, sealed_again
 from jobforge.webhook import Delivery, DeliveryState, Webhook, make_id
 
 router = area("webhooks")
@@ -53,10 +53,17 @@ async def get_webhook(endpoint_id: UUID, caller: Caller) -> Answer:
 
 @router.patch("/webhooks/{endpoint_id}", status_code=204, summary="Change a webhook")
 async def edit_webhook(endpoint_id: UUID, body: WebhookChanges, caller: Caller) -> Answer:
-    """What is not given stays. `enabled: true` forgets why it was disabled, and its failures."""
+    """Omitted fields are unchanged. `enabled: true` forgets why it was disabled, and its failures.
+    A `url` of another origin needs `secret`; without it the answer is 422 `secrets_required`."""
     if body.url is not None:
         caller.server.check_url(body.url)
-    await caller.run(calls.edit_webhook(endpoint_id, body.given()))
+    changes = body.given()
+    text = changes.pop("secret", None)
+    secret = None
+    if text is not None:
+        key = await caller.run(caller.server.vault.key_of(caller.tenant_id))
+        secret = sealed_again(key, endpoint_id, text)
+    await caller.run(calls.edit_webhook(endpoint_id, changes, secret=secret))
     return Answer(status=204)
 
 

@@ -70,7 +70,7 @@ class NewConnector(Body):
 
 
 class ConnectorChanges(Body):
-    """What is not given stays; of the secrets, null takes one back."""
+    """Omitted fields and secrets are unchanged; null removes a secret."""
 
     name: ConfigName | None = None
     settings: ConnectorSettings | None = None

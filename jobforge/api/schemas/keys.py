@@ -1,10 +1,10 @@
 """Bodies of the routes on keys and on sessions."""
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Self
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from jobforge.api.roles import SCOPES
 from jobforge.api.schemas.body import Body, Moment, Name
@@ -42,7 +42,18 @@ class Rotation(Body):
 
 
 class Credentials(Body):
-    key: Annotated[str, Field(max_length=200)]
+    """An API key that somebody typed, or the ticket of a link: one of the two."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"key": "jf_ab12cd34_…"}]})
+
+    key: Annotated[str, Field(max_length=200)] | None = None
+    ticket: Annotated[str, Field(max_length=200)] | None = None
+
+    @model_validator(mode="after")
+    def _has_one(self) -> Self:
+        if (self.key is None) == (self.ticket is None):
+            raise ValueError("give either key or ticket")
+        return self
 
 
 class Whoami(BaseModel):

@@ -40,13 +40,18 @@ class NewWebhook(Body):
 
 
 class WebhookChanges(Body):
-    """What is not given stays. Enabling forgets why it was disabled."""
+    """Omitted fields are unchanged. Enabling forgets why it was disabled."""
 
     url: Url | None = None
     events: Events | None = Field(None, description=_EVENTS)
     definitions: Definitions | None = Field(None, description=_DEFINITIONS)
     description: Description | None = None
     enabled: bool | None = None
+    secret: Annotated[Text, Field(max_length=200)] | None = Field(
+        None,
+        description="Replaces the secret that signs. A `url` of another origin needs it.",
+        examples=["whsec_…"],
+    )
 
 
 class MadeWebhook(BaseModel):

@@ -1,5 +1,7 @@
--- Changes name and settings of a configuration; of its secrets those that are given, null takes one
--- back. Raises JF001, JF002, JF004, JF005 (the name is taken), JF006. Locks the configuration.
+-- Changes name and settings of a configuration; of its secrets those that are given, null removes
+-- one. A URL of another origin needs all secrets again, so that nobody can send a stored secret to
+-- a place of their choice. Raises JF001, JF002, JF004, JF005 (the name is taken), JF006, JF015 (a
+-- secret is missing). Locks the configuration.
 create or replace function jobforge.edit_connector_config(
     p_id uuid,
     p_config jsonb,
@@ -10,17 +12,36 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_old jobforge.connector_configs;
+    v_missing text[];
 begin
     perform jobforge.check_connector_config(p_config);
+    select c.* into v_old from jobforge.connector_configs as c
+     where c.tenant_id = v_tenant and c.id = p_id
+       for update;
+    if not found then
+        perform jobforge.refuse('JF004', 'no such configuration', jsonb_build_object('id', p_id));
+    end if;
+    if p_config ? 'settings'
+       and jobforge.url_origin(p_config -> 'settings' ->> 'url')
+           is distinct from jobforge.url_origin(v_old.settings ->> 'url') then
+        v_missing := array(select s.name from jsonb_object_keys(v_old.secrets) as s(name)
+                            where not coalesce(p_config -> 'secrets' ? s.name, false)
+                            order by s.name);
+        if v_missing <> '{}' then
+            perform jobforge.refuse('JF015',
+                'the URL has another origin, so all secrets are required again',
+                jsonb_build_object('field', 'secrets.' || v_missing[1], 'missing', v_missing),
+                format('Give these secrets again, or null to remove them: %s.',
+                       array_to_string(v_missing, ', ')));
+        end if;
+    end if;
     update jobforge.connector_configs as c
        set name = coalesce(p_config ->> 'name', c.name),
            settings = coalesce(p_config -> 'settings', c.settings),
            secrets = jsonb_strip_nulls(c.secrets || coalesce(p_config -> 'secrets', '{}')),
            updated_at = jobforge.now(), updated_by = jobforge.actor()
      where c.tenant_id = v_tenant and c.id = p_id;
-    if not found then
-        perform jobforge.refuse('JF004', 'no such configuration', jsonb_build_object('id', p_id));
-    end if;
     perform jobforge.audit(v_tenant, 'connector.edit', p_id::text, jsonb_build_object(
         'fields', (select jsonb_agg(k.name) from jsonb_object_keys(p_config) as k(name))));
 exception

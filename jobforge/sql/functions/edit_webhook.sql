@@ -1,9 +1,12 @@
--- Changes a webhook endpoint: url, events, definitions, description, enabled. What is not given
--- stays. Enabling one that was disabled forgets the reason and its failures. Raises JF001, JF002,
--- JF004, JF006. Locks the endpoint.
+-- Changes a webhook endpoint: url, events, definitions, description, enabled; omitted settings are
+-- unchanged. Enabling one that was disabled forgets the reason and its failures. p_secret, sealed by
+-- the caller, replaces the secret and ends an overlap. A URL of another origin needs p_secret:
+-- otherwise whoever may edit the endpoint could collect signatures that the old receiver accepts.
+-- Raises JF001, JF002, JF004, JF006, JF015 (the secret is missing). Locks the endpoint.
 create or replace function jobforge.edit_webhook(
     p_id uuid,
     p_changes jsonb,
+    p_secret bytea default null,
     p_tenant_id uuid default null
 ) returns void
 language plpgsql security definer
@@ -17,7 +20,17 @@ declare
     v_now timestamptz;
 begin
     perform jobforge.check_webhook(p_changes);
+    if p_secret is not null then
+        perform jobforge.check_webhook_secret(p_secret);
+    end if;
     v_endpoint := jobforge.lock_webhook(v_tenant, p_id);
+    if p_secret is null and p_changes ? 'url'
+       and jobforge.url_origin(p_changes ->> 'url') <> jobforge.url_origin(v_endpoint.url) then
+        perform jobforge.refuse('JF015',
+            'the URL has another origin, so the secret is required again',
+            '{"field": "secret", "missing": ["secret"]}',
+            'Give the secret that signs its messages, or create another webhook.');
+    end if;
     v_now := jobforge.now();
     v_enabled := coalesce((p_changes ->> 'enabled')::boolean, v_endpoint.enabled);
     v_is_switched := v_enabled <> v_endpoint.enabled;
@@ -39,6 +52,9 @@ begin
                                   when not v_enabled then 'disabled by hand' end,
            failing_since = case when v_is_switched and v_enabled then null
                                 else w.failing_since end,
+           secret = coalesce(p_secret, w.secret),
+           previous_secret = case when p_secret is null then w.previous_secret end,
+           previous_secret_until = case when p_secret is null then w.previous_secret_until end,
            updated_at = v_now
      where w.tenant_id = v_tenant and w.id = p_id;
     perform jobforge.audit(v_tenant, 'webhook.edit', p_id::text, p_changes);

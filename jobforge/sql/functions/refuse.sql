@@ -4,7 +4,7 @@
 --   JF005 conflict           JF006 denied           JF007 payload too large
 --   JF008 tenant queue full  JF009 unknown definition  JF010 definition inactive
 --   JF011 duplicate key      JF012 wrong isolation level
---   JF013 idempotency key reused   JF014 tenant erased
+--   JF013 idempotency key reused   JF014 tenant erased   JF015 secrets required
 create or replace function jobforge.refuse(
     p_code text,
     p_message text,

@@ -1,5 +1,6 @@
--- A new key in place of an old one: the same tenant, role, name, scopes, and as long a life. The
--- old one ends after p_overlap_s, 30 days at most, or when it would have. Answers the new id.
+-- A new key in place of an old one: the same tenant, role, name, scopes, and as long a life, but no
+-- longer than until p_ends_by. The old one ends after p_overlap_s, 30 days at most, or when it would
+-- have. Returns the new id.
 -- Raises JF001, JF002, JF004, JF005 (the old one has ended, or the lookup is taken), JF006. Locks
 -- the old key.
 create or replace function jobforge.rotate_api_key(
@@ -7,6 +8,7 @@ create or replace function jobforge.rotate_api_key(
     p_lookup text,
     p_hash bytea,
     p_overlap_s double precision default 0,
+    p_ends_by timestamptz default null,
     p_tenant_id uuid default null
 ) returns uuid
 language plpgsql security definer
@@ -20,13 +22,16 @@ begin
     if p_overlap_s is null or not p_overlap_s between 0 and 2592000 then
         perform jobforge.refuse('JF002', 'the overlap lasts at most 30 days',
             '{"field": "overlap_s"}');
+    elsif p_ends_by <= v_now then
+        perform jobforge.refuse('JF002', 'ends_by must lie in the future',
+            '{"field": "ends_by"}');
     elsif v_old.revoked_at is not null or v_old.expires_at <= v_now then
         perform jobforge.refuse('JF005', 'the key has ended; create another',
             jsonb_build_object('id', p_id));
     end if;
     v_new.id := jobforge.uuid7();
     v_new.created_at := v_now;
-    v_new.expires_at := v_now + (v_old.expires_at - v_old.created_at);
+    v_new.expires_at := least(v_now + (v_old.expires_at - v_old.created_at), p_ends_by);
     v_new.last_used_at := null;
     v_new.rotated_from := p_id;
     v_new.lookup := p_lookup;

@@ -74,6 +74,7 @@ begin
         when 'firings' then
             v_gone := jobforge.forget_firings(p_before, p_limit);
         when 'api_keys' then
+            delete from jobforge.ended_sessions as s where s.expires_at < p_now;
             v_gone := jobforge.forget_keys(p_before, p_limit);
         when 'failure_notes' then
             v_gone := jobforge.forget_notes(p_dead_before, p_limit);

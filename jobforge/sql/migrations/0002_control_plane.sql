@@ -108,6 +108,16 @@ create unlogged table jobforge.request_rates (
     constraint request_rates_pkey primary key (bucket)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
+-- Sessions of the dashboard that were ended by signing out. A session itself has no row: its cookie
+-- is sealed by the key's hash.
+create table jobforge.ended_sessions (
+    id bytea not null,
+    expires_at timestamptz not null,
+    constraint ended_sessions_pkey primary key (id),
+    constraint session_ids_have_16_bytes check (octet_length(id) = 16)
+);
+create index ended_sessions_by_end on jobforge.ended_sessions (expires_at);
+
 -- Pages of the log go by id, which is the order of time.
 drop index jobforge.audit_log_of_a_tenant;
 create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, id);

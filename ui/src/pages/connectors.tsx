@@ -10,6 +10,7 @@ import { Button } from "@/parts/button";
 import { Confirm } from "@/parts/confirm";
 import { Empty, Failure, Skeleton } from "@/parts/feedback";
 import { Field, Input, Select } from "@/parts/form";
+import { originOf } from "@/parts/origin";
 import { Panel } from "@/parts/page";
 import { type Column, Table } from "@/parts/table";
 import { Ago } from "@/parts/time";
@@ -161,13 +162,18 @@ function Form({ config, onClose }: { config: ConnectorConfig | null; onClose: ()
       : [{ name: "token", kind: "value", text: "" }],
   );
 
+  const isMoved = config !== null && originOf(url) !== originOf(String(config.settings.url ?? ""));
+  const rows = isMoved
+    ? secrets.map((each): Secret => (each.kind === "kept" ? { ...each, kind: "value" } : each))
+    : secrets;
+
   async function save() {
     const settings = {
       url: url.trim(),
       headers: Object.fromEntries(headers.filter(([each]) => each.trim() !== "")),
     };
     const given = Object.fromEntries(
-      secrets
+      rows
         .filter((each) => each.kind !== "kept" && each.name !== "")
         .map((each) => [
           each.name,
@@ -180,7 +186,7 @@ function Form({ config, onClose }: { config: ConnectorConfig | null; onClose: ()
       });
     } else {
       const gone = Object.keys(config.secrets)
-        .filter((old) => !secrets.some((each) => each.name === old))
+        .filter((old) => !rows.some((each) => each.name === old))
         .map((old) => [old, null]);
       await call("patch", "/api/v1/connectors/{config_id}", {
         path: { config_id: config.id },
@@ -221,7 +227,10 @@ function Form({ config, onClose }: { config: ConnectorConfig | null; onClose: ()
         )}
       </Field>
       <Headers rows={headers} onChange={setHeaders} />
-      <Secrets rows={secrets} onChange={setSecrets} />
+      {isMoved && rows.length > 0 && (
+        <p className="text-warn">The URL has another origin. Give each secret again or remove it.</p>
+      )}
+      <Secrets rows={rows} onChange={setSecrets} />
     </Confirm>
   );
 }

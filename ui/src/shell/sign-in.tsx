@@ -21,7 +21,7 @@ export function SignIn() {
     setBusy(true);
     setError(null);
     try {
-      await signIn(key.trim());
+      await signIn({ key: key.trim() });
       location.assign(routerBase + safe(back));
     } catch (caught) {
       setError(caught);
@@ -86,6 +86,6 @@ export function SignIn() {
 }
 
 /** Only a path of our own. */
-function safe(back: string | undefined): string {
+export function safe(back: string | undefined): string {
   return back?.startsWith("/") && !back.startsWith("//") ? back : "/";
 }

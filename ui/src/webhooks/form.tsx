@@ -7,6 +7,7 @@ import { client, definitions } from "@/api/queries";
 import type { Webhook, WebhookEvent } from "@/api/schema";
 import { Confirm } from "@/parts/confirm";
 import { Check, Field, Input } from "@/parts/form";
+import { originOf } from "@/parts/origin";
 
 export const EVENTS: [WebhookEvent, string][] = [
   ["start", "An attempt begins"],
@@ -27,6 +28,8 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
   const [description, setDescription] = useState(webhook?.description ?? "");
   const [events, setEvents] = useState<WebhookEvent[]>(webhook?.events ?? ["success", "dead"]);
   const [isAll, setAll] = useState(!webhook?.definitions);
+  const [secret, setSecret] = useState("");
+  const isMoved = webhook !== null && originOf(url) !== originOf(webhook.url);
   const [chosen, setChosen] = useState<string[]>(webhook?.definitions ?? []);
   const known = useQuery(definitions());
   const names = new Set([...(known.data?.items.map((each) => each.key) ?? []), ...chosen]);
@@ -41,7 +44,7 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
     if (webhook) {
       await call("patch", "/api/v1/webhooks/{endpoint_id}", {
         path: { endpoint_id: webhook.id },
-        body,
+        body: isMoved ? { ...body, secret: secret.trim() } : body,
       });
     } else {
       const made = await call("post", "/api/v1/webhooks", { body: { ...body, enabled: true } });
@@ -55,7 +58,12 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
     <Confirm
       title={webhook ? "Edit the webhook" : "New webhook"}
       verb={webhook ? "Save" : "Make it"}
-      isReady={url.trim() !== "" && events.length > 0 && (isAll || chosen.length > 0)}
+      isReady={
+        url.trim() !== "" &&
+        events.length > 0 &&
+        (isAll || chosen.length > 0) &&
+        (!isMoved || secret.trim() !== "")
+      }
       onClose={onClose}
       act={save}
     >
@@ -70,6 +78,26 @@ export function WebhookForm({ webhook, onMade, onClose }: Props) {
           />
         )}
       </Field>
+      {isMoved && (
+        <Field
+          label="Secret"
+          isRequired
+          hint="The URL has another origin. Give the secret that signs the messages again."
+        >
+          {(id) => (
+            <Input
+              id={id}
+              type="password"
+              autoComplete="off"
+              required
+              placeholder="whsec_…"
+              className="font-mono"
+              value={secret}
+              onChange={(event) => setSecret(event.target.value)}
+            />
+          )}
+        </Field>
+      )}
       <fieldset className="flex flex-col gap-1.5">
         <legend className="mb-1 font-medium">Messages when</legend>
         {EVENTS.map(([name, words]) => (

@@ -1,0 +1,26 @@
+"""How many live streams each key has open on this server."""
+
+from collections import Counter
+
+from jobforge.errors import TooManyStreams
+
+
+class Streams:
+    """Counted by actor: an API key with all its sessions, or the subject of a token."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._open: Counter[str] = Counter()
+
+    def begin(self, actor: str) -> None:
+        """Raises TooManyStreams."""
+        if self._open[actor] >= self._most:
+            raise TooManyStreams(
+                f"this key has {self._most} streams open", detail={"limit": self._most}
+            )
+        self._open[actor] += 1
+
+    def end(self, actor: str) -> None:
+        self._open[actor] -= 1
+        if not self._open[actor]:
+            del self._open[actor]

@@ -1,0 +1,281 @@
+"""Connections that send slowly, send nothing or are too many are closed; others are served."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+import uvicorn
+from api.house import API, House, house, served
+from api.listening import listening
+from attacks import Attempts
+from cluster import fresh_database
+from uvicorn.server import ServerState
+
+from jobforge.cli.connections import connections_of
+from jobforge.cli.protocol import Protocol
+from jobforge.config import Config
+from jobforge.embedded import Server
+
+PATIENCE_S = 30.0  # of a test for what has to happen at once
+SHORT: dict[str, Any] = {
+    "header_timeout_s": 0.3,
+    "body_timeout_s": 0.3,
+    "client_connections": 24,
+    "client_connections_per_address": 4,
+    "streams_per_key": 3,
+}
+STRANGER = "127.0.0.2"  # a client that is not a trusted proxy: only 127.0.0.1 is
+
+
+@pytest.fixture(scope="module")
+def short(server: Server) -> Iterator[House]:
+    """Its timeouts and limits are reached within a test."""
+    with fresh_database(server) as database, house(database, **SHORT) as opened:
+        yield opened
+
+
+@contextmanager
+def connected(url: str, source: str = "127.0.0.1") -> Iterator[socket.socket]:
+    port = httpx2.URL(url).port
+    assert port is not None
+    with socket.create_connection(
+        ("127.0.0.1", port), timeout=PATIENCE_S, source_address=(source, 0)
+    ) as opened:
+        yield opened
+
+
+def until_closed(opened: socket.socket) -> str:
+    """All that the server sends; fails when it does not close the connection."""
+    parts = []
+    while part := opened.recv(65_536):
+        parts.append(part)
+    return b"".join(parts).decode()
+
+
+def code_of(answer: str) -> str:
+    return str(json.loads(answer.partition("\r\n\r\n")[2])["code"])
+
+
+def post(key: str, length: int, *more: str) -> bytes:
+    lines = [
+        "POST /api/v1/jobs HTTP/1.1",
+        "Host: here",
+        f"Authorization: Bearer {key}",
+        "Content-Type: application/json",
+        f"Content-Length: {length}",
+        *more,
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+@pytest.mark.attack("limits")
+def test_headers_that_do_not_arrive_in_time_end_the_connection(
+    short: House, attempts: Attempts
+) -> None:
+    with connected(short.url) as silent:
+        assert until_closed(silent) == ""
+    line = b"GET /health HTTP/1.1\r\n"
+    for begun in (b"G", line, line + b"Host: here\r\nX-A: "):
+        with connected(short.url) as slow:
+            slow.sendall(begun)
+            assert code_of(until_closed(slow)) == "request_timeout"
+    with connected(short.url) as kept:
+        kept.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
+        assert kept.recv(65_536).startswith(b"HTTP/1.1 200")
+        kept.sendall(b"\r\n")  # nothing of a request, and no longer idle
+        assert until_closed(kept) == ""
+    with connected(short.url) as dripping:
+        dripping.sendall(b"GET /health HTTP/1.1\r\n")
+        dripping.settimeout(0.02)
+        assert drip(dripping, b"X-A: b\r\n").startswith("HTTP/1.1 408")
+    attempts(6)
+
+
+def drip(opened: socket.socket, data: bytes) -> str:
+    """Send a little again and again until the server answers."""
+    for _ in range(int(PATIENCE_S / 0.02)):
+        opened.sendall(data)
+        try:
+            return opened.recv(65_536).decode()
+        except TimeoutError:
+            continue
+    raise AssertionError("the server has waited")
+
+
+@pytest.mark.attack("limits")
+def test_a_body_that_makes_no_progress_ends_the_connection(
+    short: House, attempts: Attempts
+) -> None:
+    key = short.a.keys["tenant_admin"]
+    with connected(short.url) as stopped:
+        stopped.sendall(post(key, 50_000) + b'{"definition": ')
+        assert code_of(until_closed(stopped)) == "request_timeout"
+    with connected(short.url) as dripping:
+        dripping.sendall(post(key, 50_000) + b'{"definition": ')
+        dripping.settimeout(0.05)
+        assert drip(dripping, b" ").startswith("HTTP/1.1 408")
+    with connected(short.url) as refused:  # it has its answer, and the body may go on for ever
+        refused.sendall(post("wrong", 50_000))
+        answer = until_closed(refused)
+        assert answer.startswith("HTTP/1.1 401")
+        assert "408" not in answer
+    attempts(3)
+
+
+def test_a_body_that_makes_progress_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By hand: the timer fires when the test says so."""
+    connections = connections_of(Config(body_timeout_s=10))
+    config = uvicorn.Config(_answer_nothing, log_config=None)
+    loop, transport = HandLoop(), HandTransport()
+    protocol = Protocol(config, ServerState(), {}, loop, connections=connections)
+    monkeypatch.setattr(protocol, "_start_asgi_task", lambda *_: None)
+    protocol.connection_made(transport)
+    protocol.data_received(post("key", 1_000_000))
+    for _ in range(3):
+        protocol.data_received(b"x" * 5000)
+        loop.fire()
+        assert not transport.is_closing()
+    protocol.data_received(b"x" * 4999)
+    loop.fire()
+    assert b"408" in transport.written
+    assert transport.is_closing()
+
+
+async def _answer_nothing(_scope: Any, _receive: Any, _send: Any) -> None: ...
+
+
+class HandLoop:
+    """Keeps the last timer that was started."""
+
+    def call_later(self, _: float, act: Callable[[], None]) -> "HandLoop":
+        self.fire = act
+        return self
+
+    def cancel(self) -> None: ...
+
+
+class HandTransport(asyncio.Transport):
+    """Keeps what is written."""
+
+    written = b""
+    _is_closed = False
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    def is_closing(self) -> bool:
+        return self._is_closed
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+
+def test_an_idle_connection_is_closed(short: House) -> None:
+    config = Config(database_url=short.database.url_as("server_login"), keep_alive_s=1)
+    with served(config) as url, connected(url) as idle:
+        idle.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n")
+        answer = until_closed(idle)
+    assert answer.startswith("HTTP/1.1 200")
+    assert "408" not in answer
+
+
+@pytest.mark.attack("limits")
+def test_one_address_cannot_take_the_connections_of_others(
+    server: Server, attempts: Attempts
+) -> None:
+    limits = {**SHORT, "header_timeout_s": PATIENCE_S}
+    with fresh_database(server) as database, house(database, **limits) as api, ExitStack() as stack:
+        kept = [stack.enter_context(connected(api.url, STRANGER)) for _ in range(4)]
+        for _ in range(20):
+            with connected(api.url, STRANGER) as one_more:
+                assert code_of(until_closed(one_more)) == "too_many_connections"
+        with connected(api.url, "127.0.0.3") as other:
+            other.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+            assert until_closed(other).startswith("HTTP/1.1 200")
+        kept.pop().close()
+        with connected(api.url, STRANGER) as again:
+            again.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+            assert until_closed(again).startswith("HTTP/1.1 200")
+    attempts(20)
+
+
+@pytest.mark.attack("limits")
+def test_connections_are_limited_in_all(server: Server, attempts: Attempts) -> None:
+    limits = {**SHORT, "header_timeout_s": PATIENCE_S}
+    with fresh_database(server) as database, house(database, **limits) as api, ExitStack() as stack:
+        for address in range(2, 8):
+            for _ in range(4):
+                stack.enter_context(connected(api.url, f"127.0.0.{address}"))
+        for source in ("127.0.0.9", "127.0.0.1"):
+            with connected(api.url, source) as one_more:
+                assert code_of(until_closed(one_more)) == "too_many_connections"
+    attempts(2)
+
+
+@pytest.mark.attack("limits")
+@pytest.mark.anyio
+async def test_clients_behind_a_trusted_proxy_are_limited_by_their_own_address(
+    short: House, attempts: Attempts
+) -> None:
+    """The header counts only from there: elsewhere everybody could write it."""
+    limits = {**SHORT, "streams_per_key": 100, "client_connections": 50}
+    config = Config(database_url=short.database.url_as("server_login"), **limits)
+    forwarded = {"x-forwarded-for": "203.0.113.7"}
+    with served(config) as url:
+        async with (
+            listening(short, short.a, url=url, headers=forwarded),
+            listening(short, short.a, url=url, headers=forwarded),
+            listening(short, short.a, url=url, headers=forwarded),
+            listening(short, short.a, url=url, headers=forwarded),
+            httpx2.AsyncClient(base_url=url, trust_env=False) as client,
+        ):
+            refused = await client.get("/health", headers=forwarded)
+            assert (refused.status_code, refused.json()["code"]) == (503, "too_many_connections")
+            other = await client.get("/health", headers={"x-forwarded-for": "203.0.113.8"})
+            assert other.status_code == 200
+            assert (await client.get("/health")).status_code == 200
+            transport = httpx2.AsyncHTTPTransport(local_address=STRANGER)
+            async with httpx2.AsyncClient(
+                base_url=url, transport=transport, trust_env=False
+            ) as stranger:
+                assert (await stranger.get("/health", headers=forwarded)).status_code == 200
+    attempts(1)
+
+
+@pytest.mark.attack("limits")
+@pytest.mark.anyio
+async def test_streams_are_limited_by_key(short: House, attempts: Attempts) -> None:
+    viewer = {"authorization": f"Bearer {short.a.keys['viewer']}"}
+    async with (
+        httpx2.AsyncClient(base_url=short.url + API, headers=viewer, trust_env=False) as client,
+        listening(short, short.a),
+        listening(short, short.a),
+    ):
+        async with listening(short, short.a):
+            refused = await client.get("/stream")
+            assert (refused.status_code, refused.json()["code"]) == (429, "too_many_streams")
+            job = short.client("tenant_admin").post("/jobs", json={"definition": "plain"}).json()
+            followed = await client.get(f"/jobs/{job['id']}/logs", params={"follow": True})
+            assert followed.json()["code"] == "too_many_streams"
+            async with listening(short, short.b):
+                pass
+        async with listening(short, short.a):
+            pass
+    attempts(2)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"

@@ -1,0 +1,32 @@
+"""Removing the folders of jobs: whatever they hold goes, and what links lead to stays."""
+
+from pathlib import Path
+
+import pytest
+
+from jobforge.isolation.removal import remove
+
+
+def test_a_folder_goes_with_what_nobody_may_write_to(tmp_path: Path) -> None:
+    folder = tmp_path / "job"
+    inner = folder / "modules" / "locked"
+    inner.mkdir(parents=True)
+    (inner / "file").touch()
+    inner.chmod(0o500)
+    remove(str(folder))
+    assert not folder.exists()
+
+
+@pytest.mark.attack("isolation")
+def test_a_folder_that_is_a_link_is_removed_and_not_followed(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    (kept / "inner").mkdir(parents=True)
+    (kept / "inner" / "file").touch()
+    (kept / "inner").chmod(0o500)
+    folder = tmp_path / "job"
+    folder.symlink_to(kept)
+    remove(str(folder))
+    assert not folder.is_symlink()
+    assert (kept / "inner" / "file").exists()
+    assert (kept / "inner").stat().st_mode & 0o777 == 0o500
+    (kept / "inner").chmod(0o700)

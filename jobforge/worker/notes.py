@@ -17,7 +17,7 @@ _ROOM = 10_000
 _ROOM_OF_JOB = 1_000
 # In characters.
 _WEIGHT = 64 * 1024**2
-_WEIGHT_OF_JOB = 4 * 1024**2
+_WEIGHT_OF_JOB = 16 * 1024**2
 _LARGEST_BATCH = 2_000
 # Nothing else happens in the worker while secrets are looked for in so many characters.
 _HEAVIEST_BATCH = 1024**2

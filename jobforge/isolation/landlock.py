@@ -12,6 +12,7 @@ import os
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 # The same numbers on every architecture.
@@ -44,17 +45,18 @@ class Landlock:
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = protectable(paths) if is_available() else []
+        self._folders: list[Path] = []
         self._seen: list[int] = []
         self._ruleset: int | None = None
 
     def ruleset(self) -> int | None:
         """A descriptor for `enter`; None without Landlock. Made again when a folder changed."""
-        if self._ruleset is None or (self._paths and self._seen != self._look()):
+        if self._ruleset is None or self._seen != self._look():
             self._renew()
         return self._ruleset
 
     def _look(self) -> list[int]:
-        return [_changed(folder) for folder in _ways(self._paths)]
+        return [_changed(folder) for folder in self._folders]
 
     def _renew(self) -> None:
         if self._ruleset is not None:
@@ -62,6 +64,7 @@ class Landlock:
             self._ruleset = None
         if not is_available():
             return
+        self._folders = _watched(self._paths)
         self._seen = self._look()
         handled = _REFER | (_READ_FILE if self._paths else 0)
         ruleset = _called(_CREATE_RULESET, struct.pack("Q", handled), 8, 0)
@@ -83,16 +86,17 @@ def enter(ruleset: int) -> None:
 def _readable(hidden: Sequence[Path]) -> Iterator[Path]:
     """Everything beside the hidden paths and beside the folders that lead to them."""
     real = {_real(path) for path in hidden}
-    ways = set(_ways(hidden))
+    ways = {folder for path in real for folder in path.parents}
     for folder in ways - real:
-        for entry in os.scandir(folder):
-            path = Path(entry.path)
-            if path not in ways and path not in real and not entry.is_symlink():
-                yield path
+        with suppress(OSError):  # it was removed, and so was what it led to
+            for entry in os.scandir(folder):
+                path = Path(entry.path)
+                if path not in ways and path not in real and not entry.is_symlink():
+                    yield path
 
 
-def _ways(paths: Sequence[Path]) -> list[Path]:
-    """The folders that lead to the paths."""
+def _watched(paths: Sequence[Path]) -> list[Path]:
+    """The folders that lead to the paths: those that are named, and those behind links."""
     return sorted({folder for path in paths for folder in (*path.parents, *_real(path).parents)})
 
 

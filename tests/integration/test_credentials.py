@@ -19,13 +19,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+import psycopg
 import pytest
 from attacks import Attempts
 from cluster import Connection, Database, wait_until
 from integration.terminal import Program, QuickTerminal, Terminal, environment
 
 from jobforge import calls, db
+from jobforge.embedded import Embedded
 from jobforge.isolation import landlock
+from jobforge.migrate import migrate
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc"),
@@ -266,6 +269,26 @@ def _is_hidden(pid: int, canary: str) -> bool:
     with suppress(PermissionError):
         shown += Path(f"/proc/{pid}/environ").read_bytes()
     return b"jobs\0wait" in shown and canary.encode() not in shown
+
+
+@pytest.mark.attack("credentials")
+def test_dev_and_its_worker_show_no_credentials(
+    folder: Path, database: Database, conn: Connection, attempts: Attempts
+) -> None:
+    site = Site(database, conn, folder)
+    shell = site.shell(_by_variables(site.url, site.canary, folder))
+    # Before `dev`, which joins it: to create it takes long.
+    with psycopg.connect(Embedded(folder / ".jobforge" / "pg").start(), autocommit=True) as own:
+        migrate(own)
+    if os.getuid() == 0:
+        for path in (folder, folder / ".jobforge", *(folder / ".jobforge").glob("pg.*")):
+            os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
+    with shell.started("dev", "app.py") as dev:
+        dev.wait_for("It was running already.")
+        dev.wait_for('"worker.started"')
+        scan = site.scan_from_outside(_tree(dev.process.pid))
+    attempts(scan.tried)
+    assert scan.places == []
 
 
 @needs_landlock

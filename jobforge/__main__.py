@@ -1,11 +1,12 @@
-"""The program `jobforge`, also as `python -m jobforge`: signals first, then the command line."""
+"""The program `jobforge`, also as `python -m jobforge`: signals and credentials come first."""
 
-from jobforge import interrupts
+from jobforge import hardening, interrupts
 
 
 def main() -> None:
     """The entry point of the commands `jobforge` and `jf`."""
     interrupts.install()
+    hardening.harden()
     from jobforge.cli import main as run  # noqa: PLC0415 - Ctrl-C is heard while it is imported
 
     try:

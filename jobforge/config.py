@@ -1,4 +1,4 @@
-"""The settings of one process, and the only reader of the environment.
+"""The settings of one process.
 
 Each setting comes from the first of these that names it: a flag of the command line, the variable
 JOBFORGE_<NAME>, `jobforge.toml` in the working folder (or `[tool.jobforge]` of its pyproject.toml),
@@ -7,7 +7,6 @@ default. What is secret may also be named by a file that holds it: database_url_
 """
 
 import difflib
-import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -16,7 +15,9 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from jobforge import values
+from jobforge.environment import environment, is_withheld
 from jobforge.errors import ConfigError, Json
+from jobforge.libpq import DatabaseUrl
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +111,45 @@ def load(
     folder: Path | None = None,
 ) -> Config:
     """The settings as this process finds them; the arguments stand in for its surroundings."""
-    found = _find(flags or {}, os.environ if environ is None else environ, folder or Path())
-    config = Config(**{name: _parsed(name, each) for name, each in found.items()})
+    variables = environment() if environ is None else environ
+    found = _find(flags or {}, variables, folder or Path())
+    settings = {name: _parsed(name, each) for name, each in found.items()}
+    for name in {"database_url", "listen_url"} & settings.keys() if environ is None else ():
+        settings[name] = DatabaseUrl(settings[name]).with_password()
+    config = Config(**settings)
     _check_beats(config)
+    _check_job_environment(config)
     return config
 
 
 def origins() -> dict[str, str]:
     """What set each setting that is not at its default: a variable, a file."""
-    found = _find({}, os.environ, Path())
+    found = _find({}, environment(), Path())
     return {name: each.origin for name, each in found.items()}
+
+
+def secret_files(config: Config) -> list[Path]:
+    """The files and folders from which this process has credentials, or may get some."""
+    urls = filter(None, (config.database_url, config.listen_url))
+    found = [path for url in urls for path in DatabaseUrl(url).secret_files()]
+    for layer in _layers({}, environment(), Path()):
+        found += [_parsed(name, layer[name]) for name in _SECRET_FILES if name in layer]
+        origins = {
+            each.origin.partition(" [")[0] for name, each in layer.items() if _is_secret(name)
+        }
+        found += [Path(origin) for origin in origins if origin.endswith(".toml")]
+    if config.secrets_dir is not None:
+        found.append(config.secrets_dir)
+    return [path.absolute() for path in dict.fromkeys(found) if path.exists()]
+
+
+def _is_secret(name: str) -> bool:
+    return name not in _SECRET_FILES and is_secret(name)
 
 
 def misspelt(environ: Mapping[str, str] | None = None) -> dict[str, str]:
     """Variables that set nothing, and those that were probably meant."""
-    found = os.environ if environ is None else environ
+    found = environment() if environ is None else environ
     known = {f"JOBFORGE_{name.upper()}" for name in (*_PARSERS, *_SECRET_FILES, "profile")}
     # JOBFORGE_SECRET_<NAME> are secrets of jobs.
     strange = [
@@ -145,14 +170,9 @@ def is_secret(name: str) -> bool:
     return not next(each.repr for each in fields(Config) if each.name == name)
 
 
-def environment() -> Mapping[str, str]:
-    """The variables of this process, for those whose names are not settings."""
-    return os.environ
-
-
 def wants_colour(environ: Mapping[str, str] | None = None) -> bool:
     """Whether a terminal may be given colours, as no-color.org has it."""
-    found = os.environ if environ is None else environ
+    found = environment() if environ is None else environ
     return not found.get("NO_COLOR") and found.get("TERM") != "dumb"
 
 
@@ -172,18 +192,22 @@ _Layer = dict[str, _Found]
 
 
 def _find(flags: Mapping[str, Json], environ: Mapping[str, str], folder: Path) -> _Layer:
-    layers = [
+    merged: _Layer = {}
+    for layer in reversed(_layers(flags, environ, folder)):
+        given = _with_secrets_from_files(layer)
+        merged = {name: found for name, found in merged.items() if _RIVALS.get(name) not in given}
+        merged |= given
+    return merged
+
+
+def _layers(flags: Mapping[str, Json], environ: Mapping[str, str], folder: Path) -> list[_Layer]:
+    """What sets something, the first one before the others."""
+    return [
         _from_flags(flags),
         _from_environment(environ),
         _from_file(folder),
         *_from_user_file(environ),
     ]
-    merged: _Layer = {}
-    for layer in reversed(layers):
-        given = _with_secrets_from_files(layer)
-        merged = {name: found for name, found in merged.items() if _RIVALS.get(name) not in given}
-        merged |= given
-    return merged
 
 
 def _from_flags(flags: Mapping[str, Json]) -> _Layer:
@@ -310,6 +334,16 @@ def _check_beats(config: Config) -> None:
             field="heartbeat_s",
             hint="a third of lease_s is a good value",
         )
+
+
+def _check_job_environment(config: Config) -> None:
+    for name in config.job_environment:
+        if is_withheld(name):
+            raise ConfigError(
+                f"job_environment must not contain {name}: jobs never get credentials of JobForge",
+                field="job_environment",
+                hint="use ctx.secret() for secrets of jobs, or a variable with another name",
+            )
 
 
 _DAY = 86_400

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
 
 from jobforge.condition import StoreUser, Trouble
 from jobforge.control import WorkerInfo
@@ -65,6 +66,7 @@ class Facts:
     workers: Sequence[WorkerInfo] | None = None
     troubles: Sequence[Trouble] | None = None
     stores: Sequence[StoreUser] | None = None
+    open_files: Sequence[Path] | None = None  # with credentials, and jobs can read them
 
 
 def diagnose(facts: Facts) -> list[Finding]:
@@ -74,6 +76,7 @@ def diagnose(facts: Facts) -> list[Finding]:
         for check in (_access, _wakeups, _clock, _durability, _room, _snapshots, _bloat):
             findings += check(facts)
         findings += [*_partitions(facts), *_workers(facts), *_stores(facts)]
+        findings += _credentials(facts)
         if facts.troubles is not None:
             findings += _stuck(facts.troubles)
     return findings
@@ -354,6 +357,21 @@ def _stores(facts: Facts) -> Iterator[Finding]:
         yield Finding("artifacts", Grade.OK, message)
     else:
         yield Finding("artifacts", Grade.OK, "all processes share one artifact store")
+
+
+def _credentials(facts: Facts) -> Iterator[Finding]:
+    """Whether jobs could read credentials from files of this configuration."""
+    for path in facts.open_files or ():
+        yield Finding(
+            "credentials",
+            Grade.WARNING,
+            f"jobs of a worker that runs as this user can read {path}",
+            "move it to a folder that this user cannot write to, or use variables instead; "
+            "see docs/isolation.md",
+        )
+    if facts.open_files is not None and not facts.open_files:
+        message = "no file of this configuration gives jobs credentials"
+        yield Finding("credentials", Grade.OK, message)
 
 
 _ON_ITS_WAY = {

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from uuid import UUID
 
-from jobforge import config
+from jobforge.environment import environment
 from jobforge.errors import Invalid, NotFound
 from jobforge.redact import register_secret
 
@@ -28,7 +28,7 @@ class Secrets:
         self, folder: Path | None = None, environ: Mapping[str, str] | None = None
     ) -> None:
         self._folder = folder
-        self._environ = config.environment() if environ is None else environ
+        self._environ = environment() if environ is None else environ
 
     def lookup(self, name: str) -> str:
         """NotFound says where it was looked for, and no more."""

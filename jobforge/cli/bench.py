@@ -18,7 +18,7 @@ import typer
 from jobforge.cli import output
 from jobforge.cli.database import DatabaseUrl, connect, find_url
 from jobforge.cli.options import UNTIL_STDIN_CLOSES, AsJson
-from jobforge.config import environment
+from jobforge.environment import environment, is_credential
 from jobforge.errors import Denied, JobForgeError
 
 if TYPE_CHECKING:
@@ -159,7 +159,9 @@ def _working(url: str, number: int) -> Iterator[_Crowd]:
         *("--log-level", "error", UNTIL_STDIN_CLOSES),
     ]
     inherited = {
-        name: value for name, value in environment().items() if not name.startswith("JOBFORGE_")
+        name: value
+        for name, value in environment().items()
+        if not (name.startswith("JOBFORGE_") or is_credential(name))
     }
     with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
         variables = {**inherited, "JOBFORGE_DATABASE_URL": url, "XDG_CONFIG_HOME": folder}

@@ -13,7 +13,8 @@ from jobforge.cli.groundwork import TENANT, find_key, prepare
 from jobforge.cli.options import INTRODUCE, App
 from jobforge.cli.program import program
 from jobforge.cli.target import look_for_target
-from jobforge.config import Config, environment, load
+from jobforge.config import Config, load
+from jobforge.environment import environment
 from jobforge.interrupts import StopRequest
 
 if TYPE_CHECKING:

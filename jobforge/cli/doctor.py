@@ -1,5 +1,6 @@
 """`jobforge doctor`: looks at an installation, and says what is wrong and how to mend it."""
 
+import os
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -14,6 +15,8 @@ from jobforge.cli.way import ApiKey, ServerUrl, Way, served
 from jobforge.config import load
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from jobforge.doctor import Facts, Finding
     from jobforge.migrate import Connection
     from jobforge.remote.address import ServerAddress
@@ -47,7 +50,18 @@ def _look(database_url: str | None) -> "list[Finding]":
     from jobforge.doctor import diagnose
 
     with connect(database_url) as conn:
-        return diagnose(_facts(conn, database_url))
+        facts = _facts(conn, database_url)
+    return diagnose(replace(facts, open_files=_open_files(database_url)))
+
+
+def _open_files(database_url: str | None) -> "list[Path]":
+    """The files with credentials that jobs of a worker with this user and folder can read."""
+    from jobforge.config import secret_files
+    from jobforge.isolation import landlock
+
+    found = secret_files(load(flags={"database_url": database_url}))
+    closed = landlock.protectable(found) if landlock.is_available() else []
+    return [path for path in found if path not in closed and os.access(path, os.R_OK)]
 
 
 def _ask(address: "ServerAddress") -> "list[Finding]":

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from jobforge import telemetry
 from jobforge.cli.process import Process
+from jobforge.environment import environment
 from jobforge.interrupts import EXIT_CODE
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
@@ -60,7 +61,7 @@ class Fleet:
         return 0
 
     async def _run_one(self, arguments: Sequence[str]) -> int:
-        process = await Process.start(arguments)
+        process = await Process.start(arguments, environment())
         self._running.add(process)
         if self._stopping.is_set():  # while it was being started
             process.drain()

@@ -2,11 +2,14 @@
 
 import asyncio
 import signal
+import socket
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from jobforge.cli.options import UNTIL_STDIN_CLOSES
+from jobforge.hardening import Handover
 
 # Of a signal that comes again before it was heard, only one is heard: so not the same twice.
 _WISHES = (signal.SIGTERM, signal.SIGINT)
@@ -20,16 +23,23 @@ class Process:
     _told: int = field(default=0, init=False)
 
     @classmethod
-    async def start(
-        cls, arguments: Sequence[str], environment: Mapping[str, str] | None = None
-    ) -> "Process":
-        child = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "jobforge", *arguments, UNTIL_STDIN_CLOSES),
-            stdin=asyncio.subprocess.PIPE,
-            # A Ctrl-C in the terminal is for us: a worker that hears it too would hear it twice.
-            start_new_session=True,
-            env=environment,
-        )
+    async def start(cls, arguments: Sequence[str], environment: Mapping[str, str]) -> "Process":
+        handover = Handover.of([*arguments, UNTIL_STDIN_CLOSES], environment)
+        # A socket, which other processes cannot open by its place in /proc, as they can a pipe.
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                child = await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", "jobforge", *handover.shown),
+                    stdin=asyncio.subprocess.PIPE,
+                    # A Ctrl-C in the terminal is for us: a worker would receive it twice.
+                    start_new_session=True,
+                    env=handover.variables(theirs.fileno()),
+                    pass_fds=[theirs.fileno()],
+                )
+            ours.setblocking(False)  # noqa: FBT003 - its only argument
+            with suppress(OSError):  # the process has ended, which `wait` reports
+                await asyncio.get_running_loop().sock_sendall(ours, handover.secrets)
         return cls(child)
 
     @property

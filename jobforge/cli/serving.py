@@ -22,9 +22,10 @@ from jobforge.cli.database import url_explained
 from jobforge.cli.fleet import Fleet
 from jobforge.cli.way import explained, explained_server
 from jobforge.command import add_commands, servable
-from jobforge.config import Config, environment
+from jobforge.config import Config, secret_files
 from jobforge.db import Database
 from jobforge.definition import Definition
+from jobforge.environment import environment
 from jobforge.errors import ConfigError
 from jobforge.isolation.isolated import Isolated
 from jobforge.meters import Meters
@@ -237,6 +238,7 @@ def _make_worker(
             host,
             environment=environment(),
             job_environment=config.job_environment,
+            secret_files=secret_files(config),
             commands=config.commands,
             allowed_commands=config.allowed_commands,
             result_limit=config.artifact_limit,

@@ -5,10 +5,7 @@ name with one forbidden address is refused whole.
 """
 
 import asyncio
-import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 
 import httpcore2
 from httpcore2 import SOCKET_OPTION, AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream
@@ -16,20 +13,12 @@ from httpcore2 import SOCKET_OPTION, AnyIOBackend, AsyncNetworkBackend, AsyncNet
 from jobforge import telemetry
 from jobforge.egress.addresses import Address, parse_address
 from jobforge.egress.policy import Policy
+from jobforge.egress.resolver import resolve
 from jobforge.errors import AddressNotAllowed, DeadlineExceeded, Unreachable
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 _MOST_ADDRESSES = 4  # tried of one name
-# A lookup cannot be interrupted: names that take for ever hold up each other, and nobody else.
-_RESOLVERS = ThreadPoolExecutor(32, "jobforge-resolve")
-
-
-async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, as the system knows them."""
-    loop = asyncio.get_running_loop()
-    lookup = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    return [str(info[4][0]) for info in await loop.run_in_executor(_RESOLVERS, lookup)]
 
 
 class GuardedBackend(AsyncNetworkBackend):

@@ -17,9 +17,10 @@ from httpcore2 import AsyncNetworkBackend
 
 from jobforge import tracing
 from jobforge.config import Config
-from jobforge.egress.backend import GuardedBackend, ProxyBackend, Resolve, resolve
+from jobforge.egress.backend import GuardedBackend, ProxyBackend, Resolve
 from jobforge.egress.body import glimpse_body, read_body
 from jobforge.egress.policy import Policy, policy_of
+from jobforge.egress.resolver import resolve
 from jobforge.egress.url import Target, read_url
 from jobforge.errors import (
     BadResponse,

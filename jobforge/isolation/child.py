@@ -28,6 +28,7 @@ from jobforge.errors import Invalid, NotCommitted
 from jobforge.isolation import limits
 from jobforge.isolation.channel import EX_SOFTWARE, SocketChannel
 from jobforge.isolation.environment import show_mark
+from jobforge.isolation.landlock import enter as enter_domain
 from jobforge.isolation.limits import (
     Bounds,
     apply,
@@ -65,13 +66,13 @@ SIGCHLD, SIGUSR2, SIG_DFL = int(signal.SIGCHLD), int(signal.SIGUSR2), int(signal
 
 
 # What a process needs to become a job's: its parent, its folder, its mark as environment.py has
-# written it, its limits.
-Setup = tuple[int, str, bytes, Bounds]
+# written it, its limits, the descriptor of its Landlock ruleset.
+Setup = tuple[int, str, bytes, Bounds, int | None]
 
 
 def become_job(setup: Setup, stdout: int, stderr: int) -> None:
     """Turns a fresh fork into a process of the job's own: session, output, folder, limits."""
-    parent, folder, mark, bounds = setup
+    parent, folder, mark, bounds, ruleset = setup
     show_mark(mark)
     setsid()
     die_with_parent(_SIGKILL)
@@ -91,6 +92,8 @@ def become_job(setup: Setup, stdout: int, stderr: int) -> None:
         os.makedirs(folder, 0o700)  # noqa: PTH103 - as above
     chdir(folder)
     _reseed()
+    if ruleset is not None:
+        enter_domain(ruleset)
     apply(bounds)
 
 

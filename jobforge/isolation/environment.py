@@ -8,8 +8,9 @@ import ctypes
 import os
 import struct
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
+from jobforge.environment import is_withheld
+from jobforge.hardening import started_with
 from jobforge.isolation.tree import LONGEST_MARK, MARK
 from jobforge.redact import is_secret_name, register_secret
 
@@ -34,7 +35,7 @@ _place: "ctypes.Array[ctypes.c_char] | None" = None
 
 def for_zygote(environment: Mapping[str, str]) -> dict[str, str]:
     """The worker's variables without what leads to the database or to secrets."""
-    kept = {name: value for name, value in environment.items() if not _is_confidential(name)}
+    kept = {name: value for name, value in environment.items() if not is_withheld(name)}
     return {**kept, _PLACE: "-" * (len(MARK) + 1 + LONGEST_MARK)}
 
 
@@ -108,12 +109,7 @@ def _forget_start() -> None:
     """Leaves nothing but the place in that file: jobs can read it, whatever os.environ has."""
     if _place is None:
         return
-    try:
-        about = Path("/proc/self/stat").read_bytes()
-    except OSError:
-        return
-    # The name, in brackets, may itself hold brackets and spaces.
-    start, end = (int(word) for word in about.rpartition(b")")[2].split()[47:49])
+    start, end = started_with().environment
     if start <= ctypes.addressof(_place) < end:
         kept = _place.raw
         ctypes.memset(start, 0, end - start)
@@ -123,10 +119,3 @@ def _forget_start() -> None:
 def written(mark: str) -> bytes:
     """What `show_mark` writes."""
     return f"{MARK}={mark}".encode().ljust(_ROOM, b"\0")
-
-
-def _is_confidential(name: str) -> bool:
-    return name.startswith(("PG", "JOBFORGE_")) and name not in _HARMLESS
-
-
-_HARMLESS = {"JOBFORGE_LOG_LEVEL", "JOBFORGE_LOG_FORMAT", "JOBFORGE_TENANT"}

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import orjson
 
@@ -40,6 +41,7 @@ class Recipe:
     target: str
     environment: Mapping[str, str]
     job_environment: Sequence[str]
+    secret_files: Sequence[Path]
     commands: Mapping[str, Mapping[str, Json]]
     is_traced: bool
 
@@ -292,6 +294,7 @@ def _setup(recipe: Recipe, folder: str) -> bytes:
             "target": recipe.target,
             "commands": dict(recipe.commands),
             "job_environment": list(recipe.job_environment),
+            "secret_files": [str(path.absolute()) for path in recipe.secret_files],
             "is_traced": recipe.is_traced,
             "folder": folder,
         },

@@ -8,13 +8,15 @@ import asyncio
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from jobforge import tracing
 from jobforge.command import Command
 from jobforge.definition import Definition
 from jobforge.errors import ConfigError, Invalid, Json
-from jobforge.isolation import limits, tree
+from jobforge.hardening import hide
+from jobforge.isolation import tree
 from jobforge.isolation.forkserver import ForkServer, Recipe
 from jobforge.isolation.process import Process, crashed
 from jobforge.isolation.wire import LONGEST_FRAME, Ended, Request
@@ -36,6 +38,7 @@ class Isolated:
         *,
         environment: Mapping[str, str],
         job_environment: Sequence[str] = (),
+        secret_files: Sequence[Path] = (),
         commands: Mapping[str, Mapping[str, Json]] | None = None,
         allowed_commands: Collection[str] = (),
         result_limit: int = LONGEST_FRAME,
@@ -48,7 +51,9 @@ class Isolated:
         self._processes: dict[int, Process] = {}
         self._last = 0
         is_traced = tracing.is_on()
-        recipe = Recipe(target, environment, job_environment, commands or {}, is_traced)
+        recipe = Recipe(
+            target, environment, job_environment, secret_files, commands or {}, is_traced
+        )
         self._server = ForkServer(recipe, on_ended=self._ended, on_lost=self._lost)
 
     async def open(self) -> None:
@@ -59,7 +64,7 @@ class Isolated:
                 hint='run the worker on Linux or macOS, or give its jobs isolation="inline"',
             )
         # Jobs run as the same user; they must not read the database's password here.
-        limits.hide()
+        hide()
         await self._server.open()
 
     async def close(self) -> None:

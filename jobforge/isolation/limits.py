@@ -39,12 +39,8 @@ def die_with_parent(how: int) -> None:
     _tell(_PR_SET_PDEATHSIG, how)
 
 
-def hide() -> None:
-    """No other process of the same user may look into this one: environment, memory, files."""
-    _tell(_PR_SET_DUMPABLE, 0)
-
-
 def unhide() -> None:
+    """Undo `hardening.hide` in a job's process, which holds no credentials."""
     _tell(_PR_SET_DUMPABLE, 1)
 
 

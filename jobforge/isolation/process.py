@@ -49,6 +49,10 @@ _LEFT_IN_PIPE = 1024**2
 # A handler has this long to see that it was asked to stop.
 _ASKING_S = 1.0
 
+# A job's channel asks one at a time, so that only code around it reaches this number.
+_MOST_QUESTIONS = 16
+_UNREAD = "asked its worker again and again without reading the answers"
+
 _NOTES = {"progress", "log", "event"}
 
 Send = Callable[[Request], None]
@@ -223,14 +227,16 @@ class Process:
         try:
             for kind, body in self._frames.feed(data):
                 self._take(kind, body)
+                if self._control.fileno() not in self._open:
+                    return 0
         except Exception:  # noqa: BLE001 - whatever it made of the frame, its end must be reported
             self._hang_up()
         return len(data)
 
-    def _hang_up(self) -> None:
+    def _hang_up(self, why: str = "wrote to the socket that is for its worker") -> None:
         """Nothing that child.py would send: the handler wrote to a descriptor not its own."""
         self._unwatch(self._control.fileno())
-        self._said = crashed("wrote to the socket that is for its worker")
+        self._said = crashed(why)
         self._kill()
 
     def _read_what_is_left(self) -> None:
@@ -250,6 +256,8 @@ class Process:
                 self._said = self._said or Verdict.from_json(decode(body))
             case Kind.RESULT:
                 self._take_result(body)
+            case Kind.SECRET | Kind.ENQUEUE | Kind.ASK if self._has_too_many_questions:
+                self._hang_up(_UNREAD)
             case Kind.SECRET:
                 self._answer_secret(orjson.loads(body)["name"])
             case Kind.ENQUEUE:
@@ -278,6 +286,11 @@ class Process:
 
     # Answering.
 
+    @property
+    def _has_too_many_questions(self) -> bool:
+        """Whether it does not wait for answers: a job has one question at a time (channel.py)."""
+        return len(self._tasks) >= _MOST_QUESTIONS or self._is_waiting
+
     def _answer_secret(self, name: str) -> None:
         try:
             answer = answer_frame(self._host.secret(name))
@@ -298,7 +311,7 @@ class Process:
         try:
             self._write(answer)
         except BrokenWire:
-            self._hang_up()
+            self._hang_up(_UNREAD)
 
     async def _enqueue(self, body: bytes) -> Json:
         enqueued = await self._host.enqueue(self.job, job_requests(body))

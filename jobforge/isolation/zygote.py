@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from os import close
+from pathlib import Path
 from resource import struct_rusage
 from signal import set_wakeup_fd
 from types import FrameType
@@ -30,6 +31,7 @@ from jobforge import tracing
 from jobforge.app import JobForge
 from jobforge.command import Command, add_commands
 from jobforge.errors import JobForgeError, Json
+from jobforge.hardening import hide
 from jobforge.isolation import environment, limits, tree
 from jobforge.isolation.channel import EX_SOFTWARE
 from jobforge.isolation.child import (
@@ -45,6 +47,7 @@ from jobforge.isolation.child import (
 from jobforge.isolation.environment import JobVariables
 from jobforge.isolation.family import Child, Family
 from jobforge.isolation.fork import Hooks, choose_fork
+from jobforge.isolation.landlock import Landlock
 from jobforge.isolation.limits import Bounds
 from jobforge.isolation.rehearsal import rehearse
 from jobforge.isolation.wire import REQUEST_SIZE, Ended, Frames, Kind, Op, Over, Request, frame
@@ -65,8 +68,10 @@ class Zygote:
         worker: socket.socket,
         folder: str,
         fork: Callable[[], int],
+        landlock: Landlock,
     ) -> None:
         self._definitions = definitions
+        self._landlock = landlock
         self._fork = fork
         self._worker = worker
         self._folder = folder
@@ -156,7 +161,8 @@ class Zygote:
     def _start(self, request: Request, fds: list[int]) -> None:
         folder = f"{self._folder}/{request.run}"
         allowed, bounds = self._allowances.get(request[3:7]) or self._allow(request)
-        setup: Setup = self._pid, folder, environment.written(request.mark), bounds
+        mark, ruleset = environment.written(request.mark), self._landlock.ruleset()
+        setup: Setup = self._pid, folder, mark, bounds, ruleset
         # Here and not in the child, where each page that is written to has to be copied first.
         self._variables.set(folder, request.mark)
         started = tree.now()
@@ -269,7 +275,7 @@ def _received(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
 
 def main() -> None:
     worker = socket.socket(fileno=int(sys.argv[1]))
-    limits.hide()
+    hide()
     # While the app is imported, nobody looks whether the worker is still there.
     signal.signal(signal.SIGUSR2, lambda _number, _frame: sys.exit(EX_SOFTWARE))
     limits.die_with_parent(signal.SIGUSR2)
@@ -302,7 +308,8 @@ def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
         worker.sendall(frame(Kind.FAILED, orjson.dumps(_told(error))))
         sys.exit(EX_SOFTWARE)
     _settle(setup["job_environment"])
-    zygote = Zygote(definitions, worker, setup["folder"], choose_fork(hooks))
+    landlock = Landlock([Path(path) for path in setup["secret_files"]])
+    zygote = Zygote(definitions, worker, setup["folder"], choose_fork(hooks), landlock)
     # Last of all, so that no child collects what all of them share.
     gc.collect()
     gc.freeze()

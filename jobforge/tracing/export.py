@@ -9,7 +9,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from jobforge.config import environment
+from jobforge.environment import environment
 from jobforge.errors import ConfigError
 from jobforge.tracing import spans
 from jobforge.tracing.sampling import Sampling, read_share

@@ -1,10 +1,12 @@
 """What running jobs say, kept until the next batch is sent.
 
-There is room for a bounded number. When it is full, the oldest log line makes room.
+Each job has its own room, and each batch takes from all jobs in turn: a job that says too much
+loses its own oldest log lines, and no other job waits for it or loses anything. The number of lost
+entries is logged in their place.
 """
 
 from collections import deque
-from itertools import islice
+from operator import attrgetter
 
 from jobforge import redact, telemetry
 from jobforge.errors import Json
@@ -12,67 +14,145 @@ from jobforge.job import ClaimedJob, Note
 from jobforge.worker.leases import Key
 
 _ROOM = 10_000
+_ROOM_OF_JOB = 1_000
+# In characters.
+_WEIGHT = 64 * 1024**2
+_WEIGHT_OF_JOB = 16 * 1024**2
 _LARGEST_BATCH = 2_000
-# In characters. Nothing else happens in the worker while secrets are looked for in them.
+# Nothing else happens in the worker while secrets are looked for in so many characters.
 _HEAVIEST_BATCH = 1024**2
 
 
 class Notes:
-    def __init__(self, room: int = _ROOM) -> None:
-        self._room = room
-        self._notes: dict[int, Note] = {}  # by number, oldest first
-        self._progress: dict[Key, int] = {}
+    def __init__(
+        self,
+        room: int = _ROOM,
+        room_of_job: int = _ROOM_OF_JOB,
+        weight: int = _WEIGHT,
+        weight_of_job: int = _WEIGHT_OF_JOB,
+    ) -> None:
+        self._room, self._weight_limit = room, weight
+        self._room_of_job, self._weight_of_job = room_of_job, weight_of_job
+        self._queues: dict[Key, _Queue] = {}  # whose turn it is, first
+        self._count = 0
+        self._weight = 0
+        self.last = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:
+        key = job.job_id, job.lease
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._queues[key] = _Queue()
+        self.last += 1
+        self._change(queue, *queue.add(self.last, Note(*job.token, kind, data)))
+        while len(queue) > self._room_of_job or (
+            queue.weight > self._weight_of_job and len(queue) > 1
+        ):
+            self._change(queue, -1, -queue.drop_one())
+        while self._count > self._room:
+            longest = max(self._queues.values(), key=len)
+            self._change(longest, -1, -longest.drop_one())
+        while self._weight > self._weight_limit:
+            heaviest = max(self._queues.values(), key=attrgetter("weight"))
+            self._change(heaviest, -1, -heaviest.drop_one())
+
+    def has_until(self, number: int) -> bool:
+        """Whether something is left of what had been said when `last` was this number."""
+        return any(queue.first <= number for queue in self._queues.values() if queue)
+
+    def take(self) -> list[Note]:
+        """As many as go into one call: the oldest of each job, job by job in turn."""
+        taken: list[Note] = []
+        weight = 0
+        while self._queues and len(taken) < _LARGEST_BATCH and weight < _HEAVIEST_BATCH:
+            key = next(iter(self._queues))
+            queue = self._queues.pop(key)
+            if not queue:
+                continue
+            if queue.dropped:
+                taken.append(queue.report())
+            note, heavy = queue.take()
+            self._count -= 1
+            self._weight -= heavy
+            taken.append(note._replace(data=redact.redact(note.data)))
+            weight += heavy
+            if queue:
+                self._queues[key] = queue
+        return taken
+
+    def _change(self, queue: "_Queue", count: int, weight: int) -> None:
+        self._count += count
+        self._weight += weight
+        queue.weight += weight
+
+
+class _Queue:
+    """The notes of one run of a job, by number, oldest first."""
+
+    __slots__ = ("_logs", "_notes", "_progress", "dropped", "weight")
+
+    def __init__(self) -> None:
+        self._notes: dict[int, tuple[Note, int]] = {}
         self._logs: deque[int] = deque()
-        self._last = 0
-        self._dropped = 0
+        self._progress = 0
+        self.dropped = 0
+        self.weight = 0
 
     def __len__(self) -> int:
         return len(self._notes)
 
-    def add(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:
-        if len(self._notes) >= self._room:
-            self._drop_one()
-        self._last += 1
-        self._notes[self._last] = Note(*job.token, kind, data)
-        if kind == "log":
-            self._logs.append(self._last)
-        elif kind == "progress":
-            self._notes.pop(self._progress.pop((job.job_id, job.lease), 0), None)
-            self._progress[job.job_id, job.lease] = self._last
+    @property
+    def first(self) -> int:
+        return next(iter(self._notes))
 
-    def take(self) -> list[Note]:
-        """The oldest, as many as go into one call."""
-        if self._dropped:
-            telemetry.emit("notes.dropped", level="warning", notes=self._dropped)
-            self._dropped = 0
-        taken: list[Note] = []
-        weight = 0
-        for number in list(islice(self._notes, _LARGEST_BATCH)):
-            if weight >= _HEAVIEST_BATCH:
-                break
-            note = self._notes.pop(number)
-            said = redact.redact(note.data)
-            taken.append(note._replace(data=said))
-            weight += _weight(said)
-        if not self._notes:
-            self._progress.clear()
-            self._logs.clear()
-        return taken
+    def add(self, number: int, note: Note) -> tuple[int, int]:
+        """By how much the number and the weight of the notes change."""
+        weight = _weight(note.data)
+        self._notes[number] = note, weight
+        if note.kind == "log":
+            self._logs.append(number)
+        elif note.kind == "progress":
+            replaced = self._notes.pop(self._progress, None)
+            self._progress = number
+            if replaced is not None:
+                return 0, weight - replaced[1]
+        return 1, weight
 
-    def _drop_one(self) -> None:
-        self._dropped += 1
+    def drop_one(self) -> int:
+        """The weight of the oldest log line, or else of the oldest note, which is discarded."""
+        self.dropped += 1
         while self._logs:
-            if self._notes.pop(self._logs.popleft(), None) is not None:
-                return
-        self._notes.pop(next(iter(self._notes)))
+            dropped = self._notes.pop(self._logs.popleft(), None)
+            if dropped is not None:
+                return dropped[1]
+        return self._notes.pop(self.first)[1]
+
+    def take(self) -> tuple[Note, int]:
+        note, weight = self._notes.pop(self.first)
+        self.weight -= weight
+        return note, weight
+
+    def report(self) -> Note:
+        """A log line in the place of those that were dropped."""
+        dropped, self.dropped = self.dropped, 0
+        note, _ = self._notes[self.first]
+        telemetry.emit("notes.dropped", level="warning", job_id=note.job_id, notes=dropped)
+        message = f"{dropped:,} lines dropped: the job wrote them faster than they can be stored"
+        return note._replace(kind="log", data={"level": "warning", "message": message})
 
 
 def _weight(value: Json) -> int:
-    """About as many characters as it has. What was redacted is not nested deeply."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, dict):
-        return sum(len(name) + _weight(member) for name, member in value.items())
-    if isinstance(value, list):
-        return sum(map(_weight, value))
-    return 8
+    """About the number of characters; of something very large or cyclic, a part of them."""
+    weight, left = 0, [value]
+    while left and weight <= _WEIGHT_OF_JOB:
+        each = left.pop()
+        if isinstance(each, dict):
+            weight += sum(map(len, map(str, each)))
+            left += each.values()
+        elif isinstance(each, list):
+            left += each
+        weight += len(each) if isinstance(each, str) else 8
+    return weight

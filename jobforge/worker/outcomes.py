@@ -265,7 +265,8 @@ class Outcomes:
             _tell_settled(by_lease[answer.job_id, answer.lease], answer)
 
     async def _send_notes(self) -> None:
-        while self._saying or self._notes:
+        last = self._notes.last  # a job that goes on saying things must not keep the outcomes back
+        while self._saying or self._notes.has_until(last):
             self._saying = self._saying or self._notes.take()
             call = calls.note_jobs(self._worker_id, self._saying)
             try:

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -155,11 +156,6 @@ def interrupt_program() -> int:
 @jf.job
 def recall_environment() -> dict[str, str]:
     return AT_IMPORT
-
-
-@jf.job
-def look_into(pid: int) -> str:
-    return Path(f"/proc/{pid}/environ").read_text(encoding="utf-8")
 
 
 @jf.job
@@ -419,6 +415,34 @@ def ask_and_never_listen() -> None:
     for _ in range(500):
         channel.send(Kind.ASK, b'{"kind": "parents", "data": null}')
     signal.pause()
+
+
+@jf.job
+def ask_at_once(questions: int) -> None:
+    """Asks without waiting for an answer, so that none is left in this process's hands."""
+    channel = find_door()
+    assert isinstance(channel, SocketChannel)
+    one = frame(Kind.ASK, b'{"kind": "parents", "data": null}')
+    channel._write(one * questions)  # noqa: SLF001 - as above
+    signal.pause()
+
+
+@jf.job
+def log_lines(ctx: Context, count: int) -> None:
+    for number in range(count):
+        ctx.log.info("line", number=number)
+
+
+@jf.job
+def take_descriptors(pid: int) -> list[int]:
+    """The errors of taking a descriptor of that process, by pidfd_getfd and by ptrace."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    pidfd = libc.syscall(434, pid, 0)
+    calls = (
+        partial(libc.syscall, 438, pidfd, 0, 0),
+        partial(libc.ptrace, ctypes.c_long(0x4206), pid, None, None),
+    )
+    return [ctypes.get_errno() if call() < 0 else 0 for call in calls]
 
 
 @jf.job

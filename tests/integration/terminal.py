@@ -34,11 +34,12 @@ class Terminal:
 
     def __init__(self, folder: Path, **variables: str) -> None:
         self.folder = folder
+        self.prefix: list[str] = []  # a program that runs the commands, such as setpriv
         self._environment = environment(**variables)
 
     def run(self, *arguments: str | bytes) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [sys.executable, "-m", "jobforge", *arguments],
+            [*self.prefix, sys.executable, "-m", "jobforge", *arguments],
             capture_output=True,
             text=True,
             check=False,
@@ -50,7 +51,7 @@ class Terminal:
 
     def popen(self, *arguments: str) -> "subprocess.Popen[str]":
         return subprocess.Popen(
-            [sys.executable, "-m", "jobforge", *arguments],
+            [*self.prefix, sys.executable, "-m", "jobforge", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -72,7 +73,7 @@ class Terminal:
     def started(self, *arguments: str) -> Iterator["Program"]:
         """A command that goes on until it is told to stop; killed at the end if it has not."""
         process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "jobforge", *arguments],
+            [*self.prefix, sys.executable, "-u", "-m", "jobforge", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -7,10 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EPERM
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import pytest
+from attacks import Attempts
 from cluster import wait_until
 from integration.isolation import (
     APP,
@@ -24,7 +26,7 @@ from integration.isolation import (
 )
 
 from jobforge.errors import ConfigError
-from jobforge.isolation import forkserver, isolated
+from jobforge.isolation import forkserver, isolated, landlock
 from jobforge.isolation.isolated import Isolated
 from jobforge.job import Outcome
 from jobforge.runner import Report, Stop
@@ -166,11 +168,26 @@ def test_each_job_has_random_numbers_of_its_own(rig: Rig) -> None:
     assert len({rig.result("describe")["random"] for _ in range(3)}) == 3
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root may look into every process")
-def test_neither_worker_nor_zygote_can_be_looked_into_by_other_processes(rig: Rig) -> None:
-    for pid in (os.getpid(), rig.runner.zygote_pid):
-        report = rig.run("look_into", pid=pid)
-        assert error(report)["type"] == "PermissionError"
+@pytest.mark.skipif(not landlock.is_available(), reason="needs Landlock")
+@pytest.mark.attack("credentials")
+def test_a_job_cannot_take_descriptors_of_the_worker_the_zygote_or_another_job(
+    rig: Rig, tmp_path: Path, attempts: Attempts
+) -> None:
+    async def errors() -> list[list[int]]:
+        gate = tmp_path / "gate"
+        os.mkfifo(gate)
+        other = await rig.start("wait", fifo=str(gate)).speaks()
+        (sibling,) = living_of(other.mark)
+        taken = [
+            await rig.start("take_descriptors", pid=pid).report()
+            for pid in (os.getpid(), rig.runner.zygote_pid, sibling)
+        ]
+        other.stop(Stop.SHUTDOWN)
+        await other.report()
+        return [report.verdict.result for report in taken if report.verdict]
+
+    attempts(6)
+    assert rig.go(errors()) == [[EPERM, EPERM]] * 3
 
 
 def test_an_app_is_imported_with_the_workers_environment_but_no_way_to_the_database(

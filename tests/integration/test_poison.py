@@ -165,7 +165,9 @@ def test_a_handler_that_asks_and_never_listens_has_crashed(
     monkeypatch.setattr(rig.desk, "ask", _answering("x" * 10_000))
     report = beside.run("ask_and_never_listen")
     assert outcome(report) is Outcome.CRASHED
-    assert error(report)["message"] == "wrote to the socket that is for its worker"
+    assert error(report)["message"] == (
+        "asked its worker again and again without reading the answers"
+    )
 
 
 def test_a_job_is_told_that_its_answer_is_too_large_to_be_passed(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jobforge.config import Config, load, masked, misspelt, wants_colour
+from jobforge.config import Config, load, masked, misspelt, secret_files, wants_colour
 from jobforge.errors import ConfigError
 
 
@@ -356,3 +356,38 @@ def test_colours_are_left_out_when_the_environment_says_so(
     environ: dict[str, str], *, wanted: bool
 ) -> None:
     assert wants_colour(environ) == wanted
+
+
+@pytest.mark.parametrize(
+    "name", ["JOBFORGE_DATABASE_URL", "JOBFORGE_SECRET_API", "PGPASSWORD", "PGPASSFILE"]
+)
+@pytest.mark.attack("credentials")
+def test_credentials_cannot_be_passed_on_to_jobs(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"job_environment must not contain {name}"):
+        load(environ={"JOBFORGE_JOB_ENVIRONMENT": f"LANG,{name}"}, folder=tmp_path)
+
+
+def test_files_with_credentials_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = {
+        "JOBFORGE_SECRET_KEY_FILE": tmp_path / "key",
+        "JOBFORGE_SECRETS_DIR": tmp_path / "secrets",
+        "PGPASSFILE": tmp_path / "passwords",
+    }
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "key").write_text("k" * 64)
+    (tmp_path / "passwords").touch()
+    (tmp_path / "jobforge.toml").write_text('database_url = "postgresql://ada@db/app"')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name, path in named.items():
+        monkeypatch.setenv(name, str(path))
+    assert set(secret_files(load())) == {*named.values(), tmp_path / "jobforge.toml"}
+
+
+def test_a_config_file_without_credentials_is_not_among_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jobforge.toml").write_text('app = "app.py"\nlog_level = "debug"')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert secret_files(load()) == []

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -192,3 +193,10 @@ def test_where_rights_differ_the_files_are_repaired_too() -> None:
 
 def test_rights_that_could_not_be_compared_are_not_judged() -> None:
     assert ill(access_faults=None) == []
+
+
+def test_files_that_give_jobs_credentials_are_named() -> None:
+    [finding] = ill(open_files=[Path("/home/app/.pgpass")])
+    assert (finding.check, finding.grade) == ("credentials", Grade.WARNING)
+    assert "/home/app/.pgpass" in finding.message
+    assert ill(open_files=[]) == []

@@ -12,6 +12,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it
 
 BEGIN = """
 import resource, signal, sys
+from jobforge.hardening import hide
 from jobforge.isolation import limits
 from jobforge.settings import Limits
 def apply(**given):
@@ -87,7 +88,7 @@ def test_a_process_can_be_hidden_and_shown_again() -> None:
     code = """
 import ctypes
 PR_GET_DUMPABLE = 3
-for change in (limits.hide, limits.unhide):
+for change in (hide, limits.unhide):
     change()
     print(ctypes.CDLL(None).prctl(PR_GET_DUMPABLE, 0, 0, 0, 0))
 """

@@ -43,18 +43,81 @@ def test_progress_after_a_batch_does_not_touch_what_was_sent() -> None:
 
 
 def test_when_there_is_no_room_the_oldest_log_line_goes_first() -> None:
-    notes, job = Notes(room=3), _job()
+    notes, job = Notes(room_of_job=3), _job()
     notes.add(job, "event", {"n": 0})
     for number in range(1, 4):
         notes.add(job, "log", {"n": number})
-    assert _said(notes) == [("event", 0), ("log", 2), ("log", 3)]
+    assert _said(notes) == [("log", None), ("event", 0), ("log", 2), ("log", 3)]
 
 
 def test_without_log_lines_the_oldest_note_makes_room() -> None:
-    notes, job = Notes(room=2), _job()
+    notes, job = Notes(room_of_job=2), _job()
     for number in range(3):
         notes.add(job, "event", {"n": number})
-    assert _said(notes) == [("event", 1), ("event", 2)]
+    assert _said(notes) == [("log", None), ("event", 1), ("event", 2)]
+
+
+def test_the_number_of_dropped_lines_is_logged_once() -> None:
+    notes, job = Notes(room_of_job=2), _job()
+    for number in range(1_002):
+        notes.add(job, "log", {"n": number})
+    reported = notes.take()[0]
+    assert reported[:4] == (*job.token, "log")
+    assert reported.data["message"].startswith("1,000 lines dropped")
+    notes.add(job, "log", {"n": 0})
+    assert _said(notes) == [("log", 0)]
+
+
+def test_a_job_that_fills_all_the_room_loses_its_own_notes() -> None:
+    notes, flooder, other = Notes(room=100), _job(), _job()
+    notes.add(other, "log", {"n": 0})
+    for number in range(1_000):
+        notes.add(flooder, "log", {"n": number})
+    taken = notes.take()
+    assert [note.data for note in taken if note.job_id == other.job_id] == [{"n": 0}]
+    assert len(taken) == 101
+
+
+def test_heavy_notes_are_bounded_by_weight() -> None:
+    notes, flooder, other = Notes(weight_of_job=1_000), _job(), _job()
+    notes.add(other, "log", {"n": 0})
+    for number in range(100):
+        notes.add(flooder, "log", {"n": number, "text": "x" * 200})
+    assert len(notes) < 10
+    notes, heavy = Notes(weight=1_000), [_job() for _ in range(10)]
+    for job in heavy:
+        notes.add(job, "log", {"text": "x" * 400})
+    assert len(notes) == 2
+
+
+def test_jobs_take_turns_in_a_batch() -> None:
+    notes, flooder, other = Notes(), _job(), _job()
+    for number in range(300):
+        notes.add(flooder, "log", {"n": number, "text": "x" * 10_000})
+    notes.add(other, "log", {"n": 0})
+    assert other.job_id in {note.job_id for note in notes.take()}
+
+
+def test_what_had_been_said_by_then_is_known_to_be_taken() -> None:
+    notes, job, other = Notes(), _job(), _job()
+    notes.add(job, "log", {"n": 1})
+    last = notes.last
+    assert notes.has_until(last)
+    notes.take()
+    notes.add(other, "log", {"n": 2})
+    assert not notes.has_until(last)
+
+
+def test_values_that_contain_themselves_have_a_weight() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    deep: list[Any] = []
+    for _ in range(10_000):
+        deep = [deep]
+    for value in (endless, deep):
+        notes = Notes()
+        notes.add(_job(), "log", {"value": value})
+        assert len(notes) == 1
 
 
 def test_secrets_in_a_note_are_hidden() -> None:

@@ -1,0 +1,134 @@
+"""A Landlock domain for each job (Linux 5.19 and later): no privileges, no configuration.
+
+A process in a domain cannot trace, or read the environment, memory and descriptors of, a process
+outside it, even as root. Files that hold credentials are unreadable too, where that costs nothing
+else: Landlock can only list what is allowed, so the siblings of such a file are listed, and what is
+created there later is not readable. Therefore this is only done below folders that jobs cannot
+write to. Without Landlock, jobs run as before.
+"""
+
+import ctypes
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+# The same numbers on every architecture.
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_ASK_VERSION = 1
+_PATH_BENEATH = 1
+_READ_FILE = 1 << 2
+# Not handled, it would be forbidden: no file could be moved from folder to folder.
+_REFER = 1 << 13
+_OLDEST_ABI = 2
+
+# It keeps the interpreter's lock, which a fresh fork need not release.
+_syscall: Callable[..., int] | None = (
+    ctypes.PyDLL(None, use_errno=True).syscall if sys.platform == "linux" else None
+)
+
+
+def is_available() -> bool:
+    """Whether the kernel has Landlock switched on, in a version that suits."""
+    return _syscall is not None and _syscall(_CREATE_RULESET, None, 0, _ASK_VERSION) >= _OLDEST_ABI
+
+
+def protectable(paths: Iterable[Path]) -> list[Path]:
+    """Those of the files and folders whose parent folders this user cannot write to."""
+    return [path for path in paths if all(map(_is_fixed, _real(path).parents))]
+
+
+class Landlock:
+    """What the jobs of one zygote may reach. `paths` are the files to keep from them."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = protectable(paths) if is_available() else []
+        self._folders: list[Path] = []
+        self._seen: list[int] = []
+        self._ruleset: int | None = None
+
+    def ruleset(self) -> int | None:
+        """A descriptor for `enter`; None without Landlock. Made again when a folder changed."""
+        if self._ruleset is None or self._seen != self._look():
+            self._renew()
+        return self._ruleset
+
+    def _look(self) -> list[int]:
+        return [_changed(folder) for folder in self._folders]
+
+    def _renew(self) -> None:
+        if self._ruleset is not None:
+            os.close(self._ruleset)
+            self._ruleset = None
+        if not is_available():
+            return
+        self._folders = _watched(self._paths)
+        self._seen = self._look()
+        handled = _REFER | (_READ_FILE if self._paths else 0)
+        ruleset = _called(_CREATE_RULESET, struct.pack("Q", handled), 8, 0)
+        if ruleset is None:
+            return
+        _allow(ruleset, Path("/"), _REFER)
+        for path in _readable(self._paths) if self._paths else ():
+            _allow(ruleset, path, _READ_FILE)
+        self._ruleset = ruleset
+
+
+def enter(ruleset: int) -> None:
+    """Put this process and all that it starts into a new domain. Needs no_new_privs."""
+    if _syscall is not None:
+        _syscall(_RESTRICT_SELF, ruleset, 0)
+    os.close(ruleset)
+
+
+def _readable(hidden: Sequence[Path]) -> Iterator[Path]:
+    """Everything beside the hidden paths and beside the folders that lead to them."""
+    real = {_real(path) for path in hidden}
+    ways = {folder for path in real for folder in path.parents}
+    for folder in ways - real:
+        with suppress(OSError):  # it was removed, and so was what it led to
+            for entry in os.scandir(folder):
+                path = Path(entry.path)
+                if path not in ways and path not in real and not entry.is_symlink():
+                    yield path
+
+
+def _watched(paths: Sequence[Path]) -> list[Path]:
+    """The folders that lead to the paths: those that are named, and those behind links."""
+    return sorted({folder for path in paths for folder in (*path.parents, *_real(path).parents)})
+
+
+def _real(path: Path) -> Path:
+    return path.resolve()
+
+
+def _is_fixed(folder: Path) -> bool:
+    """Whether jobs cannot create files in the folder, and its entries can be listed."""
+    return os.access(folder, os.R_OK | os.X_OK) and not os.access(folder, os.W_OK)
+
+
+def _changed(folder: Path) -> int:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _allow(ruleset: int, path: Path, access: int) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:  # gone, or not reachable for jobs either
+        return
+    try:
+        _called(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", access, fd), 0)
+    finally:
+        os.close(fd)
+
+
+def _called(number: int, *arguments: object) -> int | None:
+    if _syscall is None:
+        return None
+    returned = _syscall(number, *arguments)
+    return returned if returned >= 0 else None

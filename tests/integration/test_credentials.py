@@ -1,0 +1,309 @@
+"""What an isolated job finds of the credentials of the processes around it.
+
+The processes run as an unprivileged user, as jobs do: root may read everything. When the tests run
+as root, that user may read all files, because the interpreter may be in root's home.
+"""
+
+import json
+import os
+import pwd
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+import psycopg
+import pytest
+from attacks import Attempts
+from cluster import Connection, Database, wait_until
+from integration.terminal import Program, QuickTerminal, Terminal, environment
+
+from jobforge import calls, db
+from jobforge.embedded import Embedded
+from jobforge.isolation import landlock
+from jobforge.migrate import migrate
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc"),
+    pytest.mark.skipif(
+        os.getuid() == 0 and shutil.which("setpriv") is None,
+        reason="root needs setpriv to start a process as another user",
+    ),
+]
+needs_landlock = pytest.mark.skipif(
+    os.getuid() != 0 or not landlock.is_available(),
+    reason="needs Landlock, and root to make a folder that the worker's user cannot write to",
+)
+
+APP = Path(__file__).with_name("scanning_app.py")
+RIGHT = "+dac_read_search"
+WORKER = ["worker", "--no-scheduler", "--no-connectors", "--queues", "default:1"]
+# Each kind of process, and what it says, how often, when it has started.
+COMMANDS = [
+    (WORKER, '"worker.started"', 1),
+    ([*WORKER[:-1], "fleet:1", "--processes", "2"], '"worker.started"', 2),
+    (["scheduler"], '"scheduler.started"', 1),
+    (["server", "--port", "0"], '"server.listening"', 1),
+]
+
+
+@dataclass
+class Setting:
+    """Where one kind of process finds its credentials."""
+
+    variables: dict[str, str] = field(default_factory=dict)
+    arguments: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)  # contents by name
+
+
+Configure = Callable[[str, str, Path], Setting]
+
+
+def _by_variables(url: str, canary: str, _folder: Path) -> Setting:
+    return Setting(
+        {
+            "JOBFORGE_DATABASE_URL": url,
+            "JOBFORGE_LISTEN_URL": url,
+            "JOBFORGE_SECRET_KEY": f"{canary}{'0' * 42}"[:64],
+            "JOBFORGE_SECRET_API": canary,
+            "JOBFORGE_SESSION_SECRET": canary * 2,
+            "JOBFORGE_METRICS_TOKEN": canary * 2,
+            "PGPASSWORD": canary,
+        }
+    )
+
+
+def _by_flag(url: str, _canary: str, _folder: Path) -> Setting:
+    return Setting(arguments=["--database-url", url])
+
+
+def _by_flag_in_one_word(url: str, _canary: str, _folder: Path) -> Setting:
+    return Setting(arguments=[f"--database-url={url}"])
+
+
+def _by_pgpassword(url: str, canary: str, _folder: Path) -> Setting:
+    return Setting({"JOBFORGE_DATABASE_URL": url.replace(f":{canary}", ""), "PGPASSWORD": canary})
+
+
+def _by_file(url: str, _canary: str, folder: Path) -> Setting:
+    return Setting({"JOBFORGE_DATABASE_URL_FILE": str(folder / "url")}, files={"url": url})
+
+
+def _by_config_file(url: str, _canary: str, _folder: Path) -> Setting:
+    return Setting(files={"jobforge.toml": f'database_url = "{url}"'})
+
+
+def _by_profile(url: str, _canary: str, folder: Path) -> Setting:
+    return Setting(
+        {"XDG_CONFIG_HOME": str(folder), "JOBFORGE_PROFILE": "production"},
+        files={"jobforge/config.toml": f'[profiles.production]\ndatabase_url = "{url}"'},
+    )
+
+
+def _by_passfile(url: str, canary: str, folder: Path) -> Setting:
+    return Setting(
+        {
+            "JOBFORGE_DATABASE_URL": url.replace(f":{canary}", ""),
+            "PGPASSFILE": str(folder / "passwords"),
+        },
+        files={"passwords": f"*:*:*:*:{canary}"},
+    )
+
+
+def _by_service(url: str, canary: str, folder: Path) -> Setting:
+    return Setting(
+        {
+            "JOBFORGE_DATABASE_URL": url.replace(f":{canary}", ""),
+            "PGSERVICEFILE": str(folder / "services"),
+            "JOBFORGE_SECRETS_DIR": str(folder / "secrets"),
+        },
+        files={"services": f"[main]\npassword={canary}", "secrets/api": canary},
+    )
+
+
+@pytest.fixture
+def unwritable() -> Iterator[Path]:
+    """A folder for the app that the processes cannot write to, nor to the folders around it."""
+    around = Path("/run") if os.getuid() == 0 and Path("/run").is_dir() else None
+    made = Path(tempfile.mkdtemp(prefix="jobforge-tests-", dir=around))
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+@dataclass
+class Site:
+    """Processes of one installation that share a way to find their credentials."""
+
+    database: Database
+    conn: Connection
+    folder: Path
+    canary: str = field(default_factory=lambda: f"kanari{secrets.token_hex(8)}")
+
+    @property
+    def url(self) -> str:
+        """Its password is the canary, which this server does not ask for."""
+        return self.database.url.replace("postgres@", f"postgres:{self.canary}@", 1)
+
+    def shell(self, setting: Setting) -> Terminal:
+        shutil.copy(APP, self.folder / "app.py")
+        for name, content in setting.files.items():
+            path = self.folder / name
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(content)
+            path.chmod(0o600)
+        shell = Terminal(
+            self.folder,
+            **{"HOME": str(self.folder), "JOBFORGE_TENANT": "acme", **setting.variables},
+        )
+        shell.prefix = _as_user()
+        return shell
+
+    @property
+    def operator(self) -> Terminal:
+        return QuickTerminal(
+            self.folder, JOBFORGE_DATABASE_URL=self.database.url, JOBFORGE_TENANT="acme"
+        )
+
+    def scan(self, job: str, pids: list[int], files: Sequence[Path] = ()) -> "Scan":
+        """What such a job finds of this site's canary."""
+        paths = json.dumps([str(file) for file in files])
+        job_id = self.operator.read("enqueue", job, f"pids:={pids}", f"files:={paths}")
+        self.operator.read("jobs", "wait", job_id)
+        shown = self.operator.read_json("jobs", "show", job_id)
+        assert shown["job"]["state"] == "succeeded", shown
+        return self._found(shown["job"]["result"])
+
+    def scan_from_outside(self, pids: list[int]) -> "Scan":
+        """What a process of the same user finds that is not a job."""
+        said = subprocess.run(
+            [*_as_user(), sys.executable, str(self.folder / "app.py"), json.dumps(pids)],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=environment(),
+        )
+        return self._found(json.loads(said.stdout))
+
+    def _found(self, result: dict[str, Any]) -> "Scan":
+        hits = {place for place, hit in result["found"] if hit in {"", self.canary[::-1]}}
+        return Scan(sorted(hits), result["tried"])
+
+
+class Scan(NamedTuple):
+    places: list[str]
+    tried: int
+
+
+@pytest.fixture
+def site(database: Database, conn: Connection, unwritable: Path) -> Site:
+    db.run(conn, calls.put_tenant(uuid4(), {"slug": "acme"}))
+    return Site(database, conn, unwritable)
+
+
+def _as_user() -> list[str]:
+    if os.getuid() != 0:
+        return []
+    # The server's user, for whom its socket is.
+    user = pwd.getpwnam("nobody")
+    return [
+        *("setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"),
+        *(f"--inh-caps={RIGHT}", f"--ambient-caps={RIGHT}"),
+    ]
+
+
+def _tree(pid: int) -> list[int]:
+    """The process and its descendants."""
+    found = [pid]
+    for known in found:
+        children = Path(f"/proc/{known}/task/{known}/children").read_text(encoding="ascii")
+        found += map(int, children.split())
+    return found
+
+
+@pytest.mark.attack("credentials")
+@pytest.mark.parametrize(
+    "configure", [_by_variables, _by_flag, _by_flag_in_one_word, _by_pgpassword]
+)
+def test_a_job_finds_no_credentials_in_any_process(
+    site: Site, configure: Configure, attempts: Attempts
+) -> None:
+    setting = configure(site.url, site.canary, site.folder)
+    shell = site.shell(setting)
+    with ExitStack() as running:
+        programs = [
+            running.enter_context(shell.started(*command, *setting.arguments))
+            for command, _, _ in COMMANDS
+        ]
+        for program, (_, words, times) in zip(programs, COMMANDS, strict=True):
+            program.wait_for(words, times=times)
+        programs.append(_waiting_command(running, site, shell, setting))
+        pids = [pid for program in programs for pid in _tree(program.process.pid)]
+        scans = [
+            site.scan("scan", pids),
+            site.scan("scan_in_fleet", pids),
+            site.scan_from_outside(pids),
+        ]
+    attempts(sum(scan.tried for scan in scans))
+    assert [scan.places for scan in scans] == [[], [], []]
+
+
+def _waiting_command(running: ExitStack, site: Site, shell: Terminal, setting: Setting) -> Program:
+    """A command of an operator that takes long."""
+    job_id = site.operator.read("enqueue", "scan", "pids:=[]", "files:=[]", "--in", "1h")
+    program = running.enter_context(shell.started("jobs", "wait", job_id, *setting.arguments))
+    wait_until(lambda: _is_hidden(program.process.pid, site.canary))
+    return program
+
+
+def _is_hidden(pid: int, canary: str) -> bool:
+    """Whether the process has got as far as to hide what it was started with."""
+    shown = Path(f"/proc/{pid}/cmdline").read_bytes()
+    with suppress(PermissionError):
+        shown += Path(f"/proc/{pid}/environ").read_bytes()
+    return b"jobs\0wait" in shown and canary.encode() not in shown
+
+
+@pytest.mark.attack("credentials")
+def test_dev_and_its_worker_show_no_credentials(
+    folder: Path, database: Database, conn: Connection, attempts: Attempts
+) -> None:
+    site = Site(database, conn, folder)
+    shell = site.shell(_by_variables(site.url, site.canary, folder))
+    # Before `dev`, which joins it: to create it takes long.
+    with psycopg.connect(Embedded(folder / ".jobforge" / "pg").start(), autocommit=True) as own:
+        migrate(own)
+    if os.getuid() == 0:
+        for path in (folder, folder / ".jobforge", *(folder / ".jobforge").glob("pg.*")):
+            os.chown(path, pwd.getpwnam("nobody").pw_uid, -1)
+    with shell.started("dev", "app.py") as dev:
+        dev.wait_for("It was running already.")
+        dev.wait_for('"worker.started"')
+        scan = site.scan_from_outside(_tree(dev.process.pid))
+    attempts(scan.tried)
+    assert scan.places == []
+
+
+@needs_landlock
+@pytest.mark.attack("credentials")
+@pytest.mark.parametrize(
+    "configure", [_by_file, _by_config_file, _by_profile, _by_passfile, _by_service]
+)
+def test_a_job_cannot_read_the_files_with_credentials(
+    site: Site, configure: Configure, attempts: Attempts
+) -> None:
+    setting = configure(site.url, site.canary, site.folder)
+    shell = site.shell(setting)
+    with shell.started(*WORKER) as program:
+        program.wait_for('"worker.started"')
+        files = [site.folder / name for name in setting.files]
+        scan = site.scan("scan", _tree(program.process.pid), files)
+    attempts(scan.tried)
+    assert scan.places == []

@@ -1,0 +1,138 @@
+"""Jobs and tenants that use up what all jobs of a worker share: each hurts only itself."""
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any, cast
+from uuid import UUID, uuid4
+
+import pytest
+from attacks import Attempts
+from integration.isolation import Rig, error, outcome
+
+from jobforge.current import CURRENT
+from jobforge.egress.resolver import Resolver
+from jobforge.errors import DeadlineExceeded, Json
+from jobforge.job import ClaimedJob, Outcome
+from jobforge.worker.notes import Notes
+
+pytestmark = [pytest.mark.attack("starvation"), pytest.mark.anyio]
+FLOOD = 20_000
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    made = Rig()
+    yield made
+    made.close()
+
+
+def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
+) -> None:
+    notes = Notes()
+    monkeypatch.setattr(rig.desk, "note", notes.add)
+
+    async def run() -> tuple[UUID, UUID]:
+        quiet = rig.start("log_lines", count=200)
+        flooder = rig.start("log_lines", count=FLOOD)
+        for each in (quiet, flooder):
+            assert outcome(await each.report()) is Outcome.SUCCEEDED
+        return flooder.job.job_id, quiet.job.job_id
+
+    flooder, quiet = rig.go(run())
+    attempts(FLOOD)
+    lines: dict[UUID, list[Json]] = {flooder: [], quiet: []}
+    while batch := notes.take():
+        for note in batch:
+            lines[note.job_id].append(note.data)
+    assert [line["number"] for line in lines[quiet]] == list(range(200))
+    dropped = FLOOD - 1_000
+    assert lines[flooder][0]["message"].startswith(f"{dropped:,} lines dropped")
+    assert [line["number"] for line in lines[flooder][1:]] == list(range(dropped, FLOOD))
+
+
+def test_a_job_that_asks_without_reading_is_ended_before_its_questions_pile_up(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, attempts: Attempts
+) -> None:
+    async def run() -> int:
+        asked = 0
+
+        async def ask(_job: ClaimedJob, _kind: str, _data: Json) -> Json:
+            nonlocal asked
+            asked += 1
+            await asyncio.Event().wait()  # as behind a database that does not answer
+
+        monkeypatch.setattr(rig.desk, "ask", ask)
+        report = await rig.start("ask_at_once", questions=5_000).report()
+        assert outcome(report) is Outcome.CRASHED
+        assert error(report)["message"] == (
+            "asked its worker again and again without reading the answers"
+        )
+        return asked
+
+    attempts(5_000)
+    assert rig.go(run()) <= 16
+
+
+class Names:
+    """Name servers: those for names that end in .dead do not answer until `answer` is set."""
+
+    def __init__(self) -> None:
+        self.answer = threading.Event()
+        self.waiting: Counter[str] = Counter()
+
+    def look_up(self, host: str, _port: int) -> Sequence[str]:
+        if host.endswith(".dead"):
+            self.waiting["dead"] += 1
+            self.answer.wait()
+        return ["93.184.216.34"]
+
+
+@asynccontextmanager
+async def _asked_for(
+    resolver: Resolver, tenant_id: UUID, hosts: Sequence[str]
+) -> AsyncIterator[list["asyncio.Task[Sequence[str]]"]]:
+    """Lookups as the jobs of a tenant make them."""
+    job = cast("ClaimedJob", SimpleNamespace(tenant_id=tenant_id))
+    token = CURRENT.set(job)
+    tasks = [asyncio.create_task(cast("Any", resolver.resolve(host, 443))) for host in hosts]
+    CURRENT.reset(token)
+    yield tasks
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_names_that_nobody_answers_for_delay_their_own_tenant_only(
+    attempts: Attempts,
+) -> None:
+    names = Names()
+    resolver = Resolver(names.look_up, threads=32, share=4, patience_s=600)
+    slow = [f"{number}.dead" for number in range(64)]
+    attempts(len(slow))
+    async with _asked_for(resolver, uuid4(), slow) as dead:
+        others = [f"{number}.live" for number in range(64)]
+        async with _asked_for(resolver, uuid4(), others) as live:
+            assert await asyncio.gather(*live) == [["93.184.216.34"]] * 64
+        assert names.waiting["dead"] == 4
+        assert not any(task.done() for task in dead)
+        names.answer.set()
+        assert len(await asyncio.gather(*dead)) == 64
+
+
+async def test_a_lookup_is_given_up_and_still_counts_until_its_thread_is_free() -> None:
+    names = Names()
+    resolver = Resolver(names.look_up, threads=8, share=2, patience_s=0.05)
+    tenant = uuid4()
+    for _ in range(3):
+        async with _asked_for(resolver, tenant, ["a.dead", "b.dead", "c.dead"]) as dead:
+            for task in dead:
+                with pytest.raises(DeadlineExceeded, match="not resolved within"):
+                    await task
+    assert names.waiting["dead"] == 2
+    names.answer.set()
+    patient = Resolver(names.look_up, threads=8, share=2)
+    async with _asked_for(patient, tenant, ["a.live"]) as live:
+        assert await live[0] == ["93.184.216.34"]

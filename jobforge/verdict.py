@@ -24,7 +24,7 @@ from jobforge.errors import (
     NoArtifactStore,
 )
 from jobforge.job import Outcome
-from jobforge.redact import redact_head, redact_tail
+from jobforge.redact import redact, redact_head, redact_tail
 from jobforge.settings import Settings
 from jobforge.signals import Cancel, Dead, Retry, Snooze, Waiting
 
@@ -130,7 +130,7 @@ def raised(error: BaseException, settings: Settings, stopped: Stop | None = None
         case EgressError():
             said = Verdict(
                 Outcome.FAILED,
-                error={**_described(error), "code": error.code, **error.detail},
+                error={**_described(error), "code": error.code, **redact(error.detail)},
                 final=error.is_final or None,
                 retry_in_s=error.retry_in_s,
             )

@@ -8,7 +8,7 @@ from jobforge.errors import Json
 from jobforge.event import Event
 from jobforge.history import Attempt, JobEvent, JobHistory, StoredStep
 from jobforge.job import Enqueued, Job, JobListing
-from jobforge.redact import redact, redact_text
+from jobforge.redact import mask, mask_text
 from jobforge.trigger import Trigger
 from jobforge.workflow import WorkflowDetail, WorkflowInfo
 
@@ -29,22 +29,22 @@ def masked_history(history: JobHistory) -> JobHistory:
 def masked_job(job: Job) -> Job:
     return replace(
         job,
-        payload=redact(job.payload),
-        result=redact(job.result),
-        error=redact(job.error),
+        payload=mask(job.payload),
+        result=mask(job.result),
+        error=mask(job.error),
         cancel_reason=_text(job.cancel_reason),
     )
 
 
 def masked_listings(jobs: Iterable[JobListing]) -> list[JobListing]:
-    return [job if job.error is None else replace(job, error=redact(job.error)) for job in jobs]
+    return [job if job.error is None else replace(job, error=mask(job.error)) for job in jobs]
 
 
 def masked_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
     return [
         replace(
             attempt,
-            error=redact(attempt.error),
+            error=mask(attempt.error),
             stdout_tail=_text(attempt.stdout_tail),
             stderr_tail=_text(attempt.stderr_tail),
         )
@@ -53,23 +53,23 @@ def masked_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
 
 
 def masked_events(events: Iterable[JobEvent]) -> list[JobEvent]:
-    return [replace(event, data=redact(event.data)) for event in events]
+    return [replace(event, data=mask(event.data)) for event in events]
 
 
 def masked_event(event: Event) -> Event:
-    return replace(event, data=redact(event.data))
+    return replace(event, data=mask(event.data))
 
 
 def masked_trigger(trigger: Trigger) -> Trigger:
-    return replace(trigger, payload=redact(trigger.payload))
+    return replace(trigger, payload=mask(trigger.payload))
 
 
 def masked_steps(steps: Iterable[StoredStep]) -> list[StoredStep]:
-    return [replace(step, result=redact(step.result), match=redact(step.match)) for step in steps]
+    return [replace(step, result=mask(step.result), match=mask(step.match)) for step in steps]
 
 
 def masked_workflow(workflow: WorkflowInfo) -> WorkflowInfo:
-    return replace(workflow, input=redact(workflow.input), callbacks=redact(workflow.callbacks))
+    return replace(workflow, input=mask(workflow.input), callbacks=mask(workflow.callbacks))
 
 
 def masked_detail(detail: WorkflowDetail) -> WorkflowDetail:
@@ -77,20 +77,20 @@ def masked_detail(detail: WorkflowDetail) -> WorkflowDetail:
         detail,
         workflow=masked_workflow(detail.workflow),
         nodes=[
-            node if node.error is None else replace(node, error=redact(node.error))
+            node if node.error is None else replace(node, error=mask(node.error))
             for node in detail.nodes
         ],
-        result=redact(detail.result),
+        result=mask(detail.result),
     )
 
 
 def masked_failures(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
-    return [replace(group, error=redact(group.error)) for group in groups]
+    return [replace(group, error=mask(group.error)) for group in groups]
 
 
 def masked_audit(entries: Iterable[AuditEntry]) -> list[AuditEntry]:
-    return [replace(entry, detail=redact(entry.detail)) for entry in entries]
+    return [replace(entry, detail=mask(entry.detail)) for entry in entries]
 
 
 def _text(text: str | None) -> str | None:
-    return None if text is None else redact_text(text)
+    return None if text is None else mask_text(text)

@@ -9,7 +9,7 @@ import pytest
 
 from jobforge.errors import ChildFailed, EventTimeout, Invalid, InvalidPayload, InvalidResult
 from jobforge.job import Outcome
-from jobforge.redact import redact_text, register_secret
+from jobforge.redact import Scope, redact_text, register_secret
 from jobforge.settings import Settings
 from jobforge.signals import Cancel, Cancelled, Dead, Retry, Snooze, Waiting
 from jobforge.verdict import Exit, Stop, Verdict, exited, raised, returned, unusable
@@ -170,9 +170,9 @@ def test_of_a_message_of_many_megabytes_no_more_is_looked_through_than_is_needed
 ) -> None:
     read: list[int] = []
 
-    def reading(text: str) -> str:
+    def reading(text: str, scope: Scope | None = None) -> str:
         read.append(len(text))
-        return redact_text(text)
+        return redact_text(text, scope)
 
     monkeypatch.setattr("jobforge.redact.redact_text", reading)
     described = raised(ValueError("it failed: " + "x " * 25_000_000), SETTINGS).error

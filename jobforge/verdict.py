@@ -31,8 +31,8 @@ from jobforge.signals import Cancel, Dead, Retry, Snooze, Waiting
 # The engine keeps errors of up to 64 KiB whole.
 _LONGEST_MESSAGE = 8_000
 _LONGEST_TRACEBACK = 16_000
-# Of a message of many megabytes no more is looked through for secrets.
-_MOST_READ = 256 * 1024
+# No more of a message is searched for secrets: inline jobs fail in the event loop.
+_MOST_READ = 32 * 1024
 
 Limit = Literal["memory", "cpu", "file_size"]
 

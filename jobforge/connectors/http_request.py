@@ -97,7 +97,10 @@ def _request(job: ConnectorJob[HttpRequest], opened: Opened) -> "Request":
         _url(job, opened),
         headers=headers,
         body=body,
-        private=frozenset(name for name, value in given.items() if filled[name] != value),
+        # What a configuration has is for its origin, also where no secret is filled in.
+        private=frozenset(
+            name for name, value in given.items() if name in opened.headers or filled[name] != value
+        ),
         redirects=asked.redirects,
         deadline_s=asked.timeout_s,
         traceparent=job.traceparent,

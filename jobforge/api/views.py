@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from urllib.parse import urlsplit
 
-from jobforge.control import AuditEntry, FailureGroup
+from jobforge.control import AuditEntry, ConnectorConfig, FailureGroup
 from jobforge.errors import Json
 from jobforge.event import Event
 from jobforge.history import Attempt, JobEvent, JobHistory, StoredStep
 from jobforge.job import Enqueued, Job, JobListing
-from jobforge.redact import mask, mask_text
+from jobforge.redact import MARKER, mask, mask_text
 from jobforge.trigger import Trigger
+from jobforge.webhook import Webhook
 from jobforge.workflow import WorkflowDetail, WorkflowInfo
 
 
@@ -90,6 +92,28 @@ def masked_failures(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
 
 def masked_audit(entries: Iterable[AuditEntry]) -> list[AuditEntry]:
     return [replace(entry, detail=mask(entry.detail)) for entry in entries]
+
+
+def masked_webhook(webhook: Webhook) -> Webhook:
+    """As a viewer sees it: the path of its URL may hold a token."""
+    return replace(webhook, url=_origin_of(webhook.url))
+
+
+def masked_connector(config: ConnectorConfig) -> ConnectorConfig:
+    """As a viewer sees it: its URL without the path, and the names of its headers."""
+    shown = dict(config.settings)
+    if isinstance(shown.get("url"), str):
+        shown["url"] = _origin_of(shown["url"])
+    if isinstance(shown.get("headers"), dict):
+        shown["headers"] = dict.fromkeys(shown["headers"], MARKER)
+    return replace(config, settings=shown)
+
+
+def _origin_of(url: str) -> str:
+    parts = urlsplit(url)
+    origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    has_more = parts.path not in {"", "/"} or parts.query or parts.fragment
+    return f"{origin}/{MARKER}" if has_more else f"{origin}/"
 
 
 def _text(text: str | None) -> str | None:

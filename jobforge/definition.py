@@ -27,6 +27,7 @@ from jobforge.parameters import (
     read_parameters,
     read_result,
 )
+from jobforge.redact import job_scope
 from jobforge.settings import Settings
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Definition(Enqueuer[P, R], Target):
 
     tells_of_others = False  # its payloads hold those of other jobs, and their results
     makes_artifacts = False  # its results may name one, as `artifact`
+    redaction = staticmethod(job_scope)  # from a payload: what is hidden in the output of a job
 
     def __init__(
         self, function: Callable[..., Any], settings: Settings, client: Client, app_hooks: Hooks

@@ -17,7 +17,7 @@ from psycopg.types.json import set_json_loads
 
 from jobforge import jsonb
 from jobforge.calls.packed import Documents, Ids, Leases, Packed
-from jobforge.config import masked
+from jobforge.config import check_url, explained_url
 from jobforge.errors import (
     ConfigError,
     Conflict,
@@ -69,11 +69,12 @@ DEFAULT_TIMEOUTS = Timeouts()
 
 def settings(url: str, *, behind_pooler: bool, timeouts: Timeouts) -> dict[str, Any]:
     """What psycopg.connect is given. What the URL itself says goes before our own wishes."""
+    check_url(url)
     try:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise ConfigError(
-            f"the database URL is wrong: {masked(str(error)).strip()}", hint=URL_HINT
+            f"the database URL is wrong: {explained_url(str(error)).strip()}", hint=URL_HINT
         ) from error
     merged = {**_NETWORK, **given, "autocommit": True, "context": _ADAPTERS}
     if behind_pooler:
@@ -151,5 +152,5 @@ def _explanation_of_driver(error: psycopg.Error) -> JobForgeError | None:
             diagnosis.sqlstate, message, diagnosis.message_detail, diagnosis.message_hint
         )
     if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
-        return Unavailable(masked(message))
+        return Unavailable(explained_url(message))
     return None  # a fault of the calling code, such as a wrong number of parameters

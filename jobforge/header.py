@@ -4,6 +4,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from jobforge.errors import Invalid
+from jobforge.redact import is_secret_name
 
 Headers = Sequence[tuple[str, str]]
 
@@ -26,8 +27,9 @@ REFUSED_PATTERN = "^({})$".format(
         for name in sorted(REFUSED)
     )
 )
-_PRIVATE = frozenset(
-    ("authorization", "cookie", "x-api-key", "api-key", "x-auth-token", "x-csrf-token")
+# Words that name a credential in a header, besides those of `is_secret_name`.
+_PRIVATE = re.compile(
+    r"key|auth|sig|signature|session|secret|passw|credential|csrf|xsrf|assertion|access"
 )
 
 
@@ -46,10 +48,21 @@ def check_headers(headers: Headers, *, field: str = "headers") -> None:
 
 
 def without_private(headers: Headers, private: Collection[str]) -> Headers:
-    """What another origin may see."""
-    hidden = _PRIVATE | {name.lower() for name in private}
-    return tuple((name, value) for name, value in headers if name.lower() not in hidden)
+    """What another origin may see: no header that is named there or sounds like a credential."""
+    hidden = {name.lower() for name in private}
+    return tuple(
+        (name, value)
+        for name, value in headers
+        if name.lower() not in hidden and not _is_credential(name)
+    )
 
 
 def without(headers: Headers, names: Collection[str]) -> Headers:
     return tuple((name, value) for name, value in headers if name.lower() not in names)
+
+
+def _is_credential(name: str) -> bool:
+    lowered = name.lower()
+    if lowered == "idempotency-key":
+        return False
+    return is_secret_name(name) or _PRIVATE.search(lowered) is not None

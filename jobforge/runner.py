@@ -12,6 +12,7 @@ from uuid import UUID
 from jobforge.definition import Definition
 from jobforge.errors import Json
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, Outcome
+from jobforge.redact import Scope
 from jobforge.verdict import Stop, Verdict
 
 __all__ = ["RELEASED", "SUCCEEDED", "Host", "OnEnd", "Report", "Run", "Runner", "Stop"]
@@ -65,8 +66,11 @@ class Host(Protocol):
     @property
     def worker_id(self) -> UUID: ...
 
-    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:
-        """Kept for the next batch. Of a job's progress only the latest is."""
+    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: Scope) -> None:
+        """Keep the note for the next batch, where the scope's secrets are hidden in it.
+
+        Of a job's progress only the latest note is kept.
+        """
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         """For the tenant of the job; its correlation flows on."""
@@ -75,4 +79,4 @@ class Host(Protocol):
         """Anything else that a job needs the engine for, as JSON both ways, under its lease."""
 
     def secret(self, name: str) -> str:
-        """Raises NotFound. From now on the value is redacted wherever it appears."""
+        """Raises NotFound. The caller adds the value to the scope of its job."""

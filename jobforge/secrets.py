@@ -1,7 +1,8 @@
 """Secrets by their names: from the secrets folder, then from variables.
 
 A secret is a file of that name, as Kubernetes and Docker mount them, or the variable
-JOBFORGE_SECRET_<NAME>. Whatever is looked up is hidden from then on in all that is shown.
+JOBFORGE_SECRET_<NAME>. What a job looks up is hidden in the logs from then on; the
+caller hides it in the output of the job.
 """
 
 import re
@@ -11,7 +12,7 @@ from uuid import UUID
 
 from jobforge.environment import environment
 from jobforge.errors import Invalid, NotFound
-from jobforge.redact import register_secret
+from jobforge.redact import register_handed_secret
 
 LARGEST = 65_536
 
@@ -19,6 +20,9 @@ LARGEST = 65_536
 _RESERVED = frozenset(
     f"JOBFORGE_SECRET_{name}" for name in ("KEY", "KEY_FILE", "KEY_PREVIOUS", "KEY_PREVIOUS_FILE")
 )
+
+# The variables of `lookup_of_tenant`, which only connectors of that tenant read.
+_OF_A_TENANT = re.compile(r"JOBFORGE_SECRET_[0-9A-F]{32}_")
 
 
 class Secrets:
@@ -31,14 +35,18 @@ class Secrets:
         self._environ = environment() if environ is None else environ
 
     def lookup(self, name: str) -> str:
-        """NotFound says where it was looked for, and no more."""
+        """Return the secret of this name, which must not be a tenant's own.
+
+        NotFound says where it was looked for, and no more.
+        """
         _check(name)
+        variable = _variable(name)
         value = self._from_folder(name)
-        if value is None and _variable(name) not in _RESERVED:
-            value = self._environ.get(_variable(name))
+        if value is None and variable not in _RESERVED and not _OF_A_TENANT.match(variable):
+            value = self._environ.get(variable)
         if value is None:
             raise NotFound(f"there is no secret {name}", hint=self._looked_at(name))
-        register_secret(value)
+        register_handed_secret(value)
         return value
 
     def lookup_of_tenant(self, reference: str, tenant_id: UUID) -> str:
@@ -55,7 +63,6 @@ class Secrets:
             value = self._environ.get(_variable(f"{tenant_id.hex}_{name}"))
         if value is None:
             raise NotFound(f"there is no secret {reference}")
-        register_secret(value)
         return value
 
     def _from_folder(self, name: str) -> str | None:

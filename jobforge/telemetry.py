@@ -26,7 +26,7 @@ from jobforge import config, tracing
 from jobforge.current import CURRENT
 from jobforge.errors import Json
 from jobforge.job import ClaimedJob
-from jobforge.redact import redact, redact_text
+from jobforge.redact import log_scope, redact, redact_text
 
 Level = Literal["debug", "info", "warning", "error", "critical"]
 Format = Literal["json", "text"]
@@ -143,10 +143,11 @@ def fields_of(job: ClaimedJob) -> dict[str, Json]:
 
 def error_of(error: BaseException) -> dict[str, str]:
     """An exception as a field: type, message and traceback, redacted."""
+    scope = log_scope()
     return {
         "type": type(error).__name__,
-        "message": redact_text(_said(error)),
-        "traceback": redact_text("".join(traceback.format_exception(error))),
+        "message": redact_text(_said(error), scope),
+        "traceback": redact_text("".join(traceback.format_exception(error)), scope),
     }
 
 
@@ -219,7 +220,9 @@ class Line:
     fields: Mapping[str, Json]
 
     def shown(self) -> dict[str, Json]:
-        shown: dict[str, Json] = redact({k: v for k, v in self.fields.items() if v is not None})
+        shown: dict[str, Json] = redact(
+            {k: v for k, v in self.fields.items() if v is not None}, log_scope()
+        )
         return shown
 
     def __str__(self) -> str:

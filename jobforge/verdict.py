@@ -24,15 +24,15 @@ from jobforge.errors import (
     NoArtifactStore,
 )
 from jobforge.job import Outcome
-from jobforge.redact import redact_head, redact_tail
+from jobforge.redact import redact, redact_head, redact_tail
 from jobforge.settings import Settings
 from jobforge.signals import Cancel, Dead, Retry, Snooze, Waiting
 
 # The engine keeps errors of up to 64 KiB whole.
 _LONGEST_MESSAGE = 8_000
 _LONGEST_TRACEBACK = 16_000
-# Of a message of many megabytes no more is looked through for secrets.
-_MOST_READ = 256 * 1024
+# No more of a message is searched for secrets: inline jobs fail in the event loop.
+_MOST_READ = 32 * 1024
 
 Limit = Literal["memory", "cpu", "file_size"]
 
@@ -130,7 +130,7 @@ def raised(error: BaseException, settings: Settings, stopped: Stop | None = None
         case EgressError():
             said = Verdict(
                 Outcome.FAILED,
-                error={**_described(error), "code": error.code, **error.detail},
+                error={**_described(error), "code": error.code, **redact(error.detail)},
                 final=error.is_final or None,
                 retry_in_s=error.retry_in_s,
             )

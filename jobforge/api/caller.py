@@ -46,6 +46,14 @@ class Calling:
             return made
         return made._replace(traceparent=self.traceparent)
 
+    @property
+    def sees_addresses(self) -> bool:
+        """Whether the role may change webhooks and connectors.
+
+        Others see neither their paths nor their headers, which may hold tokens.
+        """
+        return self.principal.role in {Role.TENANT_ADMIN, Role.SUPER_ADMIN}
+
     async def run(self, call: Call[T]) -> T:
         """For the tenant; the database sees to it that nothing else is touched."""
         return await self.run_installation(call.for_tenant(self.tenant_id))

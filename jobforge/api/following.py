@@ -17,7 +17,7 @@ from jobforge.api.subscription import Watch
 from jobforge.errors import JobForgeError
 from jobforge.history import JobEvent
 from jobforge.job import Outcome, State
-from jobforge.redact import redact
+from jobforge.redact import mask
 
 _ENDS = {State.SUCCEEDED, State.CANCELED, State.DEAD}
 # After these a look at the job is worth it; progress marks come by the hundred.
@@ -92,5 +92,5 @@ def _key(note: JobEvent) -> tuple[datetime, str, str]:
 
 
 def _frame(note: JobEvent) -> bytes:
-    said = {"at": note.at, "kind": note.kind, "actor": note.actor, "data": redact(note.data)}
+    said = {"at": note.at, "kind": note.kind, "actor": note.actor, "data": mask(note.data)}
     return event(note.kind, said, note.at.isoformat())

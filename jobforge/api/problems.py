@@ -18,7 +18,7 @@ from starlette.requests import Request
 from jobforge import errors, telemetry
 from jobforge.api.answers import Answer
 from jobforge.errors import JobForgeError, Json
-from jobforge.redact import redact, redact_text
+from jobforge.redact import mask, mask_text
 
 _BASE = "urn:jobforge:problem:"
 _MOST_FAULTS = 20
@@ -94,7 +94,7 @@ def problem_of(error: JobForgeError, request_id: str) -> Answer:
     facts = _facts(error)
     faults = facts.pop("errors", None) or _faults_of(error)
     text = _first_line(error) if _is_foreign(error) else error.message
-    told = _Told(status, error.code, redact_text(text), _shown(faults), redact(facts))
+    told = _Told(status, error.code, mask_text(text), _shown(faults), mask(facts))
     return told.answer(request_id)
 
 
@@ -209,7 +209,7 @@ def _faults_of(error: JobForgeError) -> list[dict[str, Json]]:
 def _fault(fault: Mapping[str, Json]) -> dict[str, str]:
     return {
         "field": str(fault.get("field", "")),
-        "message": redact_text(str(fault.get("message", ""))),
+        "message": mask_text(str(fault.get("message", ""))),
         "code": str(fault.get("type", "invalid")),
     }
 

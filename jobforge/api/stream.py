@@ -19,7 +19,7 @@ from jobforge.api.events import event
 from jobforge.api.subscription import Subscription, Watch
 from jobforge.db import Database
 from jobforge.errors import Invalid
-from jobforge.redact import redact
+from jobforge.redact import mask
 from jobforge.stream import Happening, QueueCount, StreamPage
 
 _READ_AT_ONCE = 2000
@@ -194,8 +194,8 @@ def frame_of(happening: Happening) -> bytes:
             "outcome": happening.name,
             "state": happening.state,
         }
-        return event("attempt", {**facts, **ended, **redact(happening.data)}, happening.position)
-    said = {"name": happening.name, "actor": happening.actor, "data": redact(happening.data)}
+        return event("attempt", {**facts, **ended, **mask(happening.data)}, happening.position)
+    said = {"name": happening.name, "actor": happening.actor, "data": mask(happening.data)}
     return event("event", {**facts, **said}, happening.position)
 
 

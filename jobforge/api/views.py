@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from urllib.parse import urlsplit
 
-from jobforge.control import AuditEntry, FailureGroup
+from jobforge.control import AuditEntry, ConnectorConfig, FailureGroup
 from jobforge.errors import Json
 from jobforge.event import Event
 from jobforge.history import Attempt, JobEvent, JobHistory, StoredStep
 from jobforge.job import Enqueued, Job, JobListing
-from jobforge.redact import redact, redact_text
+from jobforge.redact import MARKER, mask, mask_text
 from jobforge.trigger import Trigger
+from jobforge.webhook import Webhook
 from jobforge.workflow import WorkflowDetail, WorkflowInfo
 
 
@@ -29,22 +31,22 @@ def masked_history(history: JobHistory) -> JobHistory:
 def masked_job(job: Job) -> Job:
     return replace(
         job,
-        payload=redact(job.payload),
-        result=redact(job.result),
-        error=redact(job.error),
+        payload=mask(job.payload),
+        result=mask(job.result),
+        error=mask(job.error),
         cancel_reason=_text(job.cancel_reason),
     )
 
 
 def masked_listings(jobs: Iterable[JobListing]) -> list[JobListing]:
-    return [job if job.error is None else replace(job, error=redact(job.error)) for job in jobs]
+    return [job if job.error is None else replace(job, error=mask(job.error)) for job in jobs]
 
 
 def masked_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
     return [
         replace(
             attempt,
-            error=redact(attempt.error),
+            error=mask(attempt.error),
             stdout_tail=_text(attempt.stdout_tail),
             stderr_tail=_text(attempt.stderr_tail),
         )
@@ -53,23 +55,23 @@ def masked_attempts(attempts: Iterable[Attempt]) -> list[Attempt]:
 
 
 def masked_events(events: Iterable[JobEvent]) -> list[JobEvent]:
-    return [replace(event, data=redact(event.data)) for event in events]
+    return [replace(event, data=mask(event.data)) for event in events]
 
 
 def masked_event(event: Event) -> Event:
-    return replace(event, data=redact(event.data))
+    return replace(event, data=mask(event.data))
 
 
 def masked_trigger(trigger: Trigger) -> Trigger:
-    return replace(trigger, payload=redact(trigger.payload))
+    return replace(trigger, payload=mask(trigger.payload))
 
 
 def masked_steps(steps: Iterable[StoredStep]) -> list[StoredStep]:
-    return [replace(step, result=redact(step.result), match=redact(step.match)) for step in steps]
+    return [replace(step, result=mask(step.result), match=mask(step.match)) for step in steps]
 
 
 def masked_workflow(workflow: WorkflowInfo) -> WorkflowInfo:
-    return replace(workflow, input=redact(workflow.input), callbacks=redact(workflow.callbacks))
+    return replace(workflow, input=mask(workflow.input), callbacks=mask(workflow.callbacks))
 
 
 def masked_detail(detail: WorkflowDetail) -> WorkflowDetail:
@@ -77,20 +79,42 @@ def masked_detail(detail: WorkflowDetail) -> WorkflowDetail:
         detail,
         workflow=masked_workflow(detail.workflow),
         nodes=[
-            node if node.error is None else replace(node, error=redact(node.error))
+            node if node.error is None else replace(node, error=mask(node.error))
             for node in detail.nodes
         ],
-        result=redact(detail.result),
+        result=mask(detail.result),
     )
 
 
 def masked_failures(groups: Iterable[FailureGroup]) -> list[FailureGroup]:
-    return [replace(group, error=redact(group.error)) for group in groups]
+    return [replace(group, error=mask(group.error)) for group in groups]
 
 
 def masked_audit(entries: Iterable[AuditEntry]) -> list[AuditEntry]:
-    return [replace(entry, detail=redact(entry.detail)) for entry in entries]
+    return [replace(entry, detail=mask(entry.detail)) for entry in entries]
+
+
+def masked_webhook(webhook: Webhook) -> Webhook:
+    """As a viewer sees it: the path of its URL may hold a token."""
+    return replace(webhook, url=_origin_of(webhook.url))
+
+
+def masked_connector(config: ConnectorConfig) -> ConnectorConfig:
+    """As a viewer sees it: its URL without the path, and the names of its headers."""
+    shown = dict(config.settings)
+    if isinstance(shown.get("url"), str):
+        shown["url"] = _origin_of(shown["url"])
+    if isinstance(shown.get("headers"), dict):
+        shown["headers"] = dict.fromkeys(shown["headers"], MARKER)
+    return replace(config, settings=shown)
+
+
+def _origin_of(url: str) -> str:
+    parts = urlsplit(url)
+    origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    has_more = parts.path not in {"", "/"} or parts.query or parts.fragment
+    return f"{origin}/{MARKER}" if has_more else f"{origin}/"
 
 
 def _text(text: str | None) -> str | None:
-    return None if text is None else redact_text(text)
+    return None if text is None else mask_text(text)

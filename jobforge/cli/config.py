@@ -1,5 +1,6 @@
 """`jobforge config`: the settings that hold here, and where they come from."""
 
+import re
 from dataclasses import fields
 from typing import Annotated
 
@@ -37,6 +38,54 @@ def _shown(name: str, loaded: config.Config) -> Json:
     value = getattr(loaded, name)
     if value in (None, (), {}):
         return None
+    if isinstance(value, str) and ("://" in value or name.endswith("_url")):
+        return _shown_url(value)
     if isinstance(value, str) and config.is_secret(name):
-        return config.masked(value) if "://" in value else "***"
+        return "***"
     return list(value) if isinstance(value, tuple) else value
+
+
+# All other parameters are hidden: which of them hold a secret, only their reader knows.
+_SHOWN_PARAMETERS = frozenset(
+    (
+        *("host", "hostaddr", "port", "dbname", "user", "sslmode", "sslrootcert", "sslcert"),
+        *("channel_binding", "target_session_attrs", "application_name", "connect_timeout"),
+        *("endpoint", "region", "path_style"),
+    )
+)
+_PARAMETER = re.compile(r"(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|[^\s']\S*)(?=\s|\Z)")
+
+
+def _shown_url(url: str) -> str:
+    """The URL or connection string without passwords and tokens; in doubt nothing of it."""
+    scheme, separator, rest = url.partition("://")
+    if not separator:
+        return _shown_connection_string(url)
+    if re.search(r"[\s\"'\\]", url) or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme):
+        return "***"
+    # Up to the last @: a password that should have been percent-encoded is hidden too.
+    given, at, place = rest.rpartition("@")
+    user, colon, _ = given.partition(":")
+    if at and not re.fullmatch(r"[^/?#@]*", user):
+        return f"{scheme}://***@{_without_values(place)}"
+    return f"{scheme}://{user}{colon and ':***'}{at}{_without_values(place)}"
+
+
+def _without_values(place: str) -> str:
+    place, hash_, _ = place.partition("#")
+    path, mark, query = place.partition("?")
+    shown = [
+        part if name in _SHOWN_PARAMETERS else f"{name}=***" if equals else "***"
+        for part in filter(None, query.split("&"))
+        for name, equals, _ in [part.partition("=")]
+    ]
+    return path + mark + "&".join(shown) + (hash_ and "#***")
+
+
+def _shown_connection_string(text: str) -> str:
+    if not re.fullmatch(rf"\s*(?:{_PARAMETER.pattern}\s*)*", text):
+        return "***"
+    return " ".join(
+        f"{name}={value if name in _SHOWN_PARAMETERS else '***'}"
+        for name, value in _PARAMETER.findall(text)
+    )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge import interrupts
-from jobforge.config import Config, load
+from jobforge.config import Config, check_url, explained_url, load
 from jobforge.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:
@@ -37,10 +37,12 @@ def find_url(flag: str | None) -> str:
 def connect(flag: str | None) -> "Connection":
     import psycopg
 
+    url = find_url(flag)
+    check_url(url)
     try:
         with interrupts.enforced(), url_explained():
             return psycopg.connect(
-                find_url(flag), autocommit=True, connect_timeout=10, application_name="jobforge"
+                url, autocommit=True, connect_timeout=10, application_name="jobforge"
             )
     except psycopg.OperationalError as error:
         raise Unavailable(
@@ -78,4 +80,4 @@ def _dev_url(config: Config) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    return " ".join(explained_url(str(error)).split())

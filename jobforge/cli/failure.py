@@ -82,6 +82,6 @@ def _next_step(error: errors.JobForgeError) -> str:
 
 
 def _shown(text: str) -> str:
-    from jobforge.redact import redact_text
+    from jobforge.redact import log_scope, redact_text
 
-    return output.clean(redact_text(masked(text)))
+    return output.clean(redact_text(masked(text), log_scope()))

@@ -61,9 +61,12 @@ class Printer:
         output.note(following.words(said))
 
     def secret(self, name: str) -> str:
+        from jobforge.redact import register_secret
         from jobforge.secrets import Secrets
 
-        return Secrets(load().secrets_dir).lookup(name)
+        value = Secrets(load().secrets_dir).lookup(name)
+        register_secret(value)
+        return value
 
     def enqueue(self, _: "Sequence[JobRequest]") -> "list[Enqueued]":
         raise Invalid("a job that runs here enqueues over its app's own connection")

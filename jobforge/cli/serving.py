@@ -29,7 +29,7 @@ from jobforge.environment import environment
 from jobforge.errors import ConfigError
 from jobforge.isolation.isolated import Isolated
 from jobforge.meters import Meters
-from jobforge.redact import is_secret_name, register_secret
+from jobforge.redact import UNSAFE, is_secret_name, register_operator_secret, register_secret
 from jobforge.remote.address import ServerAddress, configured
 from jobforge.runner import Host, Runner
 from jobforge.scheduler import Scheduler
@@ -188,25 +188,28 @@ def _configure_logs(config: Config, worker_id: UUID | None = None) -> None:
 
 
 def _register_secrets(config: Config) -> None:
-    """What this process knows and no line that it writes may show."""
-    for url in filter(None, (config.database_url, config.listen_url)):
-        with url_explained():
-            password = conninfo_to_dict(url).get("password")
-        if password:
-            register_secret(str(password))
+    """Hide the secrets of this process in its log lines, and those of jobs in their output."""
+    for setting in ("database_url", "listen_url"):
+        if url := getattr(config, setting):
+            with url_explained():
+                password = conninfo_to_dict(url).get("password")
+            _register(setting, str(password or ""))
     proxy = urlsplit(config.egress_proxy or "").password
-    for secret in filter(
-        None,
-        (
-            *(config.key, config.artifacts_secret_key, config.metrics_token),
-            *(config.secret_key, config.secret_key_previous, proxy and unquote(proxy)),
-        ),
+    _register("egress_proxy", proxy and unquote(proxy))
+    for setting in (
+        *("key", "artifacts_secret_key", "metrics_token", "secret_key", "secret_key_previous"),
+        *("session_secret", "jwt_secret"),
     ):
-        register_secret(secret)
+        _register(setting, getattr(config, setting))
     for name in config.job_environment:
         value = environment().get(name)
-        if value and is_secret_name(name):
-            register_secret(value)
+        if value and is_secret_name(name) and not register_secret(value):
+            telemetry.emit("secret.not_hidden", level="warning", variable=name, reason=UNSAFE)
+
+
+def _register(setting: str, secret: str | None) -> None:
+    if secret and not register_operator_secret(secret):
+        telemetry.emit("secret.not_hidden", level="warning", setting=setting, reason=UNSAFE)
 
 
 def _make_meters(config: Config) -> Meters | None:

@@ -15,7 +15,7 @@ from jobforge import calls
 from jobforge.connectors.connector import ConnectorJob
 from jobforge.errors import Invalid, InvalidPayload, Json, NotFound
 from jobforge.header import check_headers
-from jobforge.redact import register_secret
+from jobforge.redact import JOB, NO_SECRETS, Scope, connector_scope
 from jobforge.signals import Dead
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Opened:
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict)
+    scope: Scope = NO_SECRETS  # the same secrets, as they are hidden in what comes back
 
     def fill(self, text: str) -> str:
         """The text with `{{secret.name}}` replaced."""
@@ -49,7 +50,7 @@ class Opened:
 
 
 async def open_configuration(job: ConnectorJob[Any], name: str) -> Opened:
-    """With all its secrets, which are hidden from now on in whatever is shown."""
+    """Return it with all its secrets, which are hidden in the output of this job alone."""
     from jobforge.vault import Place  # noqa: PLC0415 - it loads cryptography
 
     try:
@@ -66,9 +67,10 @@ async def open_configuration(job: ConnectorJob[Any], name: str) -> Opened:
             key = await job.call(job.vault.key_of(job.tenant_id))
         place = Place(_TABLE, kept.id, f"secrets.{secret}")
         found[secret] = key.open(place, base64.b64decode(where["sealed"])).decode()
+    scope = JOB.get() or connector_scope(job.claimed.payload_json)
     for value in found.values():
-        register_secret(value)
-    return Opened(kept.settings.get("url"), kept.settings.get("headers") or {}, found)
+        scope.add(value)
+    return Opened(kept.settings.get("url"), kept.settings.get("headers") or {}, found, scope)
 
 
 def check_settings(settings: Mapping[str, Json], policy: "Policy") -> None:

@@ -18,6 +18,7 @@ from jobforge.errors import Json
 from jobforge.hooks import Hooks
 from jobforge.job import ClaimedJob
 from jobforge.parameters import Parameters, Shape
+from jobforge.redact import connector_scope
 from jobforge.settings import Settings
 from jobforge.signals import Retry
 
@@ -134,6 +135,7 @@ class ConnectorDefinition(Definition[..., Json]):
     """A connector as a worker serves it."""
 
     makes_artifacts = True
+    redaction = staticmethod(connector_scope)
 
     def __init__(
         self, connector: Connector[Any], worker_id: UUID, tools: Tools, client: Client

@@ -14,12 +14,13 @@ from urllib.parse import urljoin
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
+from jobforge.background import off_the_loop
 from jobforge.connectors.configuration import NAME, Opened, open_configuration
 from jobforge.connectors.connector import Connector, ConnectorJob
 from jobforge.errors import Invalid, InvalidPayload, Json, UnexpectedStatus
 from jobforge.header import REFUSED_PATTERN
 from jobforge.jsonb import decode, encode
-from jobforge.redact import hide_registered
+from jobforge.redact import Scope, hide_values
 from jobforge.signals import Dead
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ async def run(job: ConnectorJob[HttpRequest]) -> Json:
         response = await job.egress.send(request)
     except Invalid as error:
         raise InvalidPayload(error.message, field=error.field) from None
-    answer = _answer(response, hides=bool(opened.secrets))
+    answer = await off_the_loop(len(response.body), _answer, response, opened.scope)
     if not _is_expected(response.status, asked.expected_status):
         raise _unexpected(response, answer)
     return answer
@@ -96,7 +97,10 @@ def _request(job: ConnectorJob[HttpRequest], opened: Opened) -> "Request":
         _url(job, opened),
         headers=headers,
         body=body,
-        private=frozenset(name for name, value in given.items() if filled[name] != value),
+        # What a configuration has is for its origin, also where no secret is filled in.
+        private=frozenset(
+            name for name, value in given.items() if name in opened.headers or filled[name] != value
+        ),
         redirects=asked.redirects,
         deadline_s=asked.timeout_s,
         traceparent=job.traceparent,
@@ -127,44 +131,45 @@ def _is_expected(status: int, expected: list[int] | None) -> bool:
     return 200 <= status < 300 if expected is None else status in expected
 
 
-def _answer(response: "Response", *, hides: bool) -> dict[str, Json]:
-    """The result. What the other side echoes of our secrets is hidden."""
+def _answer(response: "Response", scope: Scope) -> dict[str, Json]:
+    """The result, in which the configuration's secrets are hidden that the server sent back."""
     headers: dict[str, str] = {}
     for name, value in response.headers[:_MOST_HEADERS]:
         key = name.lower()
         whole = f"{headers[key]}, {value}" if key in headers else value
-        headers[key] = (hide_registered(whole) if hides else whole)[:_LONGEST_HEADER]
+        headers[key] = scope.hide(whole)[:_LONGEST_HEADER]
     return {
         "status": response.status,
-        "url": hide_registered(response.url) if hides else response.url,
+        "url": scope.hide(response.url),
         "headers": headers,
-        **_content(response, hides=hides),
+        **_content(response, scope),
     }
 
 
-def _content(response: "Response", *, hides: bool) -> dict[str, Json]:
-    """One of json, text and base64, whichever holds it."""
+def _content(response: "Response", scope: Scope) -> dict[str, Json]:
+    """One of json, text and base64, whichever holds it.
+
+    JSON is parsed first and secrets are hidden in its strings, so that it stays JSON.
+    """
     try:
         text = response.body.decode()
     except UnicodeDecodeError:
-        return {"base64": _base64(response.body, hides=hides)}
+        return {"base64": _base64(response.body, scope)}
     if "\0" in text:  # jsonb keeps none
-        return {"base64": _base64(response.body, hides=hides)}
-    text = hide_registered(text) if hides else text
+        return {"base64": _base64(response.body, scope)}
     if "json" in (response.header("content-type") or ""):
         try:
             document = decode(text)
             encode(document, "result")
         except (Invalid, ValueError, RecursionError):
-            return {"text": text}
+            return {"text": scope.hide(text)}
         if not _is_deeper(document, _DEEPEST):
-            return {"json": document}
-    return {"text": text}
+            return {"json": hide_values(document, scope)}
+    return {"text": scope.hide(text)}
 
 
-def _base64(body: bytes, *, hides: bool) -> str:
-    text = base64.b64encode(body).decode()
-    return hide_registered(text) if hides else text
+def _base64(body: bytes, scope: Scope) -> str:
+    return scope.hide(base64.b64encode(body).decode())
 
 
 def _is_deeper(document: Json, most: int) -> bool:

@@ -26,7 +26,7 @@ from jobforge.connectors.connector import Connector, ConnectorJob
 from jobforge.errors import Conflict, Invalid, InvalidPayload, Json, NotFound, PayloadTooLarge
 from jobforge.job import Job, JobFilter, JobListing, State
 from jobforge.jsonb import decode
-from jobforge.redact import redact
+from jobforge.redact import mask
 from jobforge.report import Column, Row, Table, columns_of, write_csv, write_html, write_json
 from jobforge.signals import Dead
 
@@ -263,7 +263,7 @@ def _jobs(ask: _Asking, which: Which) -> Iterator[Row]:
 
 def _shown(job: JobListing) -> Row:
     """As the list of jobs shows it: secrets are masked."""
-    fields = {**asdict(job), "error": redact(job.error)}
+    fields = {**asdict(job), "error": mask(job.error)}
     return {name: _text(value) for name, value in fields.items()}
 
 

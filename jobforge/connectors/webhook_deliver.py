@@ -13,9 +13,10 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict
 
 from jobforge import calls, telemetry
+from jobforge.background import off_the_loop
 from jobforge.connectors.connector import Connector, ConnectorJob
 from jobforge.errors import EgressError, Invalid, Json
-from jobforge.redact import redact_text
+from jobforge.redact import mask_text
 from jobforge.signals import Cancel, Dead, Retry
 from jobforge.webhook import TEST, OpenDelivery, signed_headers
 
@@ -101,7 +102,7 @@ async def _send(egress: "Egress", request: "Request") -> _Sent:
         answer = await egress.send(request)
     except (EgressError, Invalid) as error:
         return _Sent(error=f"{error.code}: {error.message}")
-    response = _legible(answer.body)
+    response = await off_the_loop(len(answer.body), _legible, answer.body)
     if 200 <= answer.status <= 299:
         return _Sent(answer.status, response)
     return _Sent(answer.status, response, f"the receiver answered {answer.status}")
@@ -115,7 +116,7 @@ def _wait_s(attempt: int) -> float:
 
 def _legible(body: bytes) -> str:
     """The start of a response, fit to be shown. Redacted before it is cut."""
-    text = redact_text(body[:_READ_BYTES].decode(errors="replace"))
+    text = mask_text(body[:_READ_BYTES].decode(errors="replace"))
     shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text)
     return shown.encode()[:_KEPT_BYTES].decode(errors="ignore")
 

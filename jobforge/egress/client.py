@@ -218,16 +218,27 @@ def _onward(where: str, target: Target, policy: Policy) -> Target:
 
 
 def _redirected(request: Request, status: int, target: Target, onward: Target) -> Request:
-    """The request of the next hop, as browsers make it."""
-    if onward.origin != target.origin:
-        request = replace(request, headers=without_private(request.headers, request.private))
+    """The request of the next hop, as browsers make it; a body stays with the first origin."""
     becomes_get = (status == 303 and request.method != "HEAD") or (
         status in {301, 302} and request.method == "POST"
     )
+    if onward.origin != target.origin:
+        if request.body is not None and not becomes_get:
+            raise _body_redirected()
+        request = replace(request, headers=without_private(request.headers, request.private))
     if not becomes_get:
         return request
     headers = without(request.headers, {"content-type", "content-encoding", "content-language"})
     return replace(request, method="GET", body=None, headers=headers)
+
+
+def _body_redirected() -> BadResponse:
+    error = BadResponse(
+        "the response redirects a request with a body to another origin, which is not followed:"
+        " use the URL of that origin"
+    )
+    error.is_final = True
+    return error
 
 
 @contextmanager

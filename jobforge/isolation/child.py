@@ -39,6 +39,7 @@ from jobforge.isolation.limits import (
 from jobforge.isolation.wire import Kind, frame
 from jobforge.jsonb import encode, legible
 from jobforge.parameters import Arguments
+from jobforge.redact import JOB, job_scope
 from jobforge.settings import Limits, Settings
 from jobforge.signals import Cancelled
 from jobforge.verdict import Verdict
@@ -118,6 +119,7 @@ def run_job(definitions: Definitions, control: int, allowed: Limits) -> int:
 
 def _said(definitions: Definitions, channel: SocketChannel, allowed: Limits) -> Verdict:
     job, worker_id = channel.receive_job()
+    JOB.set(job_scope(job.payload_json))
     definition = definitions[job.definition]
     ctx = Context(job, channel, worker_id)
     tracing.enter_job(job, channel.span)

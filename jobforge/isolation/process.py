@@ -10,12 +10,14 @@ import signal
 import socket
 from collections.abc import Awaitable, Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import orjson
 
 from jobforge import tracing
+from jobforge.background import LARGE, off_the_loop
 from jobforge.command import Command
 from jobforge.definition import Definition
 from jobforge.errors import Json
@@ -39,6 +41,7 @@ from jobforge.isolation.wire import (
 )
 from jobforge.job import ClaimedJob, Outcome
 from jobforge.jsonb import decode
+from jobforge.redact import Scope, job_scope, redact, redact_text
 from jobforge.runner import Host, OnEnd, Report, Stop
 from jobforge.verdict import Exit, Limit, Verdict, exited
 
@@ -81,6 +84,7 @@ class Process:
         self._send = send
         self._result_limit = result_limit
         self._large_result = bytearray()
+        self._scope = job_scope(job.payload_json)
         self._loop = asyncio.get_running_loop()
         self._stopped: Stop | None = None
         self._said: Verdict | None = None
@@ -92,6 +96,7 @@ class Process:
         self._control: socket.socket
         self._pipes: dict[int, Tail] = {}
         self._open: set[int] = set()
+        self._is_closed = False
 
     def begin(self) -> tuple[int, int, int]:
         """Opens its socket and pipes; returns the ends that are the child's."""
@@ -119,7 +124,7 @@ class Process:
         return theirs
 
     def stop(self, why: Stop) -> None:
-        if self._stopped is not None and not why.is_final:
+        if self._is_closed or (self._stopped is not None and not why.is_final):
             return
         was_asked, self._stopped = self._stopped is not None, why
         if why.is_final:
@@ -135,15 +140,20 @@ class Process:
         self._read_what_is_left()
         if self._said is None and isinstance(self._definition, Command):
             self._said = self._definition.ended(how)
-        self._report(
-            Report(
-                exited(how, self._stopped, self._said),
-                exit_code=how.code if how.signal is None else -how.signal,
-                pid=ended.pid or None,
-                peak_memory_bytes=ended.peak_memory_bytes or None,
-                cpu_ms=ended.cpu_ms,
-            )
+        report = Report(
+            exited(how, self._stopped, self._said),
+            exit_code=how.code if how.signal is None else -how.signal,
+            pid=ended.pid or None,
+            peak_memory_bytes=ended.peak_memory_bytes or None,
+            cpu_ms=ended.cpu_ms,
         )
+        if sum(map(len, self._pipes.values())) <= LARGE:
+            self._report(report)
+            return
+        self._close()
+        task = self._loop.create_task(self._report_long(report))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def end_without_process(self, message: str) -> None:
         """There is no telling how it ended, or it never began."""
@@ -151,16 +161,28 @@ class Process:
         said = self._said or crashed(message)
         self._report(Report(exited(Exit(), self._stopped, said)))
 
+    async def _report_long(self, report: Report) -> None:
+        """As `_report`, with the output redacted in a thread."""
+        size = sum(map(len, self._pipes.values()))
+        self._tell(await off_the_loop(size, self._redacted, report))
+
     def _report(self, report: Report) -> None:
-        stdout, stderr = (tail.text() for tail in self._pipes.values())
         self._close()
-        report = report._replace(stdout_tail=stdout, stderr_tail=stderr)
+        self._tell(self._redacted(report))
+
+    def _redacted(self, report: Report) -> Report:
+        stdout, stderr = (tail.text(self._scope) for tail in self._pipes.values())
+        said = report.verdict and _without_secrets(report.verdict, self._scope)
+        return report._replace(verdict=said, stdout_tail=stdout, stderr_tail=stderr)
+
+    def _tell(self, report: Report) -> None:
         verdict = report.verdict
         if self._large_result and verdict and verdict.outcome is Outcome.SUCCEEDED:
             report = report._replace(large_result=bytes(self._large_result))
         self._on_end(self.job, report)
 
     def _close(self) -> None:
+        self._is_closed = True
         for timer in self._timers:
             timer.cancel()
         for task in self._tasks:
@@ -282,7 +304,7 @@ class Process:
         # One that the engine would refuse would take those of other jobs along.
         if kind not in _NOTES or not isinstance(data, dict):
             raise BrokenWire
-        self._host.note(self.job, kind, data)
+        self._host.note(self.job, kind, data, self._scope)
 
     # Answering.
 
@@ -293,7 +315,9 @@ class Process:
 
     def _answer_secret(self, name: str) -> None:
         try:
-            answer = answer_frame(self._host.secret(name))
+            value = self._host.secret(name)
+            self._scope.add(value)
+            answer = answer_frame(value)
         except Exception as error:  # noqa: BLE001 - it is the job that asked, and is told
             answer = refusal_frame(error)
         self._write(answer)
@@ -347,6 +371,14 @@ def _exit(ended: Ended) -> Exit:
     if os.WIFSIGNALED(ended.status):
         return Exit(signal=os.WTERMSIG(ended.status), reason=limit)
     return Exit(code=os.WEXITSTATUS(ended.status), reason=limit)
+
+
+def _without_secrets(said: Verdict, scope: Scope) -> Verdict:
+    """The verdict without the secrets that the job was given; the process may not have redacted."""
+    if said.error is None and said.reason is None:
+        return said
+    reason = said.reason and redact_text(said.reason, scope)
+    return replace(said, error=redact(said.error, scope), reason=reason)
 
 
 def crashed(message: str) -> Verdict:

@@ -1,6 +1,6 @@
 """The end of what a job printed: kept small, made safe to store and to show on a terminal."""
 
-from jobforge.redact import redact_tail
+from jobforge.redact import Scope, redact_tail
 
 TAIL_BYTES = 64 * 1024
 
@@ -21,14 +21,17 @@ class Tail:
         if len(self._bytes) > 2 * self._limit:
             self._cut()
 
-    def text(self) -> str | None:
+    def __len__(self) -> int:
+        return len(self._bytes)
+
+    def text(self, scope: Scope | None = None) -> str | None:
         """What is left of it, for people; None when nothing was printed."""
         if not self._bytes:
             return None
         if len(self._bytes) > self._limit:
             self._cut()
         text = _whole(bytes(self._bytes), is_cut=self._is_cut).decode("utf-8", "replace")
-        shown = neutral(redact_tail(text, is_cut=self._is_cut))
+        shown = neutral(redact_tail(text, scope, is_cut=self._is_cut))
         return _last(shown, self._limit)
 
     def _cut(self) -> None:

@@ -52,7 +52,7 @@ from jobforge.isolation.limits import Bounds
 from jobforge.isolation.rehearsal import rehearse
 from jobforge.isolation.wire import REQUEST_SIZE, Ended, Frames, Kind, Op, Over, Request, frame
 from jobforge.loading import load
-from jobforge.redact import redact_text
+from jobforge.redact import log_scope, redact_text
 from jobforge.settings import Limits
 
 _FD = struct.calcsize("i")
@@ -372,8 +372,9 @@ def _threads() -> list[str]:
 
 def _told(error: Exception) -> dict[str, Json]:
     if isinstance(error, JobForgeError):
-        return {"message": redact_text(error.message), "hint": error.hint}
-    return {"message": redact_text("".join(traceback.format_exception(error))), "hint": None}
+        return {"message": redact_text(error.message, log_scope()), "hint": error.hint}
+    message = "".join(traceback.format_exception(error))
+    return {"message": redact_text(message, log_scope()), "hint": None}
 
 
 if __name__ == "__main__":

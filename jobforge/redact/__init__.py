@@ -15,25 +15,56 @@ from uuid import UUID
 from jobforge.errors import Json
 from jobforge.redact.assignments import hide_assigned
 from jobforge.redact.names import is_secret_name
-from jobforge.redact.registry import Registry
+from jobforge.redact.registry import can_be_hidden
+from jobforge.redact.scope import (
+    APP,
+    HANDED,
+    JOB,
+    MARKER,
+    NO_SECRETS,
+    OPERATOR,
+    Scope,
+    connector_scope,
+    current_scope,
+    job_scope,
+    log_scope,
+)
 from jobforge.redact.shapes import hide_private_keys, hide_shapes, without_pem_end
 
 __all__ = [
+    "JOB",
     "MARKER",
-    "hide_registered",
+    "NO_SECRETS",
+    "UNSAFE",
+    "Scope",
+    "can_be_hidden",
+    "connector_scope",
+    "hide_values",
     "is_secret_name",
+    "job_scope",
+    "log_scope",
+    "mask",
+    "mask_text",
     "redact",
     "redact_head",
     "redact_tail",
     "redact_text",
+    "register_handed_secret",
+    "register_operator_secret",
     "register_secret",
 ]
 
-MARKER = "[redacted]"
+# Why a value is not registered, for a warning.
+UNSAFE = (
+    "not hidden where it is printed: a secret must have 8 characters or more, and 12 if it is a"
+    " single word of letters"
+)
 
 _DEEPEST = 100
 _LONGEST_AT_CUT = 4096
 _LONGEST_REMEMBERED = 100
+# More than this under `tokens` or `keys` may be a secret, less is their number.
+_MOST_COUNTED = 10_000
 # Asked about by the thousand, and a union that is written out is made anew each time.
 _PLAIN = (bool, UUID, datetime, date, time)
 _NUMBERS = (int, float, Decimal)
@@ -42,113 +73,167 @@ _MAPPINGS = (dict, Mapping)
 # Ids, numbers and times: neither a secret's name nor the form of one can be made of these.
 _FIGURES = re.compile(r"[0-9a-f.:-]*")
 _HALF = "\N{REPLACEMENT CHARACTER}"  # what a cut through a character leaves
-_registry = Registry(MARKER)
 
 
-def register_secret(value: str) -> None:
-    """From now on this value is hidden wherever it appears; it must have four characters."""
-    _registry.add(value)
+def register_secret(value: str) -> bool:
+    """Hide this value from now on: in a job, in what it shows; elsewhere, in all jobs of the app.
+
+    Return False for a value that cannot be hidden: one of less than 8 characters, or a single word
+    of letters of less than 12.
+    """
+    scope = JOB.get()
+    return APP.add(value) if scope is None else scope.add(value)
 
 
-def redact(value: Json) -> Json:
-    """The value with every secret in it hidden; what JSON cannot hold becomes a text."""
-    return _redacted(value, 0)
+def register_operator_secret(value: str) -> bool:
+    """Hide a secret of the installation in logs. It is never forgotten."""
+    return OPERATOR.add(value)
 
 
-def redact_text(text: str) -> str:
+def register_handed_secret(value: str) -> bool:
+    """Hide a secret that a job was given in logs; the job's own scope hides it in its output."""
+    return HANDED.add(value)
+
+
+def redact(value: Json, scope: Scope | None = None) -> Json:
+    """The value with every secret in it hidden; what JSON cannot hold becomes a string.
+
+    Without a scope the secrets of the current job are hidden, and outside of a job those of the
+    app. In names of fields only the forms of well-known secrets are hidden.
+    """
+    return _redacted(value, current_scope() if scope is None else scope, 0)
+
+
+def mask(value: Json) -> Json:
+    """The value as tenants see it: by names and forms alone, without the registered values.
+
+    Whatever is stored was redacted before. Comparing it again, with secrets that this process
+    happens to know, would let a tenant test guesses.
+    """
+    return _redacted(value, NO_SECRETS, 0)
+
+
+def mask_text(text: str) -> str:
+    """The text as tenants see it, as `mask` has it."""
+    return redact_text(text, NO_SECRETS)
+
+
+def redact_text(text: str, scope: Scope | None = None) -> str:
     """The text with every secret in it hidden."""
-    if _FIGURES.fullmatch(text):
-        return _registry.hide(text)
-    # Private keys first: they hold lines and signs that the others would take for ends.
-    without_keys = hide_private_keys(_registry.hide(text), MARKER)
-    return hide_shapes(hide_assigned(without_keys, MARKER), MARKER)
+    hidden = (current_scope() if scope is None else scope).hide(text)
+    return _without_telling(hidden) if len(hidden) > _LONGEST_REMEMBERED else _remembered(hidden)
 
 
-def hide_registered(text: str) -> str:
-    """The text with registered values hidden, and all else as it is: for what is kept."""
-    return _registry.hide(text)
+def hide_values(value: Json, scope: Scope) -> Json:
+    """A JSON document with the scope's values hidden in its strings, and all else as it is.
+
+    Names of fields stay. A number becomes the marker if all of it is one of the values.
+    """
+    if isinstance(value, str):
+        return scope.hide(value)
+    if isinstance(value, dict):
+        return {name: hide_values(member, scope) for name, member in value.items()}
+    if isinstance(value, list):
+        return [hide_values(element, scope) for element in value]
+    if value is None or isinstance(value, bool):
+        return value
+    return MARKER if scope.is_secret(str(value)) else value
 
 
-def redact_tail(text: str, *, is_cut: bool) -> str:
+def redact_tail(text: str, scope: Scope | None = None, *, is_cut: bool) -> str:
     """The end of an output with every secret hidden, also one that the cut went through.
 
     When `is_cut`, more came before. The first line is then incomplete and is left out, up to 4,096
     characters of it; so is the rest of a registered value or private key of several lines.
     """
+    scope = current_scope() if scope is None else scope
     if not is_cut:
-        return redact_text(text)
-    whole = without_pem_end(_registry.without_half(text.lstrip(_HALF)), MARKER)
-    redacted = redact_text(whole)
+        return redact_text(text, scope)
+    whole = without_pem_end(scope.without_rest(text.lstrip(_HALF)), MARKER)
+    redacted = redact_text(whole, scope)
     line = redacted.find("\n", 0, _LONGEST_AT_CUT)
     return redacted[line + 1 if line >= 0 else _LONGEST_AT_CUT :]
 
 
-def redact_head(text: str, *, is_cut: bool) -> str:
+def redact_head(text: str, scope: Scope | None = None, *, is_cut: bool) -> str:
     """The beginning of a text with every secret hidden, also one that the cut went through.
 
     When `is_cut`, more came after; the last 4,096 characters are then left out.
     """
-    redacted = redact_text(text)
+    redacted = redact_text(text, scope)
     return redacted[:-_LONGEST_AT_CUT] if is_cut else redacted
 
 
-def _redacted(value: Json, depth: int) -> Json:
-    if type(value) is str and len(value) <= _LONGEST_REMEMBERED:
-        return _remembered_text(value, _registry.changes)
+def _without_telling(text: str) -> str:
+    """The text without the secrets that their name or their form gives away."""
+    if _FIGURES.fullmatch(text):
+        return text
+    # Private keys first: they hold lines and signs that the others would take for ends.
+    return hide_shapes(hide_assigned(hide_private_keys(text, MARKER), MARKER), MARKER)
+
+
+@lru_cache(maxsize=4096)
+def _remembered(text: str) -> str:
+    """Short texts repeat: states, queues, routes, actors."""
+    return _without_telling(text)
+
+
+def _redacted(value: Json, scope: Scope, depth: int) -> Json:
+    if type(value) is str:
+        return redact_text(value, scope)
     if value is None or isinstance(value, _PLAIN):
         return value
     if isinstance(value, _NUMBERS):
-        return _redacted_number(value)
+        return _redacted_number(value, scope)
     if isinstance(value, _CONTAINERS):
-        return _redacted_container(value, depth) if depth < _DEEPEST else MARKER
-    return redact_text(_text(value))
+        return _redacted_container(value, scope, depth) if depth < _DEEPEST else MARKER
+    return redact_text(_text(value), scope)
 
 
-def _redacted_container(value: Json, depth: int) -> Json:
+def _redacted_container(value: Json, scope: Scope, depth: int) -> Json:
     if isinstance(value, _MAPPINGS):
-        return _redacted_mapping(value, depth)
-    return [_redacted_element(element, depth + 1) for element in value]
+        return _redacted_mapping(value, scope, depth)
+    return [_redacted_element(element, scope, depth + 1) for element in value]
 
 
-def _redacted_mapping(value: Mapping[Json, Json], depth: int) -> dict[str, Json]:
+def _redacted_mapping(value: Mapping[Json, Json], scope: Scope, depth: int) -> dict[str, Json]:
     named = _secret_is_named(value)
     shown = {}
     for key, element in value.items():
         name, is_secret = _redacted_name(key)
-        if is_secret or (named and key == "value"):
+        if (is_secret or (named and key == "value")) and not _is_count(name, element):
             shown[name] = _hidden(element)
         else:
-            shown[name] = _redacted(element, depth + 1)
+            shown[name] = _redacted(element, scope, depth + 1)
     return shown
 
 
 def _redacted_name(key: Json) -> tuple[str, bool]:
     """As it may be shown, and whether a secret stands under it."""
     if type(key) is str and len(key) <= _LONGEST_REMEMBERED:
-        return _remembered_name(key, _registry.changes)
+        return _remembered_name(key)
     name = _text(key)
-    return redact_text(name), is_secret_name(name)
+    return _without_telling(name), is_secret_name(name)
 
 
 @lru_cache(maxsize=4096)
-def _remembered_name(name: str, _: int) -> tuple[str, bool]:
+def _remembered_name(name: str) -> tuple[str, bool]:
     """Names repeat."""
-    return redact_text(name), is_secret_name(name)
+    return _without_telling(name), is_secret_name(name)
 
 
-@lru_cache(maxsize=4096)
-def _remembered_text(text: str, _: int) -> str:
-    """So do short texts: states, queues, routes, who did it."""
-    return redact_text(text)
+def _is_count(name: str, value: Json) -> bool:
+    """`{"api_keys": 3}` is a number of keys."""
+    return type(value) is int and 0 <= value < _MOST_COUNTED and name.lower().endswith("s")
 
 
-def _redacted_element(value: Json, depth: int) -> Json:
+def _redacted_element(value: Json, scope: Scope, depth: int) -> Json:
     """An element of a list; a pair there may be a name and its value, as headers often come."""
     if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], str | bytes):
         name = _text(value[0])
         if is_secret_name(name):
-            return [redact_text(name), _hidden(value[1])]
-    return _redacted(value, depth)
+            return [redact_text(name, scope), _hidden(value[1])]
+    return _redacted(value, scope, depth)
 
 
 def _secret_is_named(value: Mapping[Json, Json]) -> bool:
@@ -164,9 +249,9 @@ def _hidden(value: Json) -> Json:
     return value if value is None or isinstance(value, bool) or value == "" else MARKER
 
 
-def _redacted_number(value: float | Decimal) -> Json:
+def _redacted_number(value: float | Decimal, scope: Scope) -> Json:
     text = _text(value)
-    if redact_text(text) != text:
+    if scope.is_secret(text):
         return MARKER
     return value if not isinstance(value, Decimal) else text
 

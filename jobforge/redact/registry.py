@@ -1,145 +1,220 @@
-"""Values that are known to be secret, found in a text in whatever form they were written.
+"""Values that are known to be secret, and where they occur in a text.
 
-A value is looked for as it is, JSON-escaped, as Python shows it, in HTML, percent-encoded, in
-hexadecimal, and inside base64; of eight characters or more also when a line ends in the midst of
-it. Each form is filed under its first four characters, so that a text is read once however many
-values there are.
+A value is searched as it is, JSON-escaped, as Python shows it, in HTML, percent-encoded, in
+hexadecimal and inside base64, also where a line ends in the middle of it. Each form is searched
+with `str.find`, which takes linear time whatever the text and the form are (CPython 3.10 and
+later), so the time for a text is proportional to its length and to the number of forms.
 """
 
 import base64
 import json
 import re
 import threading
+from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 from urllib.parse import quote, quote_plus
 
-SHORTEST = 4
-# Enough for the secrets of a worker. Beyond it the one registered longest ago is forgotten.
-MOST = 1000
-# Base64 and hexadecimal of less would be found in ordinary words.
-_SHORTEST_ENCODED = 8
-# So many are looked for one by one, which is faster, before the text is read.
-_FEW = 64
+SHORTEST = 8
+# A single word of letters shorter than this is likely to be an ordinary word.
+_SHORTEST_WORD = 12
+_WORD = re.compile(r"[A-Z]?(?:[a-z]+|[A-Z]+)")
+# The part of a form that is recognized at a cut must have this length.
+_SHORTEST_REST = 4
 # How a line ends in a text, and in one that was escaped.
 _LINE_END = re.compile(r"\r?\n[ \t]*+|(?:\\r)?\\n")
+_LINE_ENDS = re.compile(rf"(?:{_LINE_END.pattern})+")
 # By hand: the module html brings a table of all names that there are.
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 # Go escapes these in JSON, so that it may stand in HTML.
 _GO = str.maketrans({sign: f"\\u{ord(sign):04x}" for sign in "&<>\u2028\u2029"})
-_TRIVIAL = frozenset(("true", "false", "null", "none", "undefined", "localhost", "postgres"))
+# Up to this number of forms are searched one by one.
+_FEW = 256
+_COVERED = re.compile(rb"\x01+")
+_lock = threading.Lock()
+
+
+class Form(NamedTuple):
+    """One way in which a value may be written."""
+
+    text: str
+    value: str
+
+
+# All forms, and the same by their first characters.
+_Index = tuple[tuple[Form, ...], dict[str, list[Form]]]
+_EMPTY: _Index = ((), {})
+
+
+def can_be_hidden(value: str) -> bool:
+    """Whether a value is unlikely to occur in ordinary text.
+
+    False below 8 characters, and below 12 for a single word of letters such as a table's name.
+    """
+    if len(value) < SHORTEST:
+        return False
+    return len(value) >= _SHORTEST_WORD or not _WORD.fullmatch(value)
 
 
 class Registry:
-    """The secret values of this process."""
+    """A set of secret values. With `most`, the value registered longest ago makes room."""
 
-    def __init__(self, marker: str) -> None:
-        self._marker = marker
-        self._lock = threading.Lock()
-        self._values: OrderedDict[str, tuple[str, ...]] = OrderedDict()
-        self._by_start: dict[str, tuple[str, ...]] = {}
-        self.changes = 0  # what was found before the last one may be found no more, or the reverse
+    __slots__ = ("_index", "_most", "_values")
 
-    def add(self, value: str) -> None:
-        if len(value) < SHORTEST or value.lower() in _TRIVIAL or value in self._marker:
-            return
-        with self._lock:
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
+        self._values: OrderedDict[str, tuple[Form, ...]] = OrderedDict()
+        # Built when it is first needed and never changed, because readers take no lock.
+        self._index: _Index | None = _EMPTY
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __contains__(self, value: str) -> bool:
+        return value in self._values
+
+    def add(self, value: str) -> bool:
+        """Return False for a value that `can_be_hidden` refuses; it is not registered."""
+        if not can_be_hidden(value):
+            return False
+        with _lock:
             if value in self._values:
                 self._values.move_to_end(value)
-                return
-            self._values[value] = forms = tuple(_forms(value))
-            for form in forms:
-                self._file(form)
-            if len(self._values) > MOST:
-                self._forget(self._values.popitem(last=False)[1])
-            self.changes += 1
+                return True
+            self._values[value] = tuple(Form(form, value) for form in _forms(value))
+            if self._most is not None and len(self._values) > self._most:
+                self._values.popitem(last=False)
+            self._index = None
+        return True
 
-    def clear(self) -> None:
-        with self._lock:
-            self._values.clear()
-            self._by_start.clear()
-            self.changes += 1
+    def candidates(self, text: str) -> Sequence[Form]:
+        """Return the forms to search: of many only those that begin somewhere in the text."""
+        forms, by_start = self._index or self._indexed()
+        if len(forms) <= min(len(text), _FEW):
+            return forms
+        starts = {
+            start
+            for place in range(len(text) - SHORTEST + 1)
+            if (start := text[place : place + SHORTEST]) in by_start
+        }
+        return [form for start in starts for form in by_start[start]]
 
-    def hide(self, text: str) -> str:
-        """The text with every known value replaced."""
-        filed = self._by_start
-        if not filed:
-            return text
-        if len(filed) <= _FEW and not any(start in text for start in tuple(filed)):
-            return text
-        parts: list[str] = []
-        done = place = 0
-        last = len(text) - SHORTEST
-        while place <= last:
-            forms = filed.get(text[place : place + SHORTEST])
-            end = _longest_at(text, place, forms) if forms else 0
-            if not end:
-                place += 1
-                continue
-            parts += (text[done:place], self._marker)
-            done = place = end
-        return "".join((*parts, text[done:])) if parts else text
-
-    def without_half(self, text: str) -> str:
-        """The text without the rest of a known value whose beginning was cut off before it."""
-        start = text[:SHORTEST]
+    def rest_at_start(self, text: str) -> int:
+        """Return how many characters at the start are the rest of a value that was cut."""
+        start = text[:_SHORTEST_REST]
         if not start.strip():
-            return text
-        with self._lock:
-            forms = [form for forms in self._values.values() for form in forms if start in form]
-        longest = max((_half_at_the_start(text, start, form) for form in forms), default=0)
-        return text[longest:]
+            return 0
+        forms = [form.text for form in (self._index or self._indexed())[0] if start in form.text]
+        if not forms:
+            return 0
+        head = text[: max(map(len, forms))]
+        table = _prefix_table(head)
+        return max(_overlap(form, head, table) for form in forms)
 
-    def _file(self, form: str) -> None:
-        # A new tuple instead of a changed list: readers take no lock.
-        start = form[:SHORTEST]
-        others = [other for other in self._by_start.get(start, ()) if other != form]
-        self._by_start[start] = tuple(sorted([*others, form], key=len, reverse=True))
-
-    def _forget(self, forms: tuple[str, ...]) -> None:
-        kept = {form for others in self._values.values() for form in others}
-        for form in forms:
-            if form in kept:
-                continue
-            start = form[:SHORTEST]
-            left = tuple(other for other in self._by_start.get(start, ()) if other != form)
-            if left:
-                self._by_start[start] = left
-            else:
-                self._by_start.pop(start, None)
+    def _indexed(self) -> "_Index":
+        with _lock:
+            forms = tuple(form for forms in self._values.values() for form in forms)
+            by_start: dict[str, list[Form]] = {}
+            for form in forms:
+                by_start.setdefault(form.text[:SHORTEST], []).append(form)
+            self._index = forms, by_start
+            return self._index
 
 
-def _longest_at(text: str, place: int, forms: tuple[str, ...]) -> int:
-    for form in forms:
-        if text.startswith(form, place):
-            return place + len(form)
-    for form in forms:
-        if len(form) >= _SHORTEST_ENCODED and _LINE_END.search(text, place, place + len(form) + 4):
-            end = _end_across_lines(text, place, form)
-            if end:
-                return end
-    return 0
+def hide_forms(
+    text: str, registries: Sequence[Registry], marker: str, *, is_shown: Callable[[str], bool]
+) -> str:
+    """Replace all occurrences of the values, except of those for which `is_shown` is true."""
+    covered = bytearray()
+    forms = [form for each in registries for form in each.candidates(text)]
+    for start, end in _spans(text, forms, is_shown):
+        covered = covered or bytearray(len(text))
+        covered[start:end] = b"\1" * (end - start)
+    joined = _joined(text) if any(registries) else None
+    if joined is not None:
+        forms = [form for each in registries for form in each.candidates(joined.text)]
+        for start, end in _spans(joined.text, forms, is_shown):
+            covered = covered or bytearray(len(text))
+            first, last = joined.original(start), joined.original(end - 1)
+            covered[first : last + 1] = b"\1" * (last + 1 - first)
+    return _replaced(text, covered, marker) if covered else text
 
 
-def _end_across_lines(text: str, place: int, form: str) -> int:
-    """0 when it is not there; base64 is often written in lines."""
-    for letter in form:
-        if not text.startswith(letter, place):
-            line_end = _LINE_END.match(text, place)
-            if line_end is None or not text.startswith(letter, line_end.end()):
-                return 0
-            place = line_end.end()
-        place += 1
-    return place
+def _spans(
+    text: str, forms: Iterable[Form], is_shown: Callable[[str], bool]
+) -> Iterator[tuple[int, int]]:
+    for form, value in forms:
+        place = text.find(form)
+        if place < 0 or is_shown(value):
+            continue
+        while place >= 0:
+            yield place, place + len(form)
+            place = text.find(form, place + len(form))
 
 
-def _half_at_the_start(text: str, start: str, form: str) -> int:
-    place = form.find(start, 1)
-    while place > 0:
-        if text.startswith(form[place:]):
-            return len(form) - place
-        place = form.find(start, place + 1)
-    return 0
+def _replaced(text: str, covered: bytearray, marker: str) -> str:
+    """Replace each covered run by one marker."""
+    parts: list[str] = []
+    done = 0
+    for run in _COVERED.finditer(covered):
+        parts += (text[done : run.start()], marker)
+        done = run.end()
+    return "".join((*parts, text[done:]))
+
+
+class _Joined(NamedTuple):
+    """A text without its single line ends, and the position of each of its pieces."""
+
+    text: str
+    starts: list[int]
+    shifts: list[int]
+
+    def original(self, place: int) -> int:
+        """Return the same place in the original text."""
+        return place + self.shifts[bisect_right(self.starts, place) - 1]
+
+
+def _joined(text: str) -> _Joined | None:
+    if "\n" not in text and "\\n" not in text:
+        return None
+    pieces: list[str] = []
+    starts, shifts = [0], [0]
+    done = length = 0
+    for run in _LINE_ENDS.finditer(text):
+        first = _LINE_END.match(text, run.start())
+        if first is None or first.end() != run.end():
+            continue  # an empty line separates
+        pieces.append(text[done : run.start()])
+        length += run.start() - done
+        done = run.end()
+        starts.append(length)
+        shifts.append(done - length)
+    return _Joined("".join((*pieces, text[done:])), starts, shifts) if pieces else None
+
+
+def _prefix_table(text: str) -> list[int]:
+    """The prefix function of Knuth, Morris and Pratt."""
+    table = [0] * len(text)
+    length = 0
+    for place in range(1, len(text)):
+        while length and text[place] != text[length]:
+            length = table[length - 1]
+        length += text[place] == text[length]
+        table[place] = length
+    return table
+
+
+def _overlap(form: str, head: str, table: list[int]) -> int:
+    """Return the length of the longest end of the form, not all of it, that begins the text."""
+    length = 0
+    for letter in form[1:]:
+        if length == len(head):
+            length = table[length - 1]
+        while length and letter != head[length]:
+            length = table[length - 1]
+        length += letter == head[length]
+    return length if length >= _SHORTEST_REST else 0
 
 
 def _forms(value: str) -> Iterator[str]:
@@ -179,11 +254,9 @@ def _quoted(raw: bytes) -> Iterator[str]:
 
 def _encoded(raw: bytes) -> Iterator[str]:
     whole = base64.b64encode(raw).decode()
-    yield from (form for form in (whole,) if len(form) >= _SHORTEST_ENCODED)
-    candidates = [raw.hex(), raw.hex().upper()]
+    yield from (whole, raw.hex(), raw.hex().upper())
     for before in range(3):
-        candidates += _within_base64(raw, before)
-    yield from (form for form in candidates if len(form) >= _SHORTEST_ENCODED)
+        yield from _within_base64(raw, before)
 
 
 def _within_base64(raw: bytes, before: int) -> list[str]:

@@ -24,6 +24,7 @@ from jobforge.door import set_door
 from jobforge.errors import Invalid, Json, NotCommitted
 from jobforge.hooks import Hook
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, Note, Step
+from jobforge.redact import register_secret
 from jobforge.secrets import Secrets
 from jobforge.settings import Settings
 from jobforge.signals import Cancelled, Waiting
@@ -88,7 +89,9 @@ class Desk:
 
     def secret(self, name: str) -> str:
         given = self._props.secrets.get(name)
-        return Secrets(load().secrets_dir).lookup(name) if given is None else given
+        value = Secrets(load().secrets_dir).lookup(name) if given is None else given
+        register_secret(value)
+        return value
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         """As a worker does it: for the tenant of the job, whose correlation flows on."""

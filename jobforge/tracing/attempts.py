@@ -23,7 +23,7 @@ from opentelemetry.trace import INVALID_SPAN, Span, Tracer, get_current_span, se
 from jobforge.current import CURRENT
 from jobforge.errors import Json, LeaseLost
 from jobforge.job import ClaimedJob, Outcome
-from jobforge.redact import redact_text
+from jobforge.redact import log_scope, redact_text
 from jobforge.tracing.parent import NOWHERE, remote, unrecorded
 from jobforge.tracing.plain import Plain, start_span
 from jobforge.tracing.sampling import Sampling
@@ -136,7 +136,7 @@ class Attempts:
         elif outcome in _FAILURES:
             told = verdict.error or {}
             # Redacted before it is cut: half a secret would not be known as one.
-            message = redact_text(str(told.get("message", "")))[:_LONGEST_MESSAGE]
+            message = redact_text(str(told.get("message", "")), log_scope())[:_LONGEST_MESSAGE]
             fail(span, str(told.get("code") or told.get("type") or outcome), message)
         span.end()
         return _named(job, span)

@@ -14,7 +14,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from jobforge.errors import Json
-from jobforge.redact import redact
+from jobforge.redact import log_scope, redact
 from jobforge.tracing.traceparent import read_traceparent
 
 _receiver: "Receiver | None" = None
@@ -53,7 +53,7 @@ def _read(document: dict[str, Json], resource: Resource) -> ReadableSpan:
     links = [Link(_context(*ids), _attributes(given)) for *ids, given in document["links"]]
     code, description = document["status"]
     return ReadableSpan(
-        redact(str(document["name"])),
+        redact(str(document["name"]), log_scope()),
         _context(*document["ids"]),
         document["parent"] and _context(*document["parent"]),
         resource,
@@ -61,7 +61,7 @@ def _read(document: dict[str, Json], resource: Resource) -> ReadableSpan:
         _bounded(events),
         _bounded(links),
         SpanKind[document["kind"]],
-        status=Status(StatusCode[code], description and redact(description)),
+        status=Status(StatusCode[code], description and redact(description, log_scope())),
         start_time=_moment(document["start"]),
         end_time=_moment(document["end"]),
         instrumentation_scope=_scope(*document["scope"]),
@@ -91,7 +91,7 @@ def _context(trace_id: str, span_id: str) -> SpanContext:
 
 
 def _attributes(given: Mapping[str, Json]) -> BoundedAttributes:
-    return BoundedAttributes(attributes=redact(given))
+    return BoundedAttributes(attributes=redact(given, log_scope()))
 
 
 def _bounded(given: Sequence[Json]) -> "BoundedList[Json]":

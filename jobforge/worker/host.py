@@ -18,6 +18,7 @@ from jobforge.engine import Engine
 from jobforge.errors import Invalid, Json
 from jobforge.job import ClaimedJob, Enqueued, JobRequest
 from jobforge.options import as_given
+from jobforge.redact import UNSAFE, Scope, can_be_hidden, redact
 from jobforge.secrets import Secrets
 from jobforge.worker.fetches import with_parents
 from jobforge.worker.lineage import question
@@ -55,12 +56,14 @@ class WorkerHost:
         self._payloads = payloads
         self._on_note = on_note
         self._on_step = on_step
+        self._short_secrets: set[str] = set()
 
-    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:
-        self._notes.add(job, kind, data)
+    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: Scope) -> None:
+        self._notes.add(job, kind, data, scope)
         self._on_note()
         if telemetry.is_enabled("debug"):
-            telemetry.emit(f"job.{kind}", level="debug", **telemetry.fields_of(job), data=data)
+            said = redact(data, scope)
+            telemetry.emit(f"job.{kind}", level="debug", **telemetry.fields_of(job), data=said)
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         requests = flowing(job, jobs)
@@ -87,7 +90,11 @@ class WorkerHost:
                 return await self._run(question(self.worker_id, job, kind, data))
 
     def secret(self, name: str) -> str:
-        return self._secrets.lookup(name)
+        value = self._secrets.lookup(name)
+        if not can_be_hidden(value) and name not in self._short_secrets:
+            self._short_secrets.add(name)
+            telemetry.emit("secret.not_hidden", level="warning", secret_name=name, reason=UNSAFE)
+        return value
 
     async def _run(self, call: Call[T]) -> T:
         try:

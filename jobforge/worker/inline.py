@@ -24,6 +24,7 @@ from jobforge.definition import Definition
 from jobforge.errors import Conflict, Invalid, Json, NotCommitted
 from jobforge.job import ClaimedJob, Enqueued, JobRequest
 from jobforge.parameters import Arguments
+from jobforge.redact import JOB
 from jobforge.runner import SUCCEEDED, Host, OnEnd, Report, Stop
 from jobforge.verdict import raised, returned, unusable
 
@@ -95,10 +96,12 @@ class InlineRun:
         self._host = host
         self._definition = definition
         self._on_end: OnEnd | None = on_end
+        self._scope = definition.redaction(job.payload_json)
 
     async def attempt(self) -> Report:
         definition, job = self._definition, self.job
         CURRENT.set(job)  # in context variables of its own, so nothing has to be put back
+        JOB.set(self._scope)
         try:
             arguments = definition.arguments_of(job.version, job.payload_json)
             if definition.needs_context:
@@ -153,10 +156,12 @@ class InlineRun:
         self.end(Report(None))
 
     def note(self, kind: str, data: dict[str, Json]) -> None:
-        self._host.note(self.job, kind, data)
+        self._host.note(self.job, kind, data, self._scope)
 
     def secret(self, name: str) -> str:
-        return self._host.secret(name)
+        value = self._host.secret(name)
+        self._scope.add(value)
+        return value
 
     def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
         raise Conflict(f"{len(jobs)} jobs cannot be enqueued from here: await aenqueue")

@@ -8,9 +8,11 @@ entries is logged in their place.
 from collections import deque
 from operator import attrgetter
 
-from jobforge import redact, telemetry
+from jobforge import telemetry
+from jobforge.background import off_the_loop
 from jobforge.errors import Json
 from jobforge.job import ClaimedJob, Note
+from jobforge.redact import Scope, redact
 from jobforge.worker.leases import Key
 
 _ROOM = 10_000
@@ -19,8 +21,9 @@ _ROOM_OF_JOB = 1_000
 _WEIGHT = 64 * 1024**2
 _WEIGHT_OF_JOB = 16 * 1024**2
 _LARGEST_BATCH = 2_000
-# Nothing else happens in the worker while secrets are looked for in so many characters.
 _HEAVIEST_BATCH = 1024**2
+
+Kept = tuple[Note, Scope]
 
 
 class Notes:
@@ -41,13 +44,14 @@ class Notes:
     def __len__(self) -> int:
         return self._count
 
-    def add(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:
+    def add(self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: Scope) -> None:
+        """Keep the note; the scope's secrets are hidden in it when it is taken."""
         key = job.job_id, job.lease
         queue = self._queues.get(key)
         if queue is None:
             queue = self._queues[key] = _Queue()
         self.last += 1
-        self._change(queue, *queue.add(self.last, Note(*job.token, kind, data)))
+        self._change(queue, *queue.add(self.last, Note(*job.token, kind, data), scope))
         while len(queue) > self._room_of_job or (
             queue.weight > self._weight_of_job and len(queue) > 1
         ):
@@ -63,9 +67,13 @@ class Notes:
         """Whether something is left of what had been said when `last` was this number."""
         return any(queue.first <= number for queue in self._queues.values() if queue)
 
-    def take(self) -> list[Note]:
-        """As many as go into one call: the oldest of each job, job by job in turn."""
-        taken: list[Note] = []
+    async def take(self) -> list[Note]:
+        """The notes of the next call, redacted: the oldest of each job, job by job in turn."""
+        weight, taken = self._take()
+        return await off_the_loop(weight, _redacted, taken)
+
+    def _take(self) -> tuple[int, list[Kept]]:
+        taken: list[Kept] = []
         weight = 0
         while self._queues and len(taken) < _LARGEST_BATCH and weight < _HEAVIEST_BATCH:
             key = next(iter(self._queues))
@@ -74,14 +82,14 @@ class Notes:
                 continue
             if queue.dropped:
                 taken.append(queue.report())
-            note, heavy = queue.take()
+            kept, heavy = queue.take()
             self._count -= 1
             self._weight -= heavy
-            taken.append(note._replace(data=redact.redact(note.data)))
+            taken.append(kept)
             weight += heavy
             if queue:
                 self._queues[key] = queue
-        return taken
+        return weight, taken
 
     def _change(self, queue: "_Queue", count: int, weight: int) -> None:
         self._count += count
@@ -95,7 +103,7 @@ class _Queue:
     __slots__ = ("_logs", "_notes", "_progress", "dropped", "weight")
 
     def __init__(self) -> None:
-        self._notes: dict[int, tuple[Note, int]] = {}
+        self._notes: dict[int, tuple[Kept, int]] = {}
         self._logs: deque[int] = deque()
         self._progress = 0
         self.dropped = 0
@@ -108,10 +116,10 @@ class _Queue:
     def first(self) -> int:
         return next(iter(self._notes))
 
-    def add(self, number: int, note: Note) -> tuple[int, int]:
+    def add(self, number: int, note: Note, scope: Scope) -> tuple[int, int]:
         """By how much the number and the weight of the notes change."""
         weight = _weight(note.data)
-        self._notes[number] = note, weight
+        self._notes[number] = (note, scope), weight
         if note.kind == "log":
             self._logs.append(number)
         elif note.kind == "progress":
@@ -130,18 +138,22 @@ class _Queue:
                 return dropped[1]
         return self._notes.pop(self.first)[1]
 
-    def take(self) -> tuple[Note, int]:
-        note, weight = self._notes.pop(self.first)
+    def take(self) -> tuple[Kept, int]:
+        kept, weight = self._notes.pop(self.first)
         self.weight -= weight
-        return note, weight
+        return kept, weight
 
-    def report(self) -> Note:
+    def report(self) -> Kept:
         """A log line in the place of those that were dropped."""
         dropped, self.dropped = self.dropped, 0
-        note, _ = self._notes[self.first]
+        (note, scope), _ = self._notes[self.first]
         telemetry.emit("notes.dropped", level="warning", job_id=note.job_id, notes=dropped)
         message = f"{dropped:,} lines dropped: the job wrote them faster than they can be stored"
-        return note._replace(kind="log", data={"level": "warning", "message": message})
+        return note._replace(kind="log", data={"level": "warning", "message": message}), scope
+
+
+def _redacted(kept: list[Kept]) -> list[Note]:
+    return [note._replace(data=redact(note.data, scope)) for note, scope in kept]
 
 
 def _weight(value: Json) -> int:

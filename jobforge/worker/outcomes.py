@@ -15,8 +15,9 @@ from uuid import UUID
 
 import orjson
 
-from jobforge import calls, redact, telemetry
+from jobforge import calls, telemetry
 from jobforge.artifacts.size import RESULT_LIMIT, fits, is_surely_small
+from jobforge.background import off_the_loop
 from jobforge.calls import Call
 from jobforge.errors import Contended, Denied, Invalid, Json, NotCommitted, Unavailable
 from jobforge.job import (
@@ -33,6 +34,7 @@ from jobforge.jsonb import encode
 from jobforge.loop import Loop
 from jobforge.meters import Meters
 from jobforge.outage import Line
+from jobforge.redact import mask, mask_text
 from jobforge.runner import SUCCEEDED, Report
 from jobforge.verdict import Verdict
 from jobforge.worker.deposits import Deposits
@@ -235,7 +237,8 @@ class Outcomes:
             self._tell(plain, done)
 
     async def _send(self, ended: Sequence[Ended]) -> None:
-        reports = [_outcome(job, report) for job, report, _ in ended]
+        weight = sum(_weight_of_error(report) for _, report, _ in ended)
+        reports = await off_the_loop(weight, _outcomes, ended)
         call = calls.complete_jobs(self._worker_id, reports)
         sent_at = now()
         answers = await self._line.run(call)
@@ -267,7 +270,7 @@ class Outcomes:
     async def _send_notes(self) -> None:
         last = self._notes.last  # a job that goes on saying things must not keep the outcomes back
         while self._saying or self._notes.has_until(last):
-            self._saying = self._saying or self._notes.take()
+            self._saying = self._saying or await self._notes.take()
             call = calls.note_jobs(self._worker_id, self._saying)
             try:
                 answers = await self._line.run(call)
@@ -301,15 +304,20 @@ def _succeed(worker_id: UUID, ended: Sequence[Ended]) -> Call[list[Key]]:
     return calls.succeed_jobs(worker_id, tokens, results)
 
 
+def _outcomes(ended: Sequence[Ended]) -> list[OutcomeReport]:
+    return [_outcome(job, report) for job, report, _ in ended]
+
+
 def _outcome(job: ClaimedJob, report: Report) -> OutcomeReport:
+    """What is sent. Where the error was made, the job's secrets were hidden in it."""
     verdict = report.verdict or _RELEASED
     return OutcomeReport(
         *job.token,
         verdict.outcome,
         job.started_at,
         verdict.result,
-        redact.redact(verdict.error),
-        verdict.reason and redact.redact_text(verdict.reason),
+        mask(verdict.error),
+        verdict.reason and mask_text(verdict.reason),
         verdict.final,
         verdict.retry_in_s,
         verdict.run_at,
@@ -346,6 +354,11 @@ def _is_large(report: Report) -> bool:
     except Invalid:
         return False
     return not fits(text, RESULT_LIMIT)
+
+
+def _weight_of_error(report: Report) -> int:
+    error = report.verdict.error if report.verdict else None
+    return sum(len(each) for each in (error or {}).values() if isinstance(each, str))
 
 
 def _weight_of_tails(report: Report) -> int:

@@ -60,6 +60,27 @@ def test_a_key_that_only_writes_cannot_send_a_secret_elsewhere(api: House) -> No
     assert writing.patch(path, json=again).status_code == 204
 
 
+@pytest.mark.attack("secrets")
+def test_a_viewer_sees_that_a_header_is_set_and_not_its_value(api: House) -> None:
+    admin, viewer = api.client("tenant_admin"), api.client("viewer")
+    settings = {
+        "url": "https://hooks.example.com/services/T0/hunter-2?key=hunter-3",
+        "headers": {"Authorization": "Bearer hunter-4", "X-Plain": "hunter-5"},
+    }
+    made = admin.post("/connectors", json={"name": "literal", "settings": settings})
+    path = f"/connectors/{made.json()['id']}"
+    assert admin.get(path).json()["settings"] == settings
+    shown = viewer.get(path).json()
+    assert shown["settings"] == {
+        "url": "https://hooks.example.com/[redacted]",
+        "headers": {"Authorization": "[redacted]", "X-Plain": "[redacted]"},
+    }
+    assert viewer.get("/connectors").json()["items"] == [shown]
+    for where in (path, "/connectors", "/audit", "/events"):
+        assert "hunter" not in viewer.get(where).text, where
+    assert admin.delete(path).status_code == 204
+
+
 WRONG: list[tuple[str, dict[str, Any]]] = [
     ("name", {"name": "a b"}),
     ("connector", {"connector": "smtp"}),

@@ -54,6 +54,19 @@ def test_a_url_of_another_origin_needs_the_secret(api: House) -> None:
     assert secret_text(opened(key, row["id"], row["secret"])) == made["secret"]
 
 
+@pytest.mark.attack("secrets")
+def test_a_viewer_does_not_see_the_token_in_a_url(api: House) -> None:
+    admin, viewer = api.client("tenant_admin"), api.client("viewer")
+    url = "https://hooks.example.com/services/hunter-2?key=hunter-3"
+    path = f"/webhooks/{make(api, url=url)['id']}"
+    assert admin.get(path).json()["url"] == url
+    shown = viewer.get(path).json()
+    assert shown["url"] == "https://hooks.example.com/[redacted]"
+    assert shown in viewer.get("/webhooks").json()["items"]
+    for where in (path, "/webhooks", "/audit", f"{path}/deliveries"):
+        assert "hunter" not in viewer.get(where).text, where
+
+
 def test_a_new_secret_leaves_the_old_one_its_overlap(api: House) -> None:
     admin, made = api.client("tenant_admin"), make(api)
     path = f"/webhooks/{made['id']}"

@@ -14,6 +14,7 @@ from jobforge.isolation import tree
 from jobforge.isolation.isolated import Isolated
 from jobforge.job import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, Outcome, sent
 from jobforge.loading import load
+from jobforge.redact import Scope
 from jobforge.runner import Report, Stop
 
 APP = str(Path(__file__).with_name("isolated_app.py"))
@@ -37,7 +38,7 @@ class Desk:
         self.asked: list[tuple[UUID, str, Json]] = []
         self._heard = asyncio.Event()
 
-    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:
+    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json], _: Scope) -> None:
         self.notes.append((job.job_id, kind, data))
         self._heard.set()
 

@@ -16,6 +16,7 @@ from jobforge import Context, JobForge, telemetry
 from jobforge.definition import Definition
 from jobforge.errors import Json, NotFound, TenantRequired
 from jobforge.job import ClaimedJob, Enqueued, JobRequest, Outcome
+from jobforge.redact import Scope
 from jobforge.runner import Report, Stop
 from jobforge.tenants import choose
 from jobforge.worker.inline import Inline, InlineRun
@@ -35,7 +36,7 @@ class Desk:
         self.reports: dict[UUID, Report] = {}
         self.runner = Inline(self)
 
-    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json]) -> None:  # noqa: ARG002 - of a host
+    def note(self, job: ClaimedJob, kind: str, data: dict[str, Json], scope: Scope) -> None:  # noqa: ARG002 - of a host
         self.notes.append((kind, data))
 
     async def enqueue(self, job: ClaimedJob, jobs: Sequence[JobRequest]) -> list[Enqueued]:

@@ -46,7 +46,7 @@ def test_a_flood_of_log_lines_costs_only_the_job_that_writes_them(
     flooder, quiet = rig.go(run())
     attempts(FLOOD)
     lines: dict[UUID, list[Json]] = {flooder: [], quiet: []}
-    while batch := notes.take():
+    while batch := asyncio.run(notes.take()):
         for note in batch:
             lines[note.job_id].append(note.data)
     assert [line["number"] for line in lines[quiet]] == list(range(200))

@@ -295,14 +295,57 @@ async def test_private_headers_stay_with_the_first_origin() -> None:
         network = Network(answers=[redirect(where, 307), redirect("http://example.com/")])
         await send(
             "http://example.com/", network, headers=headers, private=frozenset({"x-token"}),
-            redirects=3, method="POST", body=b"body",
+            redirects=3, method="POST",
         )  # fmt: skip
         seen = [all(value in sent for value in (b": a", b": b", b": c")) for sent in network.sent]
         # What was dropped stays dropped on the way back.
         assert seen == [True, not hidden, not hidden]
         assert all(b"X-Plain: d" in sent for sent in network.sent)
-        assert [b"body" in sent for sent in network.sent] == [True, True, False]
         assert network.sent[2].startswith(b"GET ")
+
+
+CREDENTIALS = (
+    *("Private-Token", "X-Vault-Token", "apikey", "X-Api-Key", "Ocp-Apim-Subscription-Key"),
+    *("X-Goog-Api-Key", "X-Functions-Key", "X-Amz-Security-Token", "X-Auth", "X-Session-Id"),
+    *("X-Hub-Signature-256", "X-Shopify-Access-Token", "X-Client-Secret", "X-XSRF-TOKEN"),
+    *("Authorization", "Proxy-Authentication", "Cookie", "X-Password", "X-JWT-Assertion"),
+)
+
+
+@pytest.mark.attack("redirects")
+@pytest.mark.parametrize("name", CREDENTIALS)
+async def test_a_credential_stays_with_the_first_origin(name: str) -> None:
+    network = Network(answers=[redirect("http://other.example.com/"), OK])
+    headers = ((name, "hunter-2"), ("Idempotency-Key", "7"), ("Accept-Language", "de"))
+    await send("http://example.com/", network, headers=headers, redirects=3)
+    assert [b"hunter-2" in sent for sent in network.sent] == [True, False]
+    assert b"Idempotency-Key: 7" in network.sent[1]
+    assert b"Accept-Language: de" in network.sent[1]
+
+
+@pytest.mark.attack("redirects")
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_a_body_stays_with_the_first_origin(status: int, method: str) -> None:
+    network = Network(answers=[redirect("http://other.example.com/", status), OK])
+    request = send(
+        "http://example.com/", network, redirects=3, method=method, body=b"card number"
+    )  # fmt: skip
+    if status == 303 or (status in {301, 302} and method == "POST"):
+        await request
+        assert network.sent[1].startswith(b"GET ")
+    else:
+        with pytest.raises(BadResponse, match="another origin") as caught:
+            await request
+        assert caught.value.is_final
+        assert len(network.connected) == 1
+    assert [b"card number" in sent for sent in network.sent][1:] in ([], [False])
+
+
+async def test_a_body_is_sent_again_to_the_same_origin() -> None:
+    network = Network(answers=[redirect("/there", 308), OK])
+    await send("http://example.com/", network, redirects=3, method="POST", body=b"body")
+    assert [b"body" in sent for sent in network.sent] == [True, True]
 
 
 HEADERS = [

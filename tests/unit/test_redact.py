@@ -4,6 +4,7 @@ import base64
 import html
 import json
 import sys
+from collections.abc import Iterator
 from decimal import Decimal
 from types import FrameType
 from typing import Any
@@ -16,7 +17,9 @@ from hypothesis import strategies as st
 
 from jobforge import redact as redaction
 from jobforge.redact import (
+    JOB,
     MARKER,
+    Scope,
     assignments,
     is_secret_name,
     redact,
@@ -25,15 +28,16 @@ from jobforge.redact import (
     register_secret,
     shapes,
 )
-from jobforge.redact.registry import MOST, Registry
+from jobforge.redact.registry import Registry
 
 
 @pytest.fixture(autouse=True)
-def _no_registered_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A new one counts its changes from nothing, and what is remembered goes by that count.
-    monkeypatch.setattr(redaction, "_registry", Registry(MARKER))
-    redaction._remembered_name.cache_clear()  # noqa: SLF001 - as above
-    redaction._remembered_text.cache_clear()  # noqa: SLF001 - as above
+def scope() -> Iterator[Scope]:
+    """What is registered here is of a job that has just begun."""
+    scope = Scope()
+    token = JOB.set(scope)
+    yield scope
+    JOB.reset(token)
 
 
 @pytest.mark.parametrize(
@@ -400,26 +404,48 @@ def test_lines_that_only_begin_like_a_registered_value_stay() -> None:
     assert redact_text(text) == f"hunter-\nthree\nhunt\n\ner-two {MARKER}"
 
 
-@pytest.mark.parametrize("value", ["", "abc", "true", "None", "redacted"])
+@pytest.mark.parametrize(
+    "value", ["", "abc", "worker", "hunter2", "postgres", "Password", "UNDEFINED", "redacted"]
+)
 def test_a_value_that_would_be_found_in_ordinary_text_is_not_registered(value: str) -> None:
-    register_secret(value)
-    text = f"{value} abc true None {MARKER}"
+    assert not register_secret(value)
+    text = f"{value} worker hunter2 {MARKER}"
     assert redact_text(text) == text
 
 
+@pytest.mark.parametrize("value", ["hunter-2", "12345678", "deadbeefdead", "correcthorse"])
+def test_a_value_of_enough_characters_is_registered(value: str) -> None:
+    assert register_secret(value)
+    assert redact_text(f"<{value}>") == f"<{MARKER}>"
+
+
+@pytest.mark.attack("redaction")
+def test_names_of_fields_are_never_compared_with_registered_values() -> None:
+    register_secret("worker_id")
+    assert redact({"worker_id": 7, "at": "worker_id"}) == {"worker_id": 7, "at": MARKER}
+
+
+def test_the_number_of_keys_is_no_secret() -> None:
+    counts = {"api_keys": 3, "tokens": 0, "secrets": 12}
+    assert redact(counts) == counts
+    hidden = {"api_keys": ["x"], "tokens": 123456789, "api_key": 3}
+    assert redact(hidden) == dict.fromkeys(hidden, MARKER)
+
+
 def test_the_value_registered_longest_ago_is_forgotten_first() -> None:
-    for number in range(MOST):
-        register_secret(f"value-{number:06d}-")
-    register_secret("value-000000-")  # used again
-    register_secret("one-too-many")
-    assert redact_text("value-000001-") == "value-000001-"
-    assert redact_text("value-000000- value-000002- one-too-many") == " ".join([MARKER] * 3)
+    registry = Registry(most=3)
+    for number in range(3):
+        registry.add(f"value-000{number}")
+    registry.add("value-0000")  # used again
+    registry.add("one-too-many")
+    hidden = Scope(registry).hide("value-0000 value-0001 value-0002 one-too-many")
+    assert hidden == f"{MARKER} value-0001 {MARKER} {MARKER}"
 
 
 def test_the_longer_of_two_registered_values_is_hidden_whole() -> None:
-    register_secret("hunter")
-    register_secret("hunter-two")
-    assert redact_text("hunter-two hunter") == f"{MARKER} {MARKER}"
+    register_secret("hunter-1")
+    register_secret("hunter-1-and-2")
+    assert redact_text("hunter-1-and-2 hunter-1") == f"{MARKER} {MARKER}"
 
 
 SECRET = "Tr0ub4dor-and-3-more"
@@ -568,6 +594,9 @@ HOSTILE = [
     "AKIA",
     "ghp_",
     "Tr0u",
+    "Tr0ub4do",
+    "Tr0ub4dor",
+    "Tr0u\n",
     "cookie: '",
     '["token",[',
     "['token','",
@@ -624,6 +653,7 @@ def test_figures_hold_nothing_by_which_a_secret_is_known() -> None:
 
 
 def test_a_registered_value_is_hidden_in_a_short_text_that_was_shown_before() -> None:
-    assert redact({"state": "4711"}) == {"state": "4711"}
-    register_secret("4711")
-    assert redact({"state": "4711", "count": 4711}) == {"state": MARKER, "count": MARKER}
+    assert redact({"state": "47110815"}) == {"state": "47110815"}
+    register_secret("47110815")
+    shown = redact({"state": "47110815", "count": 47110815, "sum": 147110815})
+    assert shown == {"state": MARKER, "count": MARKER, "sum": 147110815}

@@ -136,8 +136,10 @@ def test_what_cannot_be_a_secret_is_refused_without_being_shown(
     assert caught.value.__cause__ is None
 
 
-def test_what_was_looked_up_is_hidden_from_then_on(folder: Path) -> None:
+def test_what_was_looked_up_is_hidden_in_logs_from_then_on(folder: Path) -> None:
     (folder / "key").write_text("first-of-its-kind")
-    assert redact.redact_text("first-of-its-kind") == "first-of-its-kind"
+    assert redact.log_scope().hide("first-of-its-kind") == "first-of-its-kind"
     Secrets(folder, {}).lookup("key")
-    assert redact.redact_text("first-of-its-kind") == redact.MARKER
+    assert redact.log_scope().hide("first-of-its-kind") == redact.MARKER
+    # Another job has its own output; comparing it too would let its tenant test guesses.
+    assert redact.redact_text("first-of-its-kind") == "first-of-its-kind"

@@ -10,6 +10,7 @@ from jobforge.api.caller import Caller, Calling
 from jobforge.api.guard import area
 from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_cursor
 from jobforge.api.schemas.connectors import ConnectorChanges, MadeConnector, NewConnector
+from jobforge.api.views import masked_connector
 from jobforge.connectors.configuration import check_settings, needs_seal, sealed_secrets
 from jobforge.control import ConnectorConfig
 from jobforge.errors import Json
@@ -21,9 +22,12 @@ router = area("connectors")
 async def list_connectors(
     caller: Caller, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Answer:
-    """By name. Of a secret it is told where it comes from: `sealed`, or its reference."""
+    """By name. Each secret is shown as its source: `sealed`, or its reference. A viewer sees the
+    URL without its path, and headers without their values."""
     call = calls.list_connector_configs(limit=limit, after=read_cursor(cursor))
-    return Answer(page(await caller.run(call), limit, lambda config: config.name))
+    configs = await caller.run(call)
+    shown = configs if caller.sees_addresses else [masked_connector(each) for each in configs]
+    return Answer(page(shown, limit, lambda config: config.name))
 
 
 @router.post(
@@ -41,7 +45,8 @@ async def create_connector(body: NewConnector, caller: Caller) -> Answer:
     "/connectors/{config_id}", response_model=ConnectorConfig, summary="Look at a configuration"
 )
 async def get_connector(config_id: UUID, caller: Caller) -> Answer:
-    return Answer(await caller.run(calls.get_connector_config(config_id)))
+    config = await caller.run(calls.get_connector_config(config_id))
+    return Answer(config if caller.sees_addresses else masked_connector(config))
 
 
 @router.patch("/connectors/{config_id}", status_code=204, summary="Change a configuration")

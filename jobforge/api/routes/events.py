@@ -14,7 +14,7 @@ from jobforge.api.schemas.body import Moment, Text
 from jobforge.api.schemas.events import EventId, NewEvent, Replayed, Tried, Trying
 from jobforge.api.views import masked_event
 from jobforge.event import DeliveryOutcome, Event, EventDelivery, EventFilter, EventListing
-from jobforge.redact import redact
+from jobforge.redact import mask
 
 router = area("events")
 
@@ -103,5 +103,5 @@ async def try_trigger(trigger_id: UUID, body: Trying, caller: Caller) -> Answer:
     event = await caller.run(calls.get_event(body.event_id))
     definition = await caller.run(calls.get_definition(trigger.definition, version=trigger.version))
     tried = reaction.trial(trigger, event, definition.parameters)
-    job = {**tried.job, "payload": redact(tried.job["payload"])} if tried.job else None
+    job = {**tried.job, "payload": mask(tried.job["payload"])} if tried.job else None
     return Answer({"outcome": tried.outcome, "reason": tried.reason, "job": job})

@@ -26,7 +26,7 @@ from jobforge.api.schemas.triggers import (
 from jobforge.api.views import masked_trigger
 from jobforge.errors import Invalid, Json
 from jobforge.reaction import Occurrence
-from jobforge.redact import redact
+from jobforge.redact import mask
 from jobforge.schedule import OWN_CLOCKS
 from jobforge.trigger import Firing, Trigger, TriggerFilter, TriggerType
 
@@ -102,7 +102,7 @@ async def _rendered(body: PreviewRequest, caller: Caller) -> Json:
     if body.event_id is None:
         return template.render(body.payload, {"event": body.event})
     event = await caller.run(calls.get_event(body.event_id))
-    return redact(template.render(body.payload, Occurrence.of(event).values()))
+    return mask(template.render(body.payload, Occurrence.of(event).values()))
 
 
 @router.get("/triggers/{trigger_id}", response_model=Trigger, summary="Look at a trigger")

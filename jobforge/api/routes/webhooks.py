@@ -20,6 +20,7 @@ from jobforge.api.schemas.webhooks import (
     SentTest,
     WebhookChanges,
 )
+from jobforge.api.views import masked_webhook
 from jobforge.endpoint import NewSecret, new_secret, sealed_again
 from jobforge.webhook import Delivery, DeliveryState, Webhook, make_id
 
@@ -30,9 +31,10 @@ router = area("webhooks")
 async def list_webhooks(
     caller: Caller, limit: Limit = DEFAULT_LIMIT, cursor: Cursor = None
 ) -> Answer:
-    """Newest first. Secrets are not shown again."""
+    """Newest first. Secrets are not shown again. A viewer sees the URL without its path."""
     found = await caller.run(calls.list_webhooks(limit=limit, before=read_id(cursor)))
-    return Answer(page(found, limit, lambda webhook: webhook.id))
+    shown = found if caller.sees_addresses else [masked_webhook(each) for each in found]
+    return Answer(page(shown, limit, lambda webhook: webhook.id))
 
 
 @router.post("/webhooks", status_code=201, response_model=MadeWebhook, summary="Make a webhook")
@@ -48,7 +50,8 @@ async def create_webhook(body: NewWebhook, caller: Caller) -> Answer:
 
 @router.get("/webhooks/{endpoint_id}", response_model=Webhook, summary="Look at a webhook")
 async def get_webhook(endpoint_id: UUID, caller: Caller) -> Answer:
-    return Answer(await caller.run(calls.get_webhook(endpoint_id)))
+    webhook = await caller.run(calls.get_webhook(endpoint_id))
+    return Answer(webhook if caller.sees_addresses else masked_webhook(webhook))
 
 
 @router.patch("/webhooks/{endpoint_id}", status_code=204, summary="Change a webhook")

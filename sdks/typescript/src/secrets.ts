@@ -9,6 +9,8 @@ import { Invalid, NotFound } from "./errors.ts";
 import { registerSecret } from "./redact/index.ts";
 
 const LARGEST = 65_536;
+// These are for the connectors of one tenant.
+const OF_A_TENANT = /^JOBFORGE_SECRET_[0-9A-F]{32}_/;
 
 export class Secrets {
   readonly #folder: string | undefined;
@@ -27,7 +29,7 @@ export class Secrets {
       });
     }
     const variable = `JOBFORGE_SECRET_${name.replace(/[.-]/g, "_").toUpperCase()}`;
-    const value = this.#fromFolder(name) ?? this.#environment[variable];
+    const value = this.#fromFolder(name) ?? this.#fromEnvironment(variable);
     if (value === undefined) {
       const folder = this.#folder ? `the file ${join(this.#folder, name)}` : "no secrets folder";
       throw new NotFound(`there is no secret ${name}`, {
@@ -36,6 +38,10 @@ export class Secrets {
     }
     registerSecret(value);
     return value;
+  }
+
+  #fromEnvironment(variable: string): string | undefined {
+    return OF_A_TENANT.test(variable) ? undefined : this.#environment[variable];
   }
 
   #fromFolder(name: string): string | undefined {

@@ -19,11 +19,16 @@ export const MARKER = "[redacted]";
 
 const DEEPEST = 100;
 const LONGEST_FIRST_LINE = 4096;
+// More than this under `tokens` or `keys` may be a secret, less is their number.
+const MOST_COUNTED = 10_000;
 const registry = new Registry(MARKER);
 
-/** From now on this value is hidden wherever it appears; it must have four characters. */
-export function registerSecret(value: string): void {
-  registry.add(value);
+/**
+ * Hides this value from now on. Returns false for a value that cannot be hidden: one of less than 8
+ * characters, or a single word of letters of less than 12.
+ */
+export function registerSecret(value: string): boolean {
+  return registry.add(value);
 }
 
 /** The value with every secret in it hidden; what JSON cannot hold becomes a text. */
@@ -37,9 +42,13 @@ export function redactObject(value: JsonObject): JsonObject {
 
 /** The text with every secret in it hidden. */
 export function redactText(text: string): string {
+  return withoutTelling(registry.hide(text));
+}
+
+/** The text without the secrets that their name or their form gives away. */
+function withoutTelling(text: string): string {
   // Private keys first: they hold lines and signs that the others would take for ends.
-  const withoutKeys = hidePrivateKeys(registry.hide(text), MARKER);
-  return hideShapes(hideAssigned(withoutKeys, MARKER), MARKER);
+  return hideShapes(hideAssigned(hidePrivateKeys(text, MARKER), MARKER), MARKER);
 }
 
 /**
@@ -56,8 +65,7 @@ export function redactTail(text: string, isCut: boolean): string {
 
 function redacted(value: Json, depth: number): Json {
   if (value === null || typeof value === "boolean") return value;
-  if (typeof value === "number")
-    return redactText(String(value)) === String(value) ? value : MARKER;
+  if (typeof value === "number") return registry.has(String(value)) ? MARKER : value;
   if (typeof value === "string") return redactText(value);
   if (depth >= DEEPEST) return MARKER;
   if (isList(value)) return value.map((element) => redactedElement(element, depth + 1));
@@ -68,9 +76,18 @@ function redactedObject(value: JsonObject, depth: number): JsonObject {
   const isNamed = secretIsNamed(value);
   const members = Object.entries(value).map(([name, inner = null]) => {
     const isSecret = isSecretName(name) || (isNamed && name === "value");
-    return [redactText(name), isSecret ? hidden(inner) : redacted(inner, depth + 1)] as const;
+    const isHidden = isSecret && !isCount(name, inner);
+    // Registered values are not searched in names: a password may be the name of a field.
+    const shown = isHidden ? hidden(inner) : redacted(inner, depth + 1);
+    return [withoutTelling(name), shown] as const;
   });
   return Object.fromEntries(members);
+}
+
+/** `{"api_keys": 3}` is a number of keys. */
+function isCount(name: string, value: Json): boolean {
+  const isSmall = Number.isInteger(value) && Number(value) >= 0 && Number(value) < MOST_COUNTED;
+  return typeof value === "number" && isSmall && name.toLowerCase().endsWith("s");
 }
 
 /** An element of a list; a pair there may be a name and its value, as headers often come. */

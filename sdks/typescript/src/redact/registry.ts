@@ -1,62 +1,74 @@
 /**
  * Values that are known to be secret, found in a text in whatever form they were written: as it is,
- * JSON-escaped, in HTML, percent-encoded, in hexadecimal, and inside base64; of eight characters or
- * more also when a line ends in the midst of it.
+ * JSON-escaped, in HTML, percent-encoded, in hexadecimal, and inside base64, also where a line ends
+ * in the middle of it.
  */
 
-const SHORTEST = 4;
+const SHORTEST = 8;
+// A single word of letters shorter than this is likely to be an ordinary word.
+const SHORTEST_WORD = 12;
+const WORD = /^[A-Z]?(?:[a-z]+|[A-Z]+)$/;
+// The part of a form that is recognized at a cut must have this length.
+const SHORTEST_REST = 4;
 // Enough for the secrets of a worker. Beyond it the one registered longest ago is forgotten.
 const MOST = 1000;
-// Base64 and hexadecimal of less would be found in ordinary words.
-const SHORTEST_ENCODED = 8;
-// How a line ends in a text, and in one that was escaped.
-const LINE_END = /\r?\n[ \t]*|(?:\\r)?\\n/y;
-const TRIVIAL = new Set(["true", "false", "null", "none", "undefined", "localhost", "postgres"]);
+// Up to this number of forms are searched one by one.
+const FEW = 256;
+// How a line ends in a text, and in one that was escaped; an empty line separates.
+const LINE_ENDS = /(?:\r?\n[ \t]*|(?:\\r)?\\n)+/g;
+const LINE_END = /^(?:\r?\n[ \t]*|(?:\\r)?\\n)$/;
+
+/** False below 8 characters, and below 12 for a single word of letters such as a table's name. */
+export function canBeHidden(value: string): boolean {
+  return value.length >= SHORTEST && (value.length >= SHORTEST_WORD || !WORD.test(value));
+}
 
 export class Registry {
   readonly #marker: string;
   readonly #values = new Map<string, readonly string[]>();
+  #forms: readonly string[] = [];
   #byStart = new Map<string, string[]>();
 
   constructor(marker: string) {
     this.#marker = marker;
   }
 
-  add(value: string): void {
-    const isTrivial = TRIVIAL.has(value.toLowerCase()) || this.#marker.includes(value);
-    if (value.length < SHORTEST || isTrivial) return;
+  /** Returns false for a value that `canBeHidden` refuses; it is not registered. */
+  add(value: string): boolean {
+    if (!canBeHidden(value)) return false;
     const known = this.#values.get(value);
     this.#values.delete(value);
     this.#values.set(value, known ?? formsOf(value));
-    if (known !== undefined) return;
+    if (known !== undefined) return true;
     if (this.#values.size > MOST) {
       const [oldest] = this.#values.keys();
       if (oldest !== undefined) this.#values.delete(oldest);
     }
-    this.#file();
+    this.#index();
+    return true;
   }
 
-  /** The text with every known value replaced. */
+  has(value: string): boolean {
+    return this.#values.has(value);
+  }
+
+  /** The text with every known value replaced; those that overlap or touch become one marker. */
   hide(text: string): string {
-    if (this.#byStart.size === 0) return text;
-    const parts: string[] = [];
-    let done = 0;
-    let place = 0;
-    while (place <= text.length - SHORTEST) {
-      const end = this.#endAt(text, place);
-      if (end === 0) {
-        place += 1;
-        continue;
+    if (this.#forms.length === 0) return text;
+    const covered = new Uint8Array(text.length);
+    for (const [start, end] of this.#find(text)) covered.fill(1, start, end);
+    const joined = join(text);
+    if (joined !== null) {
+      for (const [start, end] of this.#find(joined.text)) {
+        covered.fill(1, joined.original(start), joined.original(end - 1) + 1);
       }
-      parts.push(text.slice(done, place), this.#marker);
-      done = place = end;
     }
-    return parts.length > 0 ? parts.join("") + text.slice(done) : text;
+    return this.#replaced(text, covered);
   }
 
   /** The text without the rest of a known value whose beginning was cut off before it. */
   withoutHalf(text: string): string {
-    const start = text.slice(0, SHORTEST);
+    const start = text.slice(0, SHORTEST_REST);
     if (start.trim() === "") return text;
     let longest = 0;
     for (const forms of this.#values.values()) {
@@ -65,40 +77,90 @@ export class Registry {
     return text.slice(longest);
   }
 
-  #file(): void {
-    // Filed under the first characters, so that a text is read once however many values there are.
-    this.#byStart = new Map();
-    for (const form of new Set([...this.#values.values()].flat())) {
-      const start = form.slice(0, SHORTEST);
-      const others = this.#byStart.get(start) ?? [];
-      this.#byStart.set(
-        start,
-        [...others, form].sort((one, other) => other.length - one.length),
-      );
+  *#find(text: string): Generator<readonly [number, number]> {
+    for (const form of this.#candidates(text)) {
+      for (let place = text.indexOf(form); place >= 0; ) {
+        const end = place + form.length;
+        yield [place, end];
+        place = text.indexOf(form, end);
+      }
     }
   }
 
-  #endAt(text: string, place: number): number {
-    const forms = this.#byStart.get(text.slice(place, place + SHORTEST));
-    if (forms === undefined) return 0;
-    const form = forms.find((each) => text.startsWith(each, place));
-    if (form !== undefined) return place + form.length;
-    const ends = forms.map((each) => endAcrossLines(text, place, each));
-    return ends.find((end) => end > 0) ?? 0;
+  /** The forms to search: of many only those that begin somewhere in the text. */
+  #candidates(text: string): readonly string[] {
+    if (this.#forms.length <= Math.min(text.length, FEW)) return this.#forms;
+    const starts = new Set<string>();
+    for (let place = 0; place <= text.length - SHORTEST; place += 1) {
+      const start = text.slice(place, place + SHORTEST);
+      if (this.#byStart.has(start)) starts.add(start);
+    }
+    return [...starts].flatMap((start) => this.#byStart.get(start) ?? []);
+  }
+
+  #replaced(text: string, covered: Uint8Array): string {
+    let start = covered.indexOf(1);
+    if (start < 0) return text;
+    const parts: string[] = [];
+    let done = 0;
+    while (start >= 0) {
+      parts.push(text.slice(done, start), this.#marker);
+      const end = covered.indexOf(0, start);
+      done = end < 0 ? text.length : end;
+      start = covered.indexOf(1, done);
+    }
+    return parts.join("") + text.slice(done);
+  }
+
+  #index(): void {
+    this.#forms = [...new Set([...this.#values.values()].flat())];
+    this.#byStart = new Map();
+    for (const form of this.#forms) {
+      const start = form.slice(0, SHORTEST);
+      const others = this.#byStart.get(start);
+      if (others === undefined) this.#byStart.set(start, [form]);
+      else others.push(form);
+    }
   }
 }
 
-/** 0 when it is not there; base64 is often written in lines. */
-function endAcrossLines(text: string, start: number, form: string): number {
-  if (form.length < SHORTEST_ENCODED) return 0;
-  let place = start;
-  for (let index = 0; index < form.length; index += 1, place += 1) {
-    if (text[place] === form[index]) continue;
-    LINE_END.lastIndex = place;
-    if (!LINE_END.test(text) || text[LINE_END.lastIndex] !== form[index]) return 0;
-    place = LINE_END.lastIndex;
+interface Joined {
+  readonly text: string;
+  original(place: number): number;
+}
+
+/** The text without its single line ends, and where its characters were; null without any. */
+function join(text: string): Joined | null {
+  const pieces: string[] = [];
+  const starts = [0];
+  const shifts = [0];
+  let done = 0;
+  let length = 0;
+  for (const found of text.matchAll(LINE_ENDS)) {
+    if (!LINE_END.test(found[0])) continue;
+    pieces.push(text.slice(done, found.index));
+    length += found.index - done;
+    done = found.index + found[0].length;
+    starts.push(length);
+    shifts.push(done - length);
   }
-  return place;
+  if (pieces.length === 0) return null;
+  return {
+    text: pieces.join("") + text.slice(done),
+    original: (place) => place + (shifts[lastUpTo(starts, place)] ?? 0),
+  };
+}
+
+/** The index of the last of the ascending numbers that is not above the limit. */
+function lastUpTo(numbers: readonly number[], limit: number): number {
+  let low = 0;
+  let high = numbers.length - 1;
+  while (low < high) {
+    const middle = Math.ceil((low + high) / 2);
+    if ((numbers[middle] ?? 0) <= limit) low = middle;
+    else high = middle - 1;
+  }
+  return low;
 }
 
 function halfAtTheStart(text: string, start: string, form: string): number {
@@ -154,7 +216,7 @@ function quoted(value: string): string[] {
 function encoded(raw: Buffer): string[] {
   const forms = [raw.toString("base64"), raw.toString("hex"), raw.toString("hex").toUpperCase()];
   for (const before of [0, 1, 2] as const) forms.push(...withinBase64(raw, before));
-  return forms.filter((form) => form.length >= SHORTEST_ENCODED);
+  return forms.filter((form) => form.length >= SHORTEST);
 }
 
 /** What base64 shows of the value when so many bytes (modulo 3) stand before it. */

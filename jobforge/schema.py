@@ -92,7 +92,7 @@ def render_sql(root: Path = SQL) -> str:
     """
     files = scripts(root)
     functions = ", ".join(f"'{script.name}'" for script in files if script.is_function)
-    head = _HEAD.substitute(search_path=SEARCH_PATH, lock=ADVISORY_LOCK)
+    head = _HEAD.substitute(search_path=SEARCH_PATH, one_at_a_time=ONE_AT_A_TIME)
     tail = _TAIL.substitute(functions=functions or "''")
     number, setter = revision(root), "set local"
     parts = [
@@ -129,14 +129,38 @@ def _read(root: Path, path: Path, role: str | None) -> Script:
     return Script(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"), role)
 
 
+# A second migration waits for the first. Every login can take an advisory lock and so hold up the
+# first installation; afterwards the lock is that of a table, which only its owner can take. Without
+# rights on the table, as after a restore, the migration goes on to say so. The catalogue is read by
+# a query: to_regclass would remember, past the wait, that there is no such table.
+ONE_AT_A_TIME = """\
+do $$
+declare
+    v_is_there constant text :=
+        'select exists (select from pg_catalog.pg_class as c '
+        'join pg_catalog.pg_namespace as n on n.oid = c.relnamespace '
+        'where n.nspname = ''jobforge'' and c.relname = ''migrations'' '
+        'and pg_catalog.has_table_privilege(c.oid, ''update''))';
+    v_found boolean;
+begin
+    execute v_is_there into v_found;
+    if not v_found then
+        perform pg_catalog.pg_advisory_xact_lock(the_lock);
+        execute v_is_there into v_found;
+    end if;
+    if v_found then
+        lock table jobforge.migrations in share row exclusive mode;
+    end if;
+end $$;
+""".replace("the_lock", str(ADVISORY_LOCK))
+
 _HEAD = Template("""\
 -- The schema of JobForge as one file. Apply it with: psql -v ON_ERROR_STOP=1 -f FILE
 -- It can be applied again; what jobforge.migrations records is not repeated.
 begin isolation level read committed;
 set local search_path = $search_path;
 set local statement_timeout = 0;
-do 'begin perform pg_catalog.pg_advisory_xact_lock($lock); end';
-set local lock_timeout = '5s';
+${one_at_a_time}set local lock_timeout = '5s';
 """)
 
 _TAIL = Template("""\

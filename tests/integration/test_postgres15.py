@@ -325,6 +325,18 @@ def _connectors(engine: Engine) -> None:
     assert engine.call("rewrap_tenant_key", **rewrapped)
 
 
+def _logins(engine: Engine) -> None:
+    engine.conn.execute("create role postgres15_login login in role jobforge_client")
+    engine.call("bind_login", login="postgres15_login", tenants=[TENANT_A])
+    [bound] = engine.call("list_bound_logins")
+    assert (bound["login"], bound["tenants"], bound["fault"]) == (
+        "postgres15_login",
+        [TENANT_A],
+        None,
+    )
+    engine.call("unbind_login", login="postgres15_login")
+
+
 def _webhooks(engine: Engine) -> None:
     engine.call("put_definition", key="connector.webhook.deliver", version=1, settings={})
     webhook = engine.call(
@@ -528,6 +540,7 @@ PARTS: list[Callable[[Engine], None]] = [
     _operations,
     _keys,
     _connectors,
+    _logins,
     _webhooks,
     _schedules,
     _events,

@@ -148,7 +148,7 @@ def test_a_bound_back_end_cannot_name_another_tenant_by_argument(
 ) -> None:
     bind(conn, SERVICE, TENANT_A)
     service = connect(SERVICE)
-    assert enqueue_one(service, TENANT_A)
+    assert state_of(conn, TENANT_A, enqueue_one(service, TENANT_A)) == "queued"
     for tenant in (TENANT_B, TENANT_C):
         with refused("JF006"):
             enqueue_one(service, tenant)
@@ -210,7 +210,7 @@ def test_a_login_of_several_tenants_names_one_of_them(conn: Connection, connect:
     bind(conn, SERVICE, TENANT_A, TENANT_B)
     service = connect(SERVICE)
     for tenant in (TENANT_A, TENANT_B):
-        assert enqueue_one(service, tenant)
+        assert state_of(conn, tenant, enqueue_one(service, tenant)) == "queued"
         with as_tenant(service, tenant):
             assert tenants_seen(service) == {tenant}
             call(service, "enqueue_job", definition="test")

@@ -7,14 +7,16 @@ import time
 from collections.abc import Generator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from jobforge import calls, db, examination, migrate
 from jobforge.calls import Call
-from jobforge.condition import AppliedFile, StoreUser
+from jobforge.condition import AppliedFile
 from jobforge.doctor import Facts
 from jobforge.errors import Denied, JobForgeError
 from jobforge.inspection import inspect
+
+T = TypeVar("T")
 
 _UNDEFINED_FUNCTION = "42883"
 
@@ -96,14 +98,15 @@ def _looks(announced_pid: int) -> Looks:
         history=(yield examination.history()),
         workers=workers,
         troubles=troubles,
-        stores=(yield from _stores()),
+        stores=(yield from _look_if_allowed(calls.list_artifact_stores())),
+        bound_logins=(yield from _look_if_allowed(calls.list_bound_logins())),
     )
 
 
-def _stores() -> Generator[Call[Any], Any, list[StoreUser] | None]:
-    """None where this login may not see them, and in a release without them."""
+def _look_if_allowed(call: Call[T]) -> Generator[Call[Any], Any, T | None]:
+    """None where this login may not see them, and in a release without the function."""
     try:
-        found: list[StoreUser] = yield calls.list_artifact_stores()
+        found: T = yield call
     except Denied:
         return None
     except JobForgeError as error:

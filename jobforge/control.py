@@ -308,6 +308,22 @@ class TenantInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class BoundLogin:
+    """A database login and the tenants for which it may act.
+
+    `slugs` has the id of a tenant without a slug. `fault` says why the binding does not confine the
+    login, for example because it does not exist or has become an operator.
+    """
+
+    login: str
+    tenants: list[UUID]
+    slugs: list[str]
+    bound_at: datetime
+    bound_by: str
+    fault: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class SweepPosition:
     """How far a sweep over all jobs has come, and how many of its last step it changed."""
 

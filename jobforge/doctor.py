@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from jobforge.condition import StoreUser, Trouble
-from jobforge.control import WorkerInfo
+from jobforge.control import BoundLogin, WorkerInfo
 from jobforge.examination import Connections, History, Horizon, Surroundings, Table
 from jobforge.inspection import Inspection
 
@@ -29,6 +29,7 @@ _ACCESS_FAULTS_SHOWN = 5
 _MIGRATE = "jobforge db migrate"
 _REPAIR = "jobforge db migrate --repair"
 _STORES_SHOWN = 6
+_LOGINS_SHOWN = 6
 
 
 class Grade(StrEnum):
@@ -67,13 +68,23 @@ class Facts:
     troubles: Sequence[Trouble] | None = None
     stores: Sequence[StoreUser] | None = None
     open_files: Sequence[Path] | None = None  # with credentials, and jobs can read them
+    bound_logins: Sequence[BoundLogin] | None = None
 
 
 def diagnose(facts: Facts) -> list[Finding]:
     """In the order in which things build on each other."""
     findings = [*_server(facts), *_schema(facts)]
     if facts.inspection.has_schema:
-        for check in (_access, _wakeups, _clock, _durability, _room, _snapshots, _bloat):
+        for check in (
+            _access,
+            _bound_logins,
+            _wakeups,
+            _clock,
+            _durability,
+            _room,
+            _snapshots,
+            _bloat,
+        ):
             findings += check(facts)
         findings += [*_partitions(facts), *_workers(facts), *_stores(facts)]
         findings += _credentials(facts)
@@ -148,6 +159,32 @@ def _access(facts: Facts) -> Iterator[Finding]:
     if more > 0:
         message = f"{more} more rights differ from what the release says"
         yield Finding("access", Grade.FAILED, message, _REPAIR)
+
+
+def _bound_logins(facts: Facts) -> Iterator[Finding]:
+    bound = facts.bound_logins or ()
+    for each in bound:
+        if each.fault is not None:
+            yield Finding(
+                "logins",
+                Grade.FAILED,
+                f"the login {each.login} is bound to tenants but not confined: it {each.fault}",
+                f"jobforge db unbind-login {each.login}  # or change its roles",
+            )
+    if bound and not any(each.fault for each in bound):
+        names = ", ".join(f"{each.login} ({_tenants(each)})" for each in bound[:_LOGINS_SHOWN])
+        more = f" and {len(bound) - _LOGINS_SHOWN} more" if len(bound) > _LOGINS_SHOWN else ""
+        yield Finding("logins", Grade.OK, f"logins bound to tenants: {names}{more}")
+
+
+def _tenants(login: BoundLogin) -> str:
+    match login.slugs:
+        case []:
+            return "no tenant"
+        case [only]:
+            return only
+        case several:
+            return f"{len(several)} tenants"
 
 
 def _wakeups(facts: Facts) -> Iterator[Finding]:

@@ -19,8 +19,8 @@ from psycopg.rows import tuple_row
 from jobforge.condition import AppliedFile
 from jobforge.errors import JobForgeError, MigrationError, Unavailable
 from jobforge.schema import (
-    ADVISORY_LOCK,
     DROP_STALE_FUNCTIONS,
+    ONE_AT_A_TIME,
     REMEMBER_FUNCTIONS,
     REVISION,
     ROLES,
@@ -338,7 +338,7 @@ def _transaction(conn: Connection, lock_timeout: str) -> Iterator[None]:
             conn.execute("set local statement_timeout = 0")
             _set_local(conn, "search_path", SEARCH_PATH)
             _set_local(conn, "lock_timeout", _WAIT_FOR_OTHERS)
-            conn.execute("select pg_advisory_xact_lock(%s)", [ADVISORY_LOCK])
+            conn.execute(ONE_AT_A_TIME)
             _set_local(conn, "lock_timeout", lock_timeout)
         yield
 

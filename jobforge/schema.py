@@ -92,7 +92,7 @@ def render_sql(root: Path = SQL) -> str:
     """
     files = scripts(root)
     functions = ", ".join(f"'{script.name}'" for script in files if script.is_function)
-    head = _HEAD.substitute(search_path=SEARCH_PATH, lock=ADVISORY_LOCK)
+    head = _HEAD.substitute(search_path=SEARCH_PATH, one_at_a_time=ONE_AT_A_TIME)
     tail = _TAIL.substitute(functions=functions or "''")
     number, setter = revision(root), "set local"
     parts = [
@@ -129,14 +129,30 @@ def _read(root: Path, path: Path, role: str | None) -> Script:
     return Script(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"), role)
 
 
+# A second migration waits for the first. Every login can take an advisory lock and so hold up the
+# first installation; afterwards the lock is that of a table, which only its owner can take. Without
+# rights on the table, as after a restore, the migration goes on to say so.
+ONE_AT_A_TIME = f"""\
+do $$
+begin
+    if coalesce(has_table_privilege(to_regclass('jobforge.migrations'), 'update'), false) then
+        lock table jobforge.migrations in share row exclusive mode;
+        return;
+    end if;
+    perform pg_catalog.pg_advisory_xact_lock({ADVISORY_LOCK});
+    if coalesce(has_table_privilege(to_regclass('jobforge.migrations'), 'update'), false) then
+        lock table jobforge.migrations in share row exclusive mode;
+    end if;
+end $$;
+"""
+
 _HEAD = Template("""\
 -- The schema of JobForge as one file. Apply it with: psql -v ON_ERROR_STOP=1 -f FILE
 -- It can be applied again; what jobforge.migrations records is not repeated.
 begin isolation level read committed;
 set local search_path = $search_path;
 set local statement_timeout = 0;
-do 'begin perform pg_catalog.pg_advisory_xact_lock($lock); end';
-set local lock_timeout = '5s';
+${one_at_a_time}set local lock_timeout = '5s';
 """)
 
 _TAIL = Template("""\

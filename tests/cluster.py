@@ -46,6 +46,10 @@ LOGINS = {
     "worker_login": ["jobforge_worker"],
     "admin_login": ["jobforge_admin"],
     "server_login": ["jobforge_server"],
+    # A test that uses these binds them to tenants.
+    "bound_client_login": ["jobforge_client"],
+    "bound_service_login": ["jobforge_client", "jobforge_service"],
+    "bound_worker_login": ["jobforge_worker"],
 }
 
 Connection = psycopg.Connection[DictRow]

@@ -90,6 +90,7 @@ if TYPE_CHECKING:
         rotate_api_key,
         touch_api_key,
     )
+    from jobforge.calls.logins import bind_login, list_bound_logins, unbind_login
     from jobforge.calls.operation import (
         apply_retention,
         confirm_erasure,
@@ -193,6 +194,7 @@ __all__ = [
     "annotate_failure",
     "apply_retention",
     "backfill_trigger",
+    "bind_login",
     "cancel_batch",
     "cancel_job",
     "cancel_jobs",
@@ -255,6 +257,7 @@ __all__ = [
     "list_artifact_stores",
     "list_audit",
     "list_batches",
+    "list_bound_logins",
     "list_connector_configs",
     "list_definitions",
     "list_deliveries",
@@ -327,6 +330,7 @@ __all__ = [
     "take_request",
     "test_webhook",
     "touch_api_key",
+    "unbind_login",
     "unregister_worker",
     "unused_artifacts",
 ]
@@ -341,6 +345,7 @@ _GROUPS = (
     "failures",
     "jobs",
     "keys",
+    "logins",
     "operation",
     "requests",
     "statistics",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobforge.cli import output
+from jobforge.cli import logins, output
 from jobforge.cli.database import DatabaseUrl, connect, find_url
 from jobforge.cli.findings import print_findings
 from jobforge.cli.groundwork import find_key, prepare
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jobforge.examination import Table
 
 app = typer.Typer(help="Install, upgrade and check the schema.", no_args_is_help=True)
+app.add_typer(logins.app)
 
 
 @app.command()

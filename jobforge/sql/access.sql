@@ -95,6 +95,7 @@ as $$
                 list_tenant_keys,rewrap_tenant_key}'),
             ('jobforge_admin',
              '{read_gauges,find_troubles,list_misses,list_migrations,list_holders}'),
+            ('jobforge_admin', '{bind_login,unbind_login,list_bound_logins}'),
             ('jobforge_client', '{erase_job}'),
             ('jobforge_admin', '{erase_job}'),
             ('jobforge_worker', '{next_erasure,confirm_erasure}'),
@@ -138,14 +139,15 @@ as $$
                  v_table.relname = 'migrations'),
                 -- Partitions are reached through their parents only, by anybody.
                 ('admin_reads', 'jobforge_admin', 'select', 'true', null,
-                 not v_table.relispartition),
+                 not v_table.relispartition and v_table.relname <> 'signing_key'),
                 ('client_reads', 'jobforge_client', 'select', v_table.is_the_clients, null,
                  not v_table.relispartition and v_table.relname not in (
                     'migrations', 'workers', 'rate_limits', 'api_keys', 'request_rates',
                     'ended_sessions',
                     'artifact_stores',
                     'artifact_sweeps', 'declared_schedules', 'webhook_endpoints', 'tenant_keys',
-                    'connector_configs', 'statistics_position', 'maintenance', 'reaper')),
+                    'connector_configs', 'statistics_position', 'maintenance', 'reaper',
+                    'bound_logins', 'locks', 'signing_key')),
                 -- pg_dump reads each partition by its own name.
                 ('backup_reads', 'jobforge_backup', 'select', 'true', null, true)
             ) as p(name, role, command, reads, writes, is_wanted)

@@ -136,6 +136,22 @@ def test_advice_about_vacuum_has_the_tables_and_a_command_for_each_finding(
     assert "jobs\t1\t0\t\toff\n" in shell.run("db", "vacuum-advice").stdout
 
 
+def test_bound_logins_are_listed_and_those_that_are_not_confined_are_failures(
+    shell: Terminal, conn: Connection
+) -> None:
+    tenant = uuid4()
+    assert "logins" not in shell.run("doctor").stdout
+    for login in ("bound_client_login", "bound_worker_login"):
+        db.run(conn, calls.bind_login(login, [tenant]))
+    assert "logins" not in findings(shell)
+    assert f"bound_client_login ({tenant})" in shell.run("doctor").stdout
+    conn.execute(
+        "insert into jobforge.bound_logins values ('admin_login', %s, now(), 'test')", [[tenant]]
+    )
+    assert "it is a member of jobforge_admin" in findings(shell)["logins"]
+    assert "jobforge db unbind-login admin_login" in shell.run("doctor").stdout
+
+
 def test_advice_about_vacuum_needs_the_schema(conn: Connection, shell: Terminal) -> None:
     conn.execute("alter schema jobforge rename to elsewhere")
     try:

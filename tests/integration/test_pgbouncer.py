@@ -18,7 +18,7 @@ from integration.seam import A_JOB, TENANT_A, TENANT_B, WORKER, report
 
 from jobforge import calls, db
 from jobforge.binaries import account_for
-from jobforge.errors import LeaseLost, TenantRequired
+from jobforge.errors import Denied, LeaseLost, TenantRequired
 from jobforge.job import BeatStatus, JobRequest, State
 
 PGBOUNCER = shutil.which("pgbouncer", path=os.defpath + ":/usr/sbin:/usr/local/sbin")
@@ -122,6 +122,21 @@ async def test_a_job_goes_all_its_way(client: db.Database, worker: db.Database) 
     async with client.tenant(TENANT_A) as scope:
         history = await scope.run(calls.get_job(job.job_id))
     assert history.job.result == {"by": "worker"}
+
+
+@pytest.mark.attack("tenancy")
+async def test_a_bound_login_stays_bound_in_every_session_of_its_pool(
+    pooler: Pooler, conn: Connection
+) -> None:
+    db.run(conn, calls.bind_login("bound_service_login", [TENANT_A]))
+    url = pooler.url("bound_service_login")
+    with db.connect(url, behind_pooler=True) as first:
+        first.execute("select set_config('app.tenant_id', %s, false)", [str(TENANT_B)])
+    with db.connect(url, behind_pooler=True) as second:
+        for _ in range(2 * SERVER_CONNECTIONS):
+            with pytest.raises(Denied):
+                db.run(second, calls.list_jobs().for_tenant(TENANT_B))
+            assert db.run(second, calls.list_jobs().for_tenant(TENANT_A)) == []
 
 
 async def test_a_sync_connection_works_too(pooler: Pooler) -> None:

@@ -463,6 +463,7 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
         f"{a.word}-config", (f"{b.word}-config",)
     ),
     "p_key_id text": _own("new"),
+    "p_login text": _own("bound_client_login", "nobodys_login"),
     "p_wrapped bytea": _own(f"\\x{'22' * 60}", "\\x00"),
     "p_before bytea": lambda _a, b: Values(f"\\x{'33' * 60}", (f"\\x{wrapped(b.word).hex()}",)),
     "list_tenant_keys: p_after uuid": lambda _a, b: Values(None, (str(b.tenant),)),

@@ -26,9 +26,10 @@ from sql.arguments import (
     other_arguments,
 )
 from sql.canary import Planted, imprint, plant, touched_tables
-from sql.engine import TENANT_A, TENANT_B
+from sql.engine import TENANT_A, TENANT_B, call
 
 DENIED = "42501"
+REFUSED = "JF006"
 
 # A look at all tables takes longer than ten calls; a finding names that many functions at most.
 _LOOKED_AT_ONCE = 20
@@ -96,7 +97,10 @@ INSTALLATION_WIDE = {
     "unregister_worker": "workers belong to the installation",
 }
 # Tables of the installation that an app of jobforge_service may add a row to.
-RECORDED = {"artifact_stores": "which store the app uses; it names no tenant"}
+RECORDED = {
+    "artifact_stores": "which store the app uses; it names no tenant",
+    "locks": "claims lock rows that stand for limits of the installation, and change none",
+}
 # The server acts for everybody: for a tenant it sets app.tenant_id, and every function that takes a
 # tenant keeps to it then. Not these, which it calls for operators only.
 OF_OPERATORS = {"put_tenant", "delete_tenant", "pause_tenant", "resume_tenant"}
@@ -108,6 +112,8 @@ class Tenancy(StrEnum):
     OWN = "own"  # set to tenant a
     NEVER = "never set"
     EARLIER = "set earlier"  # to the victim, by a transaction that has ended: now it is ''
+    BOUND = "bound"  # the login is bound to tenant a; nothing is set
+    FORGED = "set to the victim"  # while the login is bound to tenant a
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +123,15 @@ class Attacker:
 
     def __str__(self) -> str:
         return f"{self.login} ({self.tenancy})"
+
+    @property
+    def kind(self) -> str:
+        """The login with the same roles that is not bound."""
+        return self.login.removeprefix("bound_")
+
+    @property
+    def has_tenant(self) -> bool:
+        return self.tenancy in (Tenancy.OWN, Tenancy.BOUND, Tenancy.FORGED)
 
 
 ATTACKERS = [
@@ -130,7 +145,14 @@ ATTACKERS = [
     Attacker("worker_login", Tenancy.NEVER),
     Attacker("server_login", Tenancy.OWN),
     Attacker("outsider_login", Tenancy.NEVER),
+    Attacker("bound_client_login", Tenancy.BOUND),
+    Attacker("bound_client_login", Tenancy.FORGED),
+    Attacker("bound_service_login", Tenancy.BOUND),
+    Attacker("bound_service_login", Tenancy.FORGED),
+    Attacker("bound_worker_login", Tenancy.BOUND),
+    Attacker("bound_worker_login", Tenancy.FORGED),
 ]
+BOUND_LOGINS = sorted({each.login for each in ATTACKERS if each.tenancy is Tenancy.BOUND})
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +180,8 @@ class World:
             exception when duplicate_object or unique_violation then null; end $$
             """
         )
+        for login in BOUND_LOGINS:
+            call(conn, "bind_login", login=login, tenants=[TENANT_A])
         return cls(
             database, conn, plant(conn, TENANT_A, "amberword"), plant(conn, TENANT_B, "birchword")
         )
@@ -197,6 +221,8 @@ class Session:
         with self.conn.transaction(force_rollback=not keep):
             if self.attacker.tenancy is Tenancy.OWN:
                 _set_tenant(self.conn, self.world.a.tenant)
+            elif self.attacker.tenancy is Tenancy.FORGED:
+                _set_tenant(self.conn, self.world.b.tenant)
             yield self.conn
 
     def run(self, query: sql.Composed, values: Arguments, *, keep: bool = False) -> Answer:
@@ -257,7 +283,7 @@ def _answers(session: Session, function: Function) -> list[str]:
 def _attempts(session: Session, function: Function) -> list[Arguments]:
     if not session.may_execute(function):
         return [{parameter.name: None for parameter in function.parameters}]
-    if session.attacker.login == "worker_login" and not _is_confined(session, function):
+    if session.attacker.kind == "worker_login" and not _is_confined(session, function):
         return []
     if session.attacker.login == "server_login" and not _is_for_a_tenant(function):
         return []
@@ -270,7 +296,7 @@ def _is_confined(session: Session, function: Function) -> bool:
     assert (function.name in CONFINED) != (function.name in INSTALLATION_WIDE), (
         f"workers may call {function.signature}: say in {__name__} whether a tenant confines it"
     )
-    return function.name in CONFINED and session.attacker.tenancy is Tenancy.OWN
+    return function.name in CONFINED and session.attacker.has_tenant
 
 
 def _is_for_a_tenant(function: Function) -> bool:
@@ -299,10 +325,10 @@ def _judged(session: Session, function: Function, arguments: Arguments) -> list[
 
 def _is_trusted(session: Session, arguments: Arguments) -> bool:
     """A trusted back end without a setting acts for whom it names: naming b is no attack."""
-    is_service = session.attacker.login == "service_login"
+    is_service = session.attacker.kind == "service_login"
     b = session.world.b
     names_b = arguments.get("p_tenant_id") == str(b.tenant) or arguments.get("p_slug") == b.word
-    return is_service and not _has_tenant(session) and names_b
+    return is_service and not session.attacker.has_tenant and names_b
 
 
 def _due_code(session: Session, function: Function, arguments: Arguments) -> str | None:
@@ -312,20 +338,17 @@ def _due_code(session: Session, function: Function, arguments: Arguments) -> str
     if not function.takes("p_tenant_id") or function.name in OF_TOKENS:
         return None
     named = arguments["p_tenant_id"]
-    if not _has_tenant(session) and (named is None or session.attacker.login != "service_login"):
+    is_service = session.attacker.kind == "service_login"
+    if not session.attacker.has_tenant and (named is None or not is_service):
         return "JF001"
-    if named == str(session.world.b.tenant):
-        return "JF006"
+    if session.attacker.tenancy is Tenancy.FORGED or named == str(session.world.b.tenant):
+        return REFUSED
     if function.name in CONFINED:
         return None
     b = session.world.b
     foreign = {str(b.operation), str(b.key), *map(str, (*b.jobs.values(), *b.things.values()))}
     is_foreign = foreign & {arguments.get(name) for name in ("p_job_id", "p_id", "p_delivery_id")}
     return "JF004" if is_foreign else None
-
-
-def _has_tenant(session: Session) -> bool:
-    return session.attacker.tenancy is Tenancy.OWN
 
 
 def _masked(answer: Answer, b: Planted) -> tuple[str | None, str]:

@@ -11,6 +11,8 @@ from cluster import Connection
 # Installation tables: what is in them belongs to no tenant.
 INSTALLATION = {
     "definitions": "what code registered, the same for every tenant",
+    "signing_key": "one random key for each database",
+    "bound_logins": "which logins may act for which tenants",
     "queues": "limits and pauses that operators set for all",
     "workers": "processes; one serves many tenants",
     "rate_limits": "token buckets, read by the engine alone",
@@ -39,6 +41,8 @@ UNIQUE = {
     "tenants_pkey": "chosen by operators",
     "tenant_slugs_are_unique": "chosen by operators",
     "queues_pkey": "chosen by operators",
+    "signing_key_pkey": "there is one row",
+    "bound_logins_pkey": "chosen by operators",
     "workers_pkey": "a random UUID of a process",
     "rate_limits_pkey": "made by the engine, which only updates on a conflict",
     "audit_log_pkey": "made by the engine",

@@ -7,7 +7,7 @@ from typing import LiteralString
 import psycopg
 from cluster import Connection
 from psycopg import sql
-from sql.attack import DENIED, Answer, Attacker, Session, Tenancy, World
+from sql.attack import DENIED, REFUSED, Answer, Attacker, Session, Tenancy, World
 from sql.audit import INSTALLATION
 from sql.canary import imprint, touched_tables
 
@@ -28,6 +28,9 @@ HIDDEN = {
     "statistics_position",
     "maintenance",
     "reaper",
+    "bound_logins",
+    "locks",
+    "signing_key",
 }
 
 # Not the right kind of relation for such a statement is as good as no permission.
@@ -124,7 +127,10 @@ def _judged(
     if revealed:
         return [f"{said}: reveals {sorted(revealed)}"]
     is_everybodys = relation.name in INSTALLATION and relation.name != "tenants"
-    if session.attacker.tenancy is Tenancy.OWN:
+    if session.attacker.tenancy is Tenancy.FORGED:
+        is_refused = is_everybodys or answer.code == REFUSED
+        return [] if is_refused else [f"{said} instead of a refusal"]
+    if session.attacker.tenancy in (Tenancy.OWN, Tenancy.BOUND):
         # The attack is worth nothing if the attacker sees no row at all.
         own = session.world.a.found_in(answer.text)
         return [] if own or is_everybodys else [f"{said}: a tenant does not see its own rows"]
@@ -132,7 +138,7 @@ def _judged(
 
 
 def _is_readable(session: Session, relation: Relation) -> bool:
-    is_client = session.attacker.login in ("client_login", "service_login")
+    is_client = session.attacker.kind in ("client_login", "service_login")
     return is_client and not relation.is_partition and relation.name not in HIDDEN
 
 

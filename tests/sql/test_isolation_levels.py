@@ -47,6 +47,7 @@ REFUSES = {
     "add_workflow_jobs",
     "advance_operations",
     "apply_retention",
+    "bind_login",
     "cancel_batch",
     "cancel_job",
     "cancel_jobs",
@@ -129,6 +130,7 @@ WORKS = WORKS_WITHOUT_PARENTS | {
     "list_audit",
     "list_batches",
     "list_connector_configs",
+    "list_bound_logins",
     "list_definitions",
     "list_deliveries",
     "list_event_deliveries",
@@ -192,6 +194,7 @@ WORKS = WORKS_WITHOUT_PARENTS | {
     "tenant",
     "test_webhook",
     "touch_api_key",
+    "unbind_login",
     "unregister_worker",
     "unused_artifacts",
 }
@@ -443,6 +446,7 @@ def _special(conn: Connection, own: Planted) -> dict[str, dict[str, Value]]:
     """Arguments of the functions that need others than an attacker gives them."""
     worker: Value = str(own.worker)
     call(conn, "register_worker", worker_id=own.worker, queues=["default"], slots=1)
+    call(conn, "bind_login", login="bound_client_login", tenants=[own.tenant])
     held = _running_node(conn, own)
     running: dict[str, Value] = {"p_job_id": str(own.jobs["running"])}
     return {
@@ -451,6 +455,7 @@ def _special(conn: Connection, own: Planted) -> dict[str, dict[str, Value]]:
             "p_lease": str(held["lease"]),
             "p_nodes": '[{"name": "next", "definition": "planted"}]',
         },
+        "bind_login": {"p_tenants": f"{{{own.tenant}}}"},
         "cancel_job": {"p_job_id": str(own.jobs["queued"])},
         "complete_job": running,
         "drain_worker": {"p_worker_id": worker},

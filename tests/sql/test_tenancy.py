@@ -11,6 +11,7 @@ from cluster import Connect, Connection, Database, connect_to, fresh_database
 from psycopg import sql
 from sql.attack import (
     ATTACKERS,
+    BOUND_LOGINS,
     DENIED,
     Attacker,
     Tenancy,
@@ -40,6 +41,8 @@ NOBODYS = Attacker("client_login", Tenancy.NEVER)
 WORKER = Attacker("worker_login", Tenancy.OWN)
 SERVICE = Attacker("service_login", Tenancy.OWN)
 SERVER = Attacker("server_login", Tenancy.OWN)
+BOUND_WORKER = Attacker("bound_worker_login", Tenancy.BOUND)
+FORGED = Attacker("bound_client_login", Tenancy.FORGED)
 
 INVALID_TEXT = "22P02"
 
@@ -145,6 +148,8 @@ FORGOTTEN = [
     Forgotten("named_tenant", "p_tenant_id = v_setting", "true", through="list_jobs"),
     Forgotten("named_tenant", "pg_has_role(", "true or pg_has_role(", NOBODYS, "enqueue_job"),
     Forgotten("claimable_tenants", "v_tenant is null", "true", WORKER, through="claim_jobs"),
+    Forgotten("tenant", "v_bound is null", "true", BOUND_WORKER, through="claim_jobs"),
+    Forgotten("named_tenant", "v_bound is not null and", "false and", FORGED, "list_jobs"),
     Forgotten(
         "settle_free_jobs", "g.tenant_id = v_tenant", "true", WORKER, "complete_jobs", _SETTLES
     ),
@@ -159,7 +164,7 @@ FORGOTTEN = [
     Forgotten("list_notes", "a.tenant_id = v_tenant and ", ""),
     Forgotten("list_steps", "a.tenant_id = v_tenant and ", ""),
     Forgotten("save_steps", "j.tenant_id = v_tenant", "true", WORKER),
-    Forgotten("load_steps", "coalesce(jobforge.tenant(), j.tenant_id)", "j.tenant_id", WORKER),
+    Forgotten("load_steps", "coalesce(v_tenant, j.tenant_id)", "j.tenant_id", WORKER),
     Forgotten("find_tenant", "t.id = v_tenant", "true", WORKER),
     Forgotten("read_stream", "h.tenant_id = v_tenant", "true", SERVER),
     Forgotten("find_tenant", "t.id = v_tenant", "true", SERVICE),
@@ -264,7 +269,9 @@ ESCALATIONS = """
 """
 
 
-@pytest.mark.parametrize("login", ["client_login", "service_login", "worker_login", "server_login"])
+@pytest.mark.parametrize(
+    "login", ["client_login", "service_login", "worker_login", "server_login", *BOUND_LOGINS]
+)
 def test_no_login_can_raise_itself(connect: Connect, login: str) -> None:
     conn = connect(login)
     for statement in ESCALATIONS.split(";"):

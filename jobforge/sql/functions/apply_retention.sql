@@ -29,7 +29,7 @@ begin
     if p_history_days < 1 or p_dead_days < 1 or p_audit_days < 1 then
         perform jobforge.refuse('JF002', 'history is kept for at least one day',
             '{"field": "history_days"}');
-    elsif not pg_try_advisory_xact_lock(hashtextextended('jobforge:partitions', 0)) then
+    elsif not jobforge.try_lock('partitions') then
         return '{}';
     end if;
     foreach v_kind in array '{dead_jobs,idempotency_keys,workers,operations,idempotent_requests,

@@ -77,7 +77,7 @@ begin
             v_served := array[v_stamp, jobforge.serves_all(p_definitions)::text];
             perform set_config('jobforge.served', array_to_string(v_served, ' '), false);
         end if;
-        if v_served[2]::boolean then
+        if v_served[2] = 'true' then
             p_definitions := null;  -- so that no job has to be compared with them
         end if;
     end if;

@@ -23,7 +23,7 @@ begin
             'field', case when p_id is null then 'id' else 'url' end));
     end if;
     -- One after the other, or two could both be the hundredth.
-    perform pg_advisory_xact_lock(hashtextextended('jobforge:webhooks:' || v_tenant, 0));
+    perform jobforge.hold_lock('webhooks', v_tenant);
     if (select count(*) from jobforge.webhook_endpoints as w where w.tenant_id = v_tenant) >= 100
     then
         perform jobforge.refuse('JF005', 'a tenant has at most 100 webhooks', '{"limit": 100}');

@@ -22,7 +22,7 @@ begin
             '{"field": "declared"}');
     end if;
     -- Several workers start at once.
-    perform pg_advisory_xact_lock(hashtextextended('jobforge:declared', 0));
+    perform jobforge.hold_lock('declared');
     v_now := jobforge.now();
     delete from jobforge.declared_schedules as d
      where v_own is null and d.name = any (p_definitions)

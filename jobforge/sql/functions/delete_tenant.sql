@@ -29,6 +29,10 @@ begin
        -- Claims pass over a paused tenant. The last step of the erasure takes the pause away.
        set paused_at = coalesce(t.paused_at, v_now), erased_at = coalesce(t.erased_at, v_now),
            updated_at = v_now;
+    -- The rows stay, so that a login is not free to act for others when its last tenant is erased.
+    update jobforge.bound_logins as b
+       set tenants = array_remove(b.tenants, p_tenant_id)
+     where p_tenant_id = any (b.tenants);
     select o.id into v_begun from jobforge.operations as o
      where o.tenant_id = p_tenant_id and o.kind = 'erase' and o.finished_at is null;
     if found then

@@ -17,7 +17,7 @@ declare
     v_created integer := 0;
 begin
     perform jobforge.check_limit(p_days, 366);
-    if not pg_try_advisory_xact_lock(hashtextextended('jobforge:partitions', 0)) then
+    if not jobforge.try_lock('partitions') then
         return 0;
     end if;
     for v_table in select * from jobforge.history_tables() loop

@@ -38,7 +38,7 @@ begin
     end if;
     if v_limited.max_pending is not null and p_source <> 'system' then
         perform jobforge.check_pending(
-            p_tenant_id, v_limited.max_pending, jsonb_array_length(p_payloads));
+            p_tenant_id, v_limited.max_pending, jsonb_array_length(p_payloads), v_first_id);
     end if;
     v_now := jobforge.now();
     select nullif(greatest(v_now, o.run_at, v_now + make_interval(secs => o.delay_s)), v_now)

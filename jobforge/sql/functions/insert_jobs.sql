@@ -33,7 +33,8 @@ begin
     if v_tenant.max_pending is not null
        and coalesce(p_jobs -> 0 ->> 'source', 'manual') <> 'system' then
         perform jobforge.check_pending(
-            p_tenant_id, v_tenant.max_pending, jsonb_array_length(p_jobs) - cardinality(p_skip));
+            p_tenant_id, v_tenant.max_pending, jsonb_array_length(p_jobs) - cardinality(p_skip),
+            p_first_id);
     end if;
     v_limited_queues := array(
         select q.name from jobforge.queues as q

@@ -16,13 +16,14 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 declare
+    v_tenant uuid := jobforge.tenant();
     v_wait jobforge.waits;
     v_gathered jsonb;
 begin
     perform
        from jobforge.jobs as j
       where j.tenant_id = p_tenant_id and j.id = p_job_id
-        and j.tenant_id = coalesce(jobforge.tenant(), j.tenant_id)
+        and j.tenant_id = coalesce(v_tenant, j.tenant_id)
         and j.state || '' = 'running' and j.worker_id = p_worker_id and j.lease = p_lease
         for update;
     if not found then

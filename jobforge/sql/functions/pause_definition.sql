@@ -6,7 +6,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     -- A version that is being registered is to be among them.
-    perform pg_advisory_xact_lock(hashtextextended('jobforge:registration:' || p_key, 0));
+    perform jobforge.hold_lock('registration ' || p_key);
     update jobforge.definitions as p
        set paused_at = coalesce(p.paused_at, jobforge.now()), updated_at = jobforge.now()
      where p.key = p_key;

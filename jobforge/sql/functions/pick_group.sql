@@ -1,5 +1,5 @@
 -- Locks the next jobs of one group, as many as all its limits leave free and p_quota at most.
--- Caps are counted from running rows and rates from their buckets under advisory locks of all
+-- Caps are counted from running rows and rates from their buckets under the locks of all
 -- limits, held to the end of the transaction, so both are exact. A group that another worker is
 -- claiming is skipped, never waited for. A limit that turns out to have no room, or is locked, is
 -- noted in `taken` as `full <subject>`. Called by pick_gated_jobs.
@@ -66,8 +66,8 @@ begin
             perform jobforge.regate_running(
                 v_limit.kind, p_queue, p_tenant_id, v_head.definition);
         end if;
-        if not pg_try_advisory_xact_lock(
-                   hashtextextended('jobforge:limit:' || v_limit.subject, 0)) then
+        if not jobforge.try_lock(
+                   'limit ' || (hashtextextended(v_limit.subject, 0) & 4095)) then
             taken := taken || jsonb_build_object('full ' || v_limit.subject, 0);
             return;
         end if;

@@ -94,7 +94,7 @@ begin
         mended := mended + jobforge.defer_unserved(p_queue, turns[1], p_definitions);
     end if;
     if mended > 0 or picked = '{}'
-       and (cursor ->> 'idle_until')::timestamptz < clock_timestamp() then
+       and coalesce((cursor ->> 'idle_until')::timestamptz < clock_timestamp(), true) then
         cursor := cursor - 'until';
     elsif cursor ? 'until' then
         -- Many take longer to write down than a few dead entries to pass: not every time then.

@@ -15,7 +15,10 @@ declare
     v_start timestamptz := clock_timestamp();
     v_now timestamptz := jobforge.now();
     v_kept timestamptz[] := jobforge.recall_promoted();
-    v_until timestamptz := case when v_kept[2] > v_start then v_kept[2] end;
+    -- Every login can change the setting: it cannot hold back due jobs for longer than this.
+    v_until timestamptz := case when v_kept[2] > v_start and v_kept[1] < v_now
+                                     and v_kept[2] < v_start + interval '10 seconds'
+                                then v_kept[2] end;
     v_floor timestamptz := case when v_until is null then '-infinity' else v_kept[1] end;
     v_cost double precision;
     v_due tid[];

@@ -15,18 +15,20 @@ begin
     end if;
     for i in 1 .. cardinality(p_queues) loop
         v_cursor := v_cursors -> p_queues[i];
-        -- Every member, as pick_round and take_turns read it.
-        v_is_read := ((v_cursor ->> 'tenant')::uuid, (v_cursor ->> 'served')::bigint,
-                      (v_cursor -> 'slow')::boolean, (v_cursor -> 'complete')::boolean,
-                      (v_cursor -> 'gated')::boolean, (v_cursor -> 'few')::boolean,
-                      (v_cursor ->> 'until')::timestamptz, (v_cursor ->> 'again')::timestamptz,
-                      (v_cursor ->> 'idle_until')::timestamptz) is null;
+        -- Every member, as pick_round and take_turns read it. Not `row(…) is null`, which ends at
+        -- the first member that is not null.
+        v_is_read := num_nonnulls((v_cursor ->> 'tenant')::uuid, (v_cursor ->> 'served')::bigint,
+                                  (v_cursor -> 'slow')::boolean, (v_cursor -> 'complete')::boolean,
+                                  (v_cursor -> 'gated')::boolean, (v_cursor -> 'few')::boolean,
+                                  (v_cursor ->> 'until')::timestamptz,
+                                  (v_cursor ->> 'again')::timestamptz,
+                                  (v_cursor ->> 'idle_until')::timestamptz) >= 0;
         if jsonb_typeof(v_cursor) <> 'object' then
             return '{}';
         end if;
     end loop;
     return case jsonb_typeof(v_cursors) when 'object' then v_cursors else '{}' end;
 exception
-    when data_exception then
+    when data_exception or program_limit_exceeded then
         return '{}';
 end $$;

@@ -6,6 +6,6 @@ as $$
 begin
     return nullif(current_setting('jobforge.promoted', true), '')::timestamptz[];
 exception
-    when data_exception then
+    when data_exception or program_limit_exceeded then
         return null;
 end $$;

@@ -18,6 +18,7 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
+    v_tenant uuid := jobforge.tenant();
     v_now timestamptz := jobforge.now();
     v_first_id uuid := jobforge.uuid7();
     v_taken jobforge.outbox[];
@@ -30,7 +31,7 @@ begin
         perform jobforge.refuse('JF002', 'deliveries must be a JSON array of at most 5000 objects',
             '{"field": "deliveries"}');
     end if;
-    v_taken := jobforge.take_places(p_deliveries);
+    v_taken := jobforge.take_places(p_deliveries, v_tenant);
     v_made := jobforge.make_deliveries(v_taken, p_deliveries);
     insert into jobforge.event_deliveries (
            tenant_id, id, event_id, trigger_id, event_at, at, job_id, replay, outcome, reason)

@@ -26,7 +26,7 @@ begin
     if jsonb_typeof(p_plans) is distinct from 'array' or jsonb_array_length(p_plans) > 5000 then
         perform jobforge.refuse('JF002', 'plans must be a JSON array of at most 5000 objects',
             '{"field": "plans"}');
-    elsif not pg_try_advisory_xact_lock(hashtextextended('jobforge:scheduler', 0)) then
+    elsif not jobforge.try_lock('scheduler') then
         return null;
     end if;
     for v_tenant in

@@ -1,6 +1,6 @@
 -- Lets the tenant's triggers act on an event once more, as they are now: a new set of deliveries
 -- under the number that is returned (from 1), and new jobs, whatever was made of it before and
--- however recently. Audited. Locks the event's replays against each other. Raises JF001, JF004,
+-- however recently. Audited. Replays of the same event wait for each other. Raises JF001, JF004,
 -- JF006.
 create or replace function jobforge.replay_event(p_id uuid, p_tenant_id uuid default null)
 returns integer
@@ -20,7 +20,7 @@ begin
     if not found then
         perform jobforge.refuse('JF004', 'no such event', jsonb_build_object('id', p_id));
     end if;
-    perform pg_advisory_xact_lock(hashtextextended('jobforge:replay:' || p_id, 0));
+    perform jobforge.hold_lock('replay ' || (hashtextextended(p_id::text, 0) & 15), v_tenant);
     select 1 + coalesce(max(r.replay), 0) into v_replay
       from (select d.replay from jobforge.event_deliveries as d
              where d.tenant_id = v_tenant and d.event_id = p_id

@@ -27,7 +27,8 @@ declare
     v_news uuid[];
 begin
     perform jobforge.require_read_committed('retry_workflow');
-    perform pg_advisory_xact_lock(hashtextextended('jobforge:workflow:' || p_id, 0))
+    -- Not the workflow's row, which others lock after jobs. A few locks are enough for a tenant.
+    perform jobforge.hold_lock('workflow ' || (hashtextextended(p_id::text, 0) & 15), v_tenant)
        from jobforge.workflows as w
       where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'workflow';
     if not found then

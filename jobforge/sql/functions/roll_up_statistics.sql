@@ -4,7 +4,7 @@
 -- whole transactions, p_limit attempts and the rest of the last one's. The position moves in the
 -- transaction that adds them up. A position beyond every transaction is of another cluster, from
 -- which this database was restored: what is beyond it is added up, then reading restarts, with
--- the attempts that ended after the restored ones. One at a time, by an advisory lock: a second
+-- the attempts that ended after the restored ones. One at a time, by a lock: a second
 -- caller answers 0. Raises JF002.
 create or replace function jobforge.roll_up_statistics(p_limit integer default 50000)
 returns bigint
@@ -23,7 +23,7 @@ declare
     v_read bigint;
 begin
     perform jobforge.check_limit(p_limit, 1000000);
-    if not pg_try_advisory_xact_lock(hashtextextended('jobforge:statistics', 0)) then
+    if not jobforge.try_lock('statistics') then
         return 0;
     end if;
     select p.txid, p.restored_until, p.txid > pg_snapshot_xmax(pg_current_snapshot())

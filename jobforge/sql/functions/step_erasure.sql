@@ -34,8 +34,7 @@ begin
         o.progress := o.progress || '{"phase": "artifacts"}';
         return o;
     elsif v_phase = 'proof'
-          and not (pg_try_advisory_xact_lock(hashtextextended('jobforge:statistics', 0))
-                   and pg_try_advisory_xact_lock(hashtextextended('jobforge:partitions', 0))) then
+          and not (jobforge.try_lock('statistics') and jobforge.try_lock('partitions')) then
         return jobforge.defer_erasure(o, 'waits for maintenance to end');
     end if;
 

@@ -1,7 +1,10 @@
 -- Takes the places that p_deliveries names out of the outbox and answers them in order: whoever has
--- them acts for these events, nobody else will. With app.tenant_id set, those of that tenant only.
+-- them acts for these events, nobody else will. With a tenant, those of that tenant only.
 -- Called by record_deliveries.
-create or replace function jobforge.take_places(p_deliveries jsonb) returns jobforge.outbox[]
+create or replace function jobforge.take_places(
+    p_deliveries jsonb,
+    p_tenant_id uuid
+) returns jobforge.outbox[]
 language sql
 as $$
     with locked as materialized (
@@ -9,7 +12,7 @@ as $$
           from jobforge.outbox as o
          where o.id in (select (d.delivery ->> 'id')::uuid
                           from jsonb_array_elements(p_deliveries) as d(delivery))
-           and o.tenant_id = coalesce((select jobforge.tenant()), o.tenant_id)
+           and o.tenant_id = coalesce(p_tenant_id, o.tenant_id)
            and not jobforge.is_erased(o.tenant_id)
          order by o.id
            for update

@@ -37,7 +37,8 @@ as $$
 declare
     v_start timestamptz := clock_timestamp();
     v_tenant uuid := coalesce((cursor ->> 'tenant')::uuid, gen_random_uuid());
-    v_served bigint := coalesce((cursor ->> 'served')::bigint, 0);
+    -- Every login can change what its session remembers.
+    v_served bigint := greatest(0, least(1000, coalesce((cursor ->> 'served')::bigint, 0)));
     v_was_slow boolean := coalesce((cursor -> 'slow')::boolean, false);
     v_is_slow boolean;
     v_is_remembered boolean := coalesce(

@@ -6,9 +6,10 @@ create or replace function jobforge.tenant_or_all(p_tenant_id uuid) returns uuid
 language plpgsql stable
 as $$
 begin
-    if jobforge.tenant() is null
-       and (pg_has_role(session_user, 'jobforge_admin', 'usage')
-            or pg_has_role(session_user, 'jobforge_server', 'usage')) then
+    -- Roles first: a login that is bound to several tenants may name one by the argument alone.
+    if (pg_has_role(session_user, 'jobforge_admin', 'usage')
+        or pg_has_role(session_user, 'jobforge_server', 'usage'))
+       and jobforge.tenant() is null then
         return p_tenant_id;
     end if;
     return jobforge.require_tenant(p_tenant_id);

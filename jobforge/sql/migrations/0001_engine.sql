@@ -304,6 +304,20 @@ create index tenants_weighted on jobforge.tenants (id) where weight <> 1;
 create index tenants_limited on jobforge.tenants (id)
     where max_running is not null or rate_limit is not null or paused_at is not null;
 
+-- Logins that may act for these tenants only (see jobforge.tenant). A login without a row is not
+-- confined: the setting app.tenant_id alone decides. An empty array allows no tenant: the erasure
+-- of a tenant removes it from the array and keeps the row, or the login would no longer be
+-- confined. By name, not oid, so that a dump can be restored into another cluster.
+create table jobforge.bound_logins (
+    login name not null,
+    tenants uuid[] not null,
+    bound_at timestamptz not null,
+    bound_by text not null,
+    constraint bound_logins_pkey primary key (login),
+    constraint bound_logins_have_few_tenants
+        check (cardinality(tenants) <= 1000 and array_position(tenants, null) is null)
+);
+
 -- Queues exist by being named; a row is there only for a queue that was paused or limited.
 create table jobforge.queues (
     name text not null,
@@ -375,6 +389,33 @@ create table jobforge.rate_limits (
     refilled_at timestamptz not null,
     constraint rate_limits_pkey primary key (bucket)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
+
+-- Rows that stand for locks: only the engine can lock a row here, while every login of a database
+-- can take any advisory lock. They are locked and never changed. Those of the installation are
+-- under the nil UUID; the limits of claims share 4,096 of them. A row that is missing is inserted
+-- when it is needed (hold_lock, try_lock).
+create table jobforge.locks (
+    tenant_id uuid not null,
+    name text not null,
+    constraint locks_pkey primary key (tenant_id, name)
+);
+insert into jobforge.locks (tenant_id, name)
+select '00000000-0000-0000-0000-000000000000', l.name
+  from (select unnest('{declared,partitions,scheduler,statistics}'::text[])
+        union all
+        select 'limit ' || n from generate_series(0, 4095) as n) as l(name);
+
+-- The key with which the engine signs what it keeps in settings of a session, which every login can
+-- change (see sign). Each database has a random one.
+create table jobforge.signing_key (
+    is_only boolean not null default true,
+    value bytea not null,
+    constraint signing_key_pkey primary key (is_only),
+    constraint there_is_one_signing_key check (is_only),
+    constraint signing_keys_are_long check (octet_length(value) = 32)
+);
+insert into jobforge.signing_key (value)
+values (sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())));
 
 create table jobforge.audit_log (
     id uuid not null,

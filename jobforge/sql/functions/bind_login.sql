@@ -1,0 +1,39 @@
+-- Operators bind a login to tenants, in place of those that it was bound to: from the commit on it
+-- can act for no other, in sessions that are open too. Binds no login that could get around it (see
+-- login_fault), nor to more than 1,000 tenants. Audited. Locks bound_logins against other bindings
+-- and delete_tenant. Raises JF002, JF004 (no such login), JF006 (for a caller with a tenant),
+-- JF014, and JF012 outside READ COMMITTED.
+create or replace function jobforge.bind_login(p_login text, p_tenants uuid[]) returns void
+language plpgsql security definer
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+    v_tenants uuid[] := array(select distinct t from unnest(p_tenants) as t order by t);
+    v_fault text := jobforge.login_fault(p_login, v_tenants);
+begin
+    perform jobforge.require_read_committed('bind_login');
+    perform jobforge.check_installation();
+    if v_tenants = '{}' or cardinality(v_tenants) > 1000
+       or array_position(v_tenants, null) is not null
+       or 'ffffffff-ffff-ffff-ffff-ffffffffffff' = any (v_tenants) then
+        perform jobforge.refuse('JF002', 'tenants must be 1 to 1000 ids of tenants',
+            '{"field": "tenants"}');
+    elsif p_login is null or v_fault = 'does not exist' then
+        perform jobforge.refuse('JF004', format('login %s not found', p_login),
+            jsonb_build_object('login', p_login));
+    elsif v_fault is not null then
+        perform jobforge.refuse('JF002',
+            format('the login %s cannot be bound: it %s', p_login, v_fault),
+            '{"field": "login"}', 'Bind a separate login in jobforge_client, jobforge_service or '
+            || 'jobforge_worker.');
+    end if;
+    -- A tenant whose erasure has begun is refused, and one whose erasure begins later is removed.
+    lock table jobforge.bound_logins in share row exclusive mode;
+    perform jobforge.check_not_erased(t.id) from unnest(v_tenants) as t(id);
+    insert into jobforge.bound_logins as b (login, tenants, bound_at, bound_by)
+    values (p_login, v_tenants, jobforge.now(), jobforge.actor())
+    on conflict (login) do update
+       set tenants = excluded.tenants, bound_at = excluded.bound_at, bound_by = excluded.bound_by;
+    perform jobforge.audit(null, 'login.bind', p_login,
+        jsonb_build_object('tenants', to_jsonb(v_tenants)));
+end $$;

@@ -1,0 +1,23 @@
+-- Operators list the logins that are bound to tenants, by name: the ids of the tenants, their slugs
+-- (the id where there is none), and `fault`: why the binding does not confine the login, or null.
+-- Raises JF006 for a caller with a tenant.
+create or replace function jobforge.list_bound_logins()
+returns table (
+    login text, tenants uuid[], slugs text[], bound_at timestamptz, bound_by text, fault text
+)
+language plpgsql stable security definer
+set search_path = pg_catalog, pg_temp
+as $$
+#variable_conflict use_column
+begin
+    perform jobforge.check_installation();
+    return query
+    select b.login::text, b.tenants,
+           array(select coalesce(t.slug, u.id::text)
+                   from unnest(b.tenants) as u(id)
+                   left join jobforge.tenants as t on t.id = u.id
+                  order by 1),
+           b.bound_at, b.bound_by, jobforge.login_fault(b.login, b.tenants)
+      from jobforge.bound_logins as b
+     order by b.login;
+end $$;

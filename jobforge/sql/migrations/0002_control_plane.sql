@@ -108,11 +108,6 @@ create unlogged table jobforge.request_rates (
     constraint request_rates_pkey primary key (bucket)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
--- Pages of the log go by id, which is the order of time.
-drop index jobforge.audit_log_of_a_tenant;
-create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, id);
-create index audit_log_by_time on jobforge.audit_log (at);
-
 -- The stream reads the history in the order of transactions. Appending to the right end of an
 -- index of equal numbers is the cheapest that an index can be, and every attempt pays for it; so
 -- it has no tenant in it, and a tenant that catches up steps over the others' rows. Log lines are

@@ -1,9 +1,9 @@
 -- Maintenance calls this: drops history partitions older than p_history_days, whole months of the
--- audit log older than p_audit_days, and deletes,
--- p_limit rows of each kind at most, dead jobs older than p_dead_days, idempotency keys past
--- their time, heartbeats of leases that ended, workers gone for a day, operations, workflows and
--- firings from before the history begins, API keys that ended before it, steps and edges of jobs
--- that are gone, notes about failures that are, buckets of limit keys that are full, and what is remembered of requests for a day. Answers what
+-- audit log older than p_audit_days, and deletes, p_limit rows of each kind at most, dead jobs
+-- older than p_dead_days, idempotency keys past their time, heartbeats of leases that ended,
+-- workers gone for a day, operations, workflows and firings from before the history begins, API
+-- keys that ended before it, steps and edges of jobs that are gone, notes about failures that are,
+-- buckets of limit keys that are full, and what is remembered of requests for a day. Answers what
 -- went; where it is p_limit, there may be more, and partitions are null while somebody's
 -- transaction reads the history. Each kind is swept in a subtransaction: one that fails or takes
 -- too long is reported in `failed` and stops neither the others nor the dropping of the history.

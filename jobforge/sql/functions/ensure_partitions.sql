@@ -1,9 +1,9 @@
 -- Maintenance calls this: creates the partitions of the history tables from yesterday to p_days
 -- ahead, one for each day, or each month of the audit log, and returns how many. Rows that fell
--- into a default partition in the meantime move to their own. Until the transaction ends nobody can read a table that got one, and it waits for
--- nobody longer than a moment: others would wait behind it. A table that somebody's transaction
--- reads is left to the next call. Runs as the owner of the tables. One at a time; a second caller
--- answers 0. Raises JF002.
+-- into a default partition in the meantime move to their own. Until the transaction ends nobody can
+-- read a table that got one, and it waits for nobody longer than a moment: others would wait behind
+-- it. A table that somebody's transaction reads is left to the next call. Runs as the owner of the
+-- tables. One at a time; a second caller answers 0. Raises JF002.
 create or replace function jobforge.ensure_partitions(p_days integer default 7) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp

@@ -1,6 +1,6 @@
 -- Deletes rows of one kind that are past their time, p_limit at most, and answers how many: dead
--- jobs and notes from before p_dead_before, what belongs to the history from before p_before. Waits for no lock longer than two seconds. Called
--- by apply_retention, which catches what goes wrong.
+-- jobs and notes from before p_dead_before, what belongs to the history from before p_before. Waits
+-- for no lock longer than two seconds. Called by apply_retention, which catches what goes wrong.
 create or replace function jobforge.sweep(
     p_kind text,
     p_now timestamptz,

@@ -67,7 +67,9 @@ def _finished(conn: Connection) -> UUID:
     return job
 
 
-def test_a_job_is_read_without_the_days_before_it_and_to_come(conn: Connection, clock: Clock) -> None:
+def test_a_job_is_read_without_the_days_before_it_and_to_come(
+    conn: Connection, clock: Clock
+) -> None:
     definition(conn)
     call(conn, "ensure_partitions", days=1)
     few = {_locks(conn, _finished(conn)) for _ in range(3)}

@@ -329,9 +329,7 @@ def test_the_audit_log_is_kept_for_a_year_or_as_long_as_asked_for(
     assert count(conn, "audit_log") == 0
 
 
-def test_pages_of_the_audit_log_go_through_all_months_by_id(
-    conn: Connection, clock: Clock
-) -> None:
+def test_pages_of_the_audit_log_go_through_all_months_by_id(conn: Connection, clock: Clock) -> None:
     actions = ["pause_queue", "resume_queue"] * 3
     for action in actions:
         call(conn, "ensure_partitions")

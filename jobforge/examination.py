@@ -179,8 +179,10 @@ def history() -> Call[list[History]]:
     return Call(
         """
         select p.relname::text,
-               coalesce(max(to_date(right(c.relname, 8), 'YYYYMMDD'))
-                   filter (where c.relname ~ '_[0-9]{8}$'), '-infinity'::date)
+               -- Days or months: the bound says where the last partition ends.
+               (max(substring(pg_catalog.pg_get_expr(c.relpartbound, c.oid)
+                              from 'TO [(]''(.+)''[)]')::timestamptz)
+                   at time zone 'UTC')::date - 1
                    - (current_timestamp at time zone 'UTC')::date,
                -- Emptied, it keeps its pages until it is vacuumed.
                coalesce(bool_or(c.relname ~ '_default$'

@@ -1,5 +1,6 @@
-"""`jobforge dlq` against a database, without any worker."""
+"""`jobforge dlq` and `jobforge tenants` against a database, without any worker."""
 
+import signal
 from pathlib import Path
 from uuid import UUID, uuid4
 
@@ -60,3 +61,13 @@ def test_a_group_of_dead_jobs_is_counted_redriven_and_discarded(
         pass
     states = [job["state"] for job in shell.read_json("jobs", "list")]
     assert sorted(states) == ["canceled", "queued", "queued"]
+
+
+def test_an_erasure_without_a_store_says_who_has_to_delete_the_artifacts(
+    shell: Terminal, conn: Connection
+) -> None:
+    conn.execute("select jobforge.record_artifact_store(gen_random_uuid(), 'worker', 'elsewhere')")
+    with shell.started("tenants", "delete", "acme", "--yes") as waiting:
+        waiting.wait_for("waits for a server, a Python worker or jobforge tenants delete")
+        waiting.signal(signal.SIGINT)
+        assert waiting.end() == 130

@@ -64,6 +64,7 @@ STREAMED = {
     "finished_jobs_in_order": "the server reads all tenants' at once",
     "job_events_in_order": "the server reads all tenants' at once",
     "minute_statistics_in_order": "operators read all tenants' at once",
+    "audit_log_pkey": "operators read all tenants' at once",
 }
 
 # Functions that run as the owner of the tables, because only an owner attaches and drops.
@@ -227,10 +228,11 @@ RULES = [
         "every row has a tenant, except what belongs to the installation",
         """
         select c.relname as offender from pg_class as c
+          join pg_class as r on r.oid = coalesce(pg_partition_root(c.oid), c.oid)
           left join pg_attribute as a on a.attrelid = c.oid and a.attname = 'tenant_id'
          where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p')
-           and (a.attnum is null and c.relname <> all (%(installation)s)
-                or not a.attnotnull and c.relname <> all (%(nullable)s))
+           and (a.attnum is null and r.relname <> all (%(installation)s)
+                or not a.attnotnull and r.relname <> all (%(nullable)s))
         """,
         "create table jobforge.notes (id uuid primary key)",
     ),
@@ -238,7 +240,8 @@ RULES = [
         "a unique key over what a tenant can choose starts with tenant_id",
         """
         select i.indexrelid::regclass as offender
-          from pg_index as i join pg_class as c on c.oid = i.indexrelid
+          from pg_index as i
+          join pg_class as c on c.oid = coalesce(pg_partition_root(i.indexrelid), i.indexrelid)
          where c.relnamespace = 'jobforge'::regnamespace
            and (i.indisunique or i.indisexclusion) and c.relname <> all (%(unique)s)
            and not exists (select from pg_attribute as a

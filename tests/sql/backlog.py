@@ -63,6 +63,7 @@ def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
         {"large": LARGE, "rows": rows, "worker": WORKER},
     )
     conn.execute(_BEAT)
+    fill_audit_log(conn, rows // 3)
     conn.execute(
         """
         with moved as (
@@ -89,9 +90,49 @@ def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
     )
 
 
+def fill_audit_log(conn: Connection, rows: int) -> None:
+    """Audit entries of the last year: a third of them by operators, without a tenant."""
+    conn.execute(
+        """
+        do $$
+        declare
+            v_month date;
+            v_name text;
+        begin
+            for v_month in
+                select d::date
+                  from generate_series(date_trunc('month', now() at time zone 'UTC')
+                                       - interval '1 year', now(), interval '1 month') as d
+            loop
+                v_name := 'audit_log_' || to_char(v_month, 'YYYYMMDD');
+                continue when to_regclass('jobforge.' || v_name) is not null;
+                perform jobforge.build_partition('audit_log', v_month);
+                execute format('alter table jobforge.audit_log attach partition jobforge.%I '
+                               'for values from (%L) to (%L)', v_name, v_month || ' 00:00+00',
+                               (v_month + interval '1 month')::date || ' 00:00+00');
+            end loop;
+        end $$
+        """
+    )
+    conn.execute(
+        """
+        insert into jobforge.audit_log (id, tenant_id, at, actor, action, target)
+        select (lpad(to_hex((extract(epoch from a.at) * 1000)::bigint), 12, '0') || '7000'
+                || substr(md5(random()::text), 1, 16))::uuid,
+               case mod(a.i, 3) when 0 then null when 1 then %(large)s
+                                else md5(mod(a.i, 1000)::text)::uuid end,
+               a.at, 'ada', 'job.cancel', a.i::text
+          from (select i, now() - interval '1 year' * random() as at
+                  from generate_series(1, %(rows)s) as i) as a
+        """,
+        {"large": LARGE, "rows": rows},
+    )
+
+
 def analyze(conn: Connection) -> None:
     conn.execute(
-        "analyze jobforge.jobs, jobforge.finished_jobs, jobforge.attempts, jobforge.heartbeats"
+        "analyze jobforge.jobs, jobforge.finished_jobs, jobforge.attempts, jobforge.heartbeats,"
+        " jobforge.audit_log"
     )
 
 

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
 from cluster import Clock, Connect, Connection
 from psycopg.types.json import Jsonb
@@ -257,6 +258,24 @@ def test_a_payload_over_256_kib_is_refused(conn: Connection) -> None:
     with refused("JF007", field="payload", limit=256 * KIB, index=0):
         enqueue_one(conn, payload={"text": "x" * 257 * KIB})
     assert count(conn, "jobs") == 1
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments"),
+    [
+        ("enqueue_job", {"definition": "test", "payload": Jsonb({"text": "x" * 257 * KIB})}),
+        ("enqueue_alike", {"definition": "test", "payloads": [{"text": "x" * 257 * KIB}]}),
+        ("enqueue_jobs", {"jobs": [{"definition": "test", "payload": {"t": "x" * 257 * KIB}}]}),
+    ],
+)
+def test_a_large_payload_is_refused_with_what_to_do(
+    conn: Connection, function: str, arguments: dict[str, Any]
+) -> None:
+    definition(conn)
+    with pytest.raises(psycopg.Error) as caught:
+        call(conn, function, **arguments, tenant_id=TENANT_A)
+    assert caught.value.sqlstate == "JF007"
+    assert "enqueue a reference" in (caught.value.diag.message_hint or "")
 
 
 def nested(depth: int) -> Any:

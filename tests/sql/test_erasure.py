@@ -417,6 +417,8 @@ def test_it_is_not_complete_before_the_artifacts_are_deleted(conn: Connection) -
         pass
     row = shown(conn, operation)
     assert (row["finished_at"], row["progress"]["phase"]) == (None, "artifacts")
+    # Nobody deletes them where all workers are of TypeScript and no server runs.
+    assert (row["state"], "waits for a server" in row["reason"]) == ("waiting", True)
     [found] = call(conn, "next_erasure")
     assert found == {"tenant_id": TENANT_A, "operation_id": operation}
     assert call(conn, "next_erasure") == []  # somebody is at it

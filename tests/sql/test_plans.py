@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 from cluster import Connection
-from sql.backlog import HISTORIES, LARGE, WORKER, Change, fill
+from sql.backlog import HISTORIES, LARGE, ROWS, WORKER, Change, fill
 from sql.engine import (
     Json,
     Row,
@@ -29,7 +29,7 @@ from sql.plans import Plan, Recorder, Step, rows_read
 # Tables that grow with the backlog or with the history.
 LONG = {
     *("jobs", "finished_jobs", "attempts", "job_events", "idempotency_keys"),
-    "heartbeats",
+    *("heartbeats", "audit_log"),
 }
 SCANS = {"INDEXSCAN", "INDEXONLYSCAN"}
 SORTS = {"SORT", "INCREMENTALSORT"}
@@ -132,6 +132,22 @@ def _calling(function: str, **arguments: Json) -> Callable[..., object]:
     return do
 
 
+def _audit_page(conn: Connection) -> list[Row]:
+    """An entry in the middle of the audit log, where a page ended."""
+    return conn.execute(
+        "select id from jobforge.audit_log order by id offset %s limit 1", [ROWS // 10]
+    ).fetchall()
+
+
+def _list_audit(tenant: UUID | None) -> Callable[..., object]:
+    def do(conn: Connection, page: list[Row]) -> None:
+        before = page[0]["id"] if page else None
+        found = call(conn, "list_audit", before=before, tenant_id=tenant)
+        assert len(found) == 50
+
+    return do
+
+
 def _listing(**fields: Json) -> Callable[..., object]:
     return _calling("list_jobs", filter=fields)
 
@@ -205,6 +221,11 @@ ACTS = [
     Act("explain", PAGE | READY, _one("queued"), _calling("explain_job"), reads=5000),
     Act("get running", WHOLE, _one("running"), _calling("get_job")),
     Act("explain running", WHOLE, _one("running"), _calling("explain_job")),
+    # One row of each of 13 months at least, because the order is that of ids.
+    Act("list audit", {"audit_log_of_a_tenant"}, _nothing, _list_audit(LARGE), reads=200),
+    Act("list audit of all", {"audit_log_pkey"}, _nothing, _list_audit(None), reads=200),
+    Act("page audit", {"audit_log_of_a_tenant"}, _audit_page, _list_audit(LARGE), reads=200),
+    Act("page audit of all", {"audit_log_pkey"}, _audit_page, _list_audit(None), reads=200),
     Act("cancel", PAGE, _one("queued"), _calling("cancel_job")),
     Act("cancel running", PAGE, _one("running"), _calling("cancel_job")),
     Act(

@@ -1,9 +1,9 @@
--- Maintenance calls this: drops history partitions older than p_history_days, and deletes,
--- p_limit rows of each kind at most, dead jobs older than p_dead_days, idempotency keys past
--- their time, heartbeats of leases that ended, workers gone for a day, operations, workflows and
--- firings from before the history begins, API keys that ended before it, steps and edges of jobs
--- that are gone, notes about failures that are, buckets of limit keys that are full, rows of the
--- audit log older than p_audit_days, and what is remembered of requests for a day. Answers what
+-- Maintenance calls this: drops history partitions older than p_history_days, whole months of the
+-- audit log older than p_audit_days, and deletes, p_limit rows of each kind at most, dead jobs
+-- older than p_dead_days, idempotency keys past their time, heartbeats of leases that ended,
+-- workers gone for a day, operations, workflows and firings from before the history begins, API
+-- keys that ended before it, steps and edges of jobs that are gone, notes about failures that are,
+-- buckets of limit keys that are full, and what is remembered of requests for a day. Answers what
 -- went; where it is p_limit, there may be more, and partitions are null while somebody's
 -- transaction reads the history. Each kind is swept in a subtransaction: one that fails or takes
 -- too long is reported in `failed` and stops neither the others nor the dropping of the history.
@@ -33,13 +33,12 @@ begin
         return '{}';
     end if;
     foreach v_kind in array '{dead_jobs,idempotency_keys,workers,operations,idempotent_requests,
-        steps,workflows,dependencies,heartbeats,buckets,firings,api_keys,failure_notes,audit_log}'::text[]
+        steps,workflows,dependencies,heartbeats,buckets,firings,api_keys,failure_notes}'::text[]
     loop
         begin
             v_gone := v_gone || jsonb_build_object(v_kind, jobforge.sweep(
                 v_kind, v_now, v_now - make_interval(days => p_history_days),
-                v_now - make_interval(days => p_dead_days),
-                v_now - make_interval(days => p_audit_days), p_limit));
+                v_now - make_interval(days => p_dead_days), p_limit));
         exception
             when query_canceled or others then
                 v_failed := v_failed || jsonb_build_object(v_kind, sqlerrm);
@@ -50,5 +49,6 @@ begin
     end if;
     -- Last, because the history is locked from then on until the transaction ends.
     return v_gone
-        || jsonb_build_object('partitions', jobforge.drop_history(v_now, p_history_days));
+        || jsonb_build_object(
+               'partitions', jobforge.drop_history(v_now, p_history_days, p_audit_days));
 end $$;

@@ -32,8 +32,7 @@ begin
         perform jobforge.refuse('JF002', 'a job must be an object, and its payload too',
             jsonb_build_object('field', 'payload', 'index', v_found.bad));
     elsif v_found.large is not null then
-        perform jobforge.refuse('JF007', 'a payload is larger than 256 KiB',
-            jsonb_build_object('field', 'payload', 'index', v_found.large, 'limit', 262144));
+        perform jobforge.refuse_large_payload(v_found.large::integer);
     end if;
     perform jobforge.check_job(p_definition, '{}', p_options);
 end $$;

@@ -7,8 +7,7 @@ declare
     v_fault record;
 begin
     if pg_column_size(p_payload) > 262144 then
-        perform jobforge.refuse('JF007', 'a payload is larger than 256 KiB',
-            '{"field": "payload", "index": 0, "limit": 262144}');
+        perform jobforge.refuse_large_payload(0);
     -- Sixty-five levels take more bytes than that.
     elsif pg_column_size(p_payload) > 500
           and jsonb_path_exists(p_payload, 'strict $.**{65 to last}') then

@@ -29,8 +29,7 @@ begin
                 jsonb_build_object('field', 'payload',
                                    'index', coalesce(v_options.bad, v_options.index)));
         elsif v_options.large is not null then
-            perform jobforge.refuse('JF007', 'a payload is larger than 256 KiB',
-                jsonb_build_object('field', 'payload', 'index', v_options.large, 'limit', 262144));
+            perform jobforge.refuse_large_payload(v_options.large::integer);
         end if;
         v_fault := jobforge.job_fault(v_options.options);
         if v_fault.field is not null then

@@ -1,8 +1,13 @@
--- Drops the daily partitions that end p_days or more before today, and answers their names. Until
--- the transaction ends nobody can settle a job, so it is the last that apply_retention does, and
--- waits for nobody longer than a moment: others would wait behind it. While somebody's transaction
--- reads the history, nothing is dropped (null), and the next call tries again.
-create or replace function jobforge.drop_history(p_now timestamptz, p_days integer) returns text[]
+-- Drops the partitions that end p_days or more before today, those of the audit log p_audit_days or
+-- more, and returns their names. Until the transaction ends nobody can settle a job, so it is the
+-- last that apply_retention does, and waits for nobody longer than a moment: others would wait
+-- behind it. While somebody's transaction reads the history, nothing is dropped (null), and the
+-- next call tries again.
+create or replace function jobforge.drop_history(
+    p_now timestamptz,
+    p_days integer,
+    p_audit_days integer
+) returns text[]
 language plpgsql
 set lock_timeout = '100ms'
 as $$
@@ -16,7 +21,8 @@ begin
           join pg_inherits as i on i.inhparent = ('jobforge.' || t.name)::regclass
           join pg_class as c on c.oid = i.inhrelid
          where c.relname ~ '_\d{8}$'
-           and to_date(right(c.relname, 8), 'YYYYMMDD') + 1 + p_days
+           and (to_date(right(c.relname, 8), 'YYYYMMDD') + ('1 ' || t.span)::interval)::date
+               + case t.name when 'audit_log' then p_audit_days else p_days end
                <= (p_now at time zone 'UTC')::date
          order by c.relname
     loop

@@ -1,10 +1,11 @@
--- Moves the rows of some days from a table's default partition to the unlogged table <name>_moved,
--- which it creates first if need be. Called by ensure_partitions, which inserts them into the table
--- again when it has partitions for them. Not straight into a partition that is not attached yet:
--- for a publication that is another table, which no subscriber has.
+-- Moves the rows of some days or months from a table's default partition to the unlogged table
+-- <name>_moved, which it creates first if need be. Called by ensure_partitions, which inserts them
+-- into the table again when it has partitions for them. Not straight into a partition that is not
+-- attached yet: for a publication that is another table, which no subscriber has.
 create or replace function jobforge.empty_default_partition(
     p_table text,
     p_by_column text,
+    p_span text,
     p_days date[]
 ) returns void
 language plpgsql
@@ -15,8 +16,8 @@ begin
                    p_table || '_moved', p_table);
     execute format(
         'with moved as (delete from jobforge.%I '
-        'where (%I at time zone ''UTC'')::date = any ($1) returning *) '
+        'where date_trunc($2, %I at time zone ''UTC'')::date = any ($1) returning *) '
         'insert into jobforge.%I select * from moved',
         p_table || '_default', p_by_column, p_table || '_moved')
-      using p_days;
+      using p_days, p_span;
 end $$;

@@ -1,9 +1,9 @@
--- Maintenance calls this: creates the daily partitions of the history tables from yesterday to
--- p_days ahead and answers how many. Rows that fell into a default partition meanwhile move to
--- their day. Until the transaction ends nobody can read a table that got one, and it waits for
--- nobody longer than a moment: others would wait behind it. A table that somebody's transaction
--- reads is left to the next call. Runs as the owner of the tables. One at a time; a second caller
--- answers 0. Raises JF002.
+-- Maintenance calls this: creates the partitions of the history tables from yesterday to p_days
+-- ahead, one for each day, or each month of the audit log, and returns how many. Rows that fell
+-- into a default partition in the meantime move to their own. Until the transaction ends nobody can
+-- read a table that got one, and it waits for nobody longer than a moment: others would wait behind
+-- it. A table that somebody's transaction reads is left to the next call. Runs as the owner of the
+-- tables. One at a time; a second caller answers 0. Raises JF002.
 create or replace function jobforge.ensure_partitions(p_days integer default 7) returns integer
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -23,26 +23,31 @@ begin
     for v_table in select * from jobforge.history_tables() loop
         execute format(
             'select array_agg(d.day) from ('
-            'select d::date as day from generate_series($1 - 1, $1 + $2, interval ''1 day'') as d '
-            'union select distinct (%I at time zone ''UTC'')::date from jobforge.%I order by 1) as d '
+            'select date_trunc($3, d)::date as day'
+            '  from generate_series($1 - 1, $1 + $2, interval ''1 day'') as d '
+            'union select date_trunc($3, %I at time zone ''UTC'')::date from jobforge.%I '
+            'order by 1) as d '
             'where to_regclass(format(''jobforge.%s_%%s'', to_char(d.day, ''YYYYMMDD''))) is null',
             v_table.by_column, v_table.name || '_default', v_table.name)
-          into v_days using v_today, p_days;
+          into v_days using v_today, p_days, v_table.span;
         continue when v_days is null;
         begin
             foreach v_day in array v_days loop
                 perform jobforge.build_partition(v_table.name, v_day);
             end loop;
-            perform jobforge.empty_default_partition(v_table.name, v_table.by_column, v_days);
+            perform jobforge.empty_default_partition(
+                v_table.name, v_table.by_column, v_table.span, v_days);
             -- Rows may have come since, and more would come before the first is attached.
             execute format('lock table jobforge.%I', v_table.name || '_default');
-            perform jobforge.empty_default_partition(v_table.name, v_table.by_column, v_days);
+            perform jobforge.empty_default_partition(
+                v_table.name, v_table.by_column, v_table.span, v_days);
             foreach v_day in array v_days loop
                 execute format(
                     'alter table jobforge.%I attach partition jobforge.%I '
                     'for values from (%L) to (%L)',
                     v_table.name, format('%s_%s', v_table.name, to_char(v_day, 'YYYYMMDD')),
-                    v_day || ' 00:00+00', v_day + 1 || ' 00:00+00');
+                    v_day || ' 00:00+00',
+                    (v_day + ('1 ' || v_table.span)::interval)::date || ' 00:00+00');
             end loop;
             execute format('insert into jobforge.%I select * from jobforge.%I',
                            v_table.name, v_table.name || '_moved');

@@ -43,5 +43,6 @@ begin
      where f.tenant_id = p_tenant_id and f.id = any (v_senders);
     update jobforge.audit_log as l
        set detail = null
-     where l.tenant_id = p_tenant_id and l.target = p_job_id::text and l.detail is not null;
+     where l.tenant_id = p_tenant_id and l.target = p_job_id::text and l.detail is not null
+       and l.at >= jobforge.earliest_end(p_job_id);
 end $$;

@@ -15,20 +15,25 @@ as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
     v_since timestamptz := jobforge.earliest_end(p_job_id);
+    -- A day for clocks that were set back. Without an upper bound, the partitions of the coming days
+    -- and the default one are locked too.
+    v_until timestamptz := jobforge.now() + interval '1 day';
+    v_ended_until timestamptz;
     v_job jobforge.all_jobs;
 begin
     select * into v_job from jobforge.all_jobs as a
      where a.tenant_id = v_tenant and a.id = p_job_id
-       and (a.finished_at is null or a.finished_at >= v_since)
+       and (a.finished_at is null or a.finished_at between v_since and v_until)
      limit 1;
     if not found then
         perform jobforge.refuse('JF004', 'no such job', jsonb_build_object('job_id', p_job_id));
     end if;
+    v_ended_until := least(v_until, v_job.finished_at + interval '1 day');
     attempts := (
         select coalesce(jsonb_agg(to_jsonb(t) - 'tenant_id' - 'txid' order by t.lease), '[]')
           from (select * from jobforge.all_attempts as h
                  where h.tenant_id = v_tenant and h.job_id = p_job_id
-                   and h.ended_at >= v_since) as t);
+                   and h.ended_at between v_since and v_ended_until) as t);
     if v_job.state = 'running' then
         attempts := attempts || jsonb_build_object(
             'job_id', v_job.id, 'attempt', v_job.attempt, 'lease', v_job.lease,
@@ -58,7 +63,7 @@ begin
                 select n.at, 1, n.kind, n.actor, n.data
                   from jobforge.job_events as n
                  where n.tenant_id = v_tenant and n.job_id = p_job_id and n.kind <> 'log'
-                   and n.at >= v_since
+                   and n.at between v_since and v_until
                 union all
                 select s.at, 1, 'step', null, jsonb_build_object(
                            'kind', s.kind, 'name', s.name, 'index', s.index,

@@ -1,8 +1,12 @@
--- The tables that are partitioned by day, and by which column.
-create or replace function jobforge.history_tables() returns table (name text, by_column text)
+-- The partitioned tables, the column that each is partitioned by, and the length of its partitions:
+-- 'day' or 'month'. The audit log is kept for a year, and a page of it merges all partitions in
+-- order of id, so these are few.
+create or replace function jobforge.history_tables()
+returns table (name text, by_column text, span text)
 language sql immutable
 as $$
-    values ('finished_jobs', 'finished_at'), ('attempts', 'ended_at'), ('job_events', 'at'),
-           ('events', 'created_at'), ('event_deliveries', 'event_at'),
-           ('webhook_deliveries', 'created_at'), ('minute_statistics', 'minute')
+    values ('finished_jobs', 'finished_at', 'day'), ('attempts', 'ended_at', 'day'),
+           ('job_events', 'at', 'day'), ('events', 'created_at', 'day'),
+           ('event_deliveries', 'event_at', 'day'), ('webhook_deliveries', 'created_at', 'day'),
+           ('minute_statistics', 'minute', 'day'), ('audit_log', 'at', 'month')
 $$;

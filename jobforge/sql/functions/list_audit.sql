@@ -1,8 +1,8 @@
 -- A page of a tenant's audit log, newest first; operators without a tenant see everything. The
 -- filter's fields, all optional, all must hold: actor, action, target (equal to), after and before
--- (times: from, and up to but not including). p_before is the last id of the page before. Reads
--- the log in order until there are enough: a filter that few rows match reads many. Raises JF001,
--- JF002, JF006.
+-- (times: from, and up to but not including). p_before is the last ID of the previous page. Merges
+-- the months in order of ID until there are enough rows: a filter that few rows match reads many.
+-- `after` and `before` leave out whole months. Raises JF001, JF002, JF006.
 create or replace function jobforge.list_audit(
     p_filter jsonb default '{}',
     p_limit integer default 50,
@@ -13,6 +13,9 @@ create or replace function jobforge.list_audit(
 )
 language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
+set jit = off
+set enable_seqscan = off
+set enable_bitmapscan = off
 set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
@@ -29,7 +32,7 @@ begin
     select a.id, a.tenant_id, a.at, a.actor, a.action, a.target, a.detail
       from jobforge.audit_log as a
      where (v_tenant is null or a.tenant_id = v_tenant)
-       and (p_before is null or a.id < p_before)
+       and a.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
        and (not p_filter ? 'actor' or a.actor = p_filter ->> 'actor')
        and (not p_filter ? 'action' or a.action = p_filter ->> 'action')
        and (not p_filter ? 'target' or a.target = p_filter ->> 'target')

@@ -17,7 +17,8 @@ as $$
     union all
     select m.gauge, p.relname::text, m.value::float8
       from (select i.inhparent,
-                   max(to_date(right(c.relname, 8), 'YYYYMMDD'))
+                   max((to_date(right(c.relname, 8), 'YYYYMMDD')
+                        + ('1 ' || h.span)::interval)::date - 1)
                        filter (where c.relname ~ '_[0-9]{8}$') as last_day,
                    -- Emptied, it keeps its pages until it is vacuumed.
                    bool_or(c.relname ~ '_default$'
@@ -25,10 +26,10 @@ as $$
                            and (pg_catalog.pg_stat_get_live_tuples(c.oid) > 0
                                 or pg_catalog.pg_stat_get_tuples_deleted(c.oid) = 0)) as has_strays,
                    sum(pg_catalog.pg_total_relation_size(c.oid)) as bytes
-              from pg_catalog.pg_inherits as i
+              from jobforge.history_tables() as h
+              join pg_catalog.pg_inherits as i
+                on i.inhparent = format('jobforge.%I', h.name)::regclass
               join pg_catalog.pg_class as c on c.oid = i.inhrelid and c.relkind = 'r'
-             where i.inhparent in (select format('jobforge.%I', h.name)::regclass
-                                     from jobforge.history_tables() as h)
              group by i.inhparent) as h
       join pg_catalog.pg_class as p on p.oid = h.inhparent
      cross join lateral (values

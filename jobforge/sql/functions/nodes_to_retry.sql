@@ -7,22 +7,13 @@ returns jobforge.workflow_node[]
 language plpgsql
 as $$
 declare
-    v_root uuid;
     v_all jobforge.workflow_node[];
     v_starts uuid[];
     v_nodes jobforge.workflow_node[];
     v_parent uuid;
 begin
-    with recursive outward as (
-        select w.id, w.parent_id from jobforge.workflows as w
-         where w.tenant_id = p_tenant_id and w.id = p_id
-        union all
-        select w.id, w.parent_id
-          from outward as o
-          join jobforge.workflows as w on w.tenant_id = p_tenant_id and w.id = o.parent_id
-    )
-    select o.id into v_root from outward as o where o.parent_id is null;
-    v_all := array(select n from jobforge.nodes_of(p_tenant_id, v_root) as n);
+    v_all := array(select n from jobforge.nodes_of(
+                       p_tenant_id, jobforge.outermost_workflow(p_tenant_id, p_id)) as n);
     v_starts := array(
         select n.job_id from jobforge.nodes_of(p_tenant_id, p_id) as n
          where case when p_from is null then n.state in ('dead', 'canceled')

@@ -16,7 +16,8 @@ as $$
            case when f.fault is null then o.result end,
            case when f.fault is not null
                 then jsonb_build_object('type', f.fault, 'message', case f.fault
-                     when 'ResultTooLarge' then 'a result has at most 1 MiB'
+                     when 'ResultTooLarge' then 'the result is larger than 1 MiB: store '
+                         'the data elsewhere and return a reference to it'
                      when 'ResultTooDeep' then 'a result has at most 64 levels'
                      when 'InvalidRetry' then 'a job waits for 0 seconds to 366 days'
                      when 'InvalidWait' then 'a wait has a kind (sleep, event, gather), a name of '

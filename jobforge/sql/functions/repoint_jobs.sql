@@ -1,6 +1,7 @@
 -- Puts new jobs in the place of those that they are retries of: as nodes of their workflows, and as
 -- parents of jobs that have not run with the old ones. Those that are still blocked wait for the
 -- new ones instead. Called by retry_job and retry_workflow, with p_new[i] in place of p_old[i].
+-- Locks workflows, inner ones first, and then their nodes, as retention does.
 create or replace function jobforge.repoint_jobs(p_tenant_id uuid, p_old uuid[], p_new uuid[])
 returns void
 language plpgsql
@@ -12,6 +13,8 @@ declare
     v_policies text[];
     v_tenants uuid[];
 begin
+    v_tenants := array_fill(p_tenant_id, array[cardinality(p_new)]);
+    perform jobforge.reopen_workflows(v_tenants, p_old);
     update jobforge.workflow_jobs as m
        set job_id = r.new_id
       from unnest(p_old, p_new) as r(old_id, new_id)
@@ -57,8 +60,6 @@ begin
        and (j.id = any (v_news)
             or exists (select from jobforge.workflow_jobs as m
                         where m.tenant_id = p_tenant_id and m.job_id = j.id));
-    v_tenants := array_fill(p_tenant_id, array[cardinality(p_new)]);
-    perform jobforge.reopen_workflows(v_tenants, p_new);
     -- A new one whose parent was canceled meanwhile has ended already.
     perform jobforge.advance_workflows(v_tenants, p_new);
 end $$;

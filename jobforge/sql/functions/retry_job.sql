@@ -4,7 +4,8 @@
 -- record, and a dead one is put away as canceled. One that waits for its backoff runs now.
 -- Answers the id of the job that will run. Raises JF001, JF002, JF004, JF005 (running, queued,
 -- blocked, erased, or after a parent that did not succeed), JF006 to JF010.
--- Raises JF012 outside READ COMMITTED.
+-- Raises JF012 outside READ COMMITTED. Locks the job, and with another payload also its relatives
+-- (hold_relatives); then workflows, inner ones first, and their nodes.
 create or replace function jobforge.retry_job(
     p_job_id uuid,
     p_payload jsonb default null,
@@ -39,6 +40,9 @@ begin
         perform jobforge.check_changes(jsonb_build_object('payload', p_payload));
     end if;
 
+    if p_payload is not null then
+        perform jobforge.hold_relatives(v_tenant, array[p_job_id]);
+    end if;
     select j.* into v_job from jobforge.jobs as j
      where j.tenant_id = v_tenant and j.id = p_job_id
        for update;

@@ -1,11 +1,12 @@
--- Runs part of a workflow again. Without p_from: every job that is dead or was canceled, in it
--- and in those within it, and what was canceled for them after it. With p_from, the path of a
--- node: that one and all that come after it, whatever became of them. Each gets a new job
--- (retry_of) that stands for its node from now on; dead ones are put away as canceled. Jobs that
--- are still blocked wait for the new ones. Answers how many were made. Raises JF001, JF002,
--- JF004 (also for a job past retention), JF005 (some of them run, or nothing is to be retried),
--- JF006, JF008 to JF010. One at a time for a workflow; locks as link_parents does.
--- Raises JF012 outside READ COMMITTED.
+-- Runs part of a workflow again. Without p_from: every job that is dead or was canceled, in it and
+-- in those within it, and what was canceled for them after it. With p_from, the path of a node:
+-- that one and all that come after it, whatever became of them. Each gets a new job (retry_of) that
+-- stands for its node from now on; dead ones are put away as canceled. Jobs that are still blocked
+-- wait for the new ones. Answers how many were made. Raises JF001, JF002, JF004 (also for a job
+-- past retention), JF005 (some of them run, or nothing is to be retried), JF006, JF008 to JF010.
+-- One at a time for a workflow with all that are within it. Locks the jobs first, as hold_relatives
+-- does, and begins again where another one died in the meantime; then workflows, inner ones first,
+-- and their nodes. Raises JF012 outside READ COMMITTED.
 create or replace function jobforge.retry_workflow(
     p_id uuid,
     p_from text default null,
@@ -19,7 +20,9 @@ set enable_bitmapscan = off
 as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_outermost uuid := jobforge.outermost_workflow(v_tenant, p_id);
     v_nodes jobforge.workflow_node[];
+    v_known uuid[];
     v_fault record;
     v_first_id uuid := jobforge.uuid7();
     v_jobs jsonb;
@@ -28,13 +31,25 @@ declare
 begin
     perform jobforge.require_read_committed('retry_workflow');
     -- Not the workflow's row, which others lock after jobs. A few locks are enough for a tenant.
-    perform jobforge.hold_lock('workflow ' || (hashtextextended(p_id::text, 0) & 15), v_tenant)
+    perform jobforge.hold_lock('workflow ' || (hashtextextended(v_outermost::text, 0) & 15), v_tenant)
        from jobforge.workflows as w
       where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'workflow';
     if not found then
         perform jobforge.refuse('JF004', 'no such workflow', jsonb_build_object('id', p_id));
     end if;
-    v_nodes := jobforge.nodes_to_retry(v_tenant, p_id, p_from);
+    for v_turn in 1 .. 5 loop
+        begin
+            v_nodes := jobforge.nodes_to_retry(v_tenant, p_id, p_from);
+            v_known := array(select n.job_id from unnest(v_nodes) as n);
+            perform jobforge.hold_relatives(v_tenant, v_known);
+            -- A later statement: it sees what the transactions that held the locks have done.
+            v_nodes := jobforge.nodes_to_retry(v_tenant, p_id, p_from);
+            exit when array(select n.job_id from unnest(v_nodes) as n) <@ v_known;
+            raise sqlstate 'JF099';
+        exception
+            when sqlstate 'JF099' then null;  -- not JF000, which stands for all JF codes
+        end;
+    end loop;
     select n.path, n.state into v_fault from unnest(v_nodes) as n
      where n.state not in ('succeeded', 'canceled', 'dead')
      order by n.state = 'forgotten' desc, n.place
@@ -64,6 +79,8 @@ begin
     perform jobforge.insert_jobs(v_tenant, v_jobs, v_first_id);
     perform jobforge.link_parents(v_tenant, v_jobs, v_first_id, '{}', false);
     perform jobforge.repoint_jobs(v_tenant, v_olds, v_news);
+    -- Retention may have deleted it before it was locked.
+    perform jobforge.lock_workflow(v_tenant, p_id, 'workflow');
     perform jobforge.cancel_rows(jobforge.lock_jobs(v_tenant, array(
         select n.job_id from unnest(v_nodes) as n where n.state = 'dead')), 'retried');
     perform jobforge.audit(v_tenant, 'workflow.retry', p_id::text,

@@ -8,6 +8,7 @@ declare
     v_ids uuid[];
     v_policies text[];
     v_since timestamptz;
+    v_until timestamptz := jobforge.now() + interval '1 day';
     v_shown jsonb;
     v_relatives jsonb := '{}';
     v_kind text;
@@ -37,7 +38,7 @@ begin
               left join lateral (
                    select j.definition, j.state from jobforge.all_jobs as j
                     where j.tenant_id = p_tenant_id and j.id = r.id
-                      and (j.finished_at is null or j.finished_at >= v_since)
+                      and (j.finished_at is null or j.finished_at between v_since and v_until)
                     limit 1) as a on true;
         end if;
         v_relatives := v_relatives || jsonb_build_object(v_kind, v_shown);

@@ -32,6 +32,9 @@ begin
             return jobforge.defer_erasure(o, 'waits for transactions that began earlier to end');
         end if;
         o.progress := o.progress || '{"phase": "artifacts"}';
+        o.state := 'waiting';
+        o.reason := 'waits for a server, a Python worker or jobforge tenants delete to delete its '
+                    'artifacts';
         return o;
     elsif v_phase = 'proof'
           and not (jobforge.try_lock('statistics') and jobforge.try_lock('partitions')) then

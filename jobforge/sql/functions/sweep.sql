@@ -1,13 +1,11 @@
 -- Deletes rows of one kind that are past their time, p_limit at most, and answers how many: dead
--- jobs and notes from before p_dead_before, rows of the audit log from before p_audit_before, what
--- belongs to the history from before p_before. Waits for no lock longer than two seconds. Called
--- by apply_retention, which catches what goes wrong.
+-- jobs and notes from before p_dead_before, what belongs to the history from before p_before. Waits
+-- for no lock longer than two seconds. Called by apply_retention, which catches what goes wrong.
 create or replace function jobforge.sweep(
     p_kind text,
     p_now timestamptz,
     p_before timestamptz,
     p_dead_before timestamptz,
-    p_audit_before timestamptz,
     p_limit integer
 ) returns bigint
 language plpgsql
@@ -78,13 +76,6 @@ begin
             v_gone := jobforge.forget_keys(p_before, p_limit);
         when 'failure_notes' then
             v_gone := jobforge.forget_notes(p_dead_before, p_limit);
-        when 'audit_log' then
-            delete from jobforge.audit_log as l
-             where l.ctid = any (array(
-                   select e.ctid from jobforge.audit_log as e
-                    where e.at < p_audit_before
-                    order by e.at limit p_limit for update skip locked));
-            get diagnostics v_gone = row_count;
     end case;
     return v_gone;
 end $$;

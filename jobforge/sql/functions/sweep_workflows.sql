@@ -1,6 +1,8 @@
 -- Forgets workflows and batches that ended before p_before, failed ones before p_dead_before,
 -- p_limit at most. A job that still waits for a parent of which nothing is left is canceled: it
--- would wait for ever. Called by apply_retention. Answers how many workflows went.
+-- would wait forever. Waits for no job that another transaction has locked. Locks jobs before
+-- workflows, and workflows before their nodes. Called by apply_retention. Answers how many
+-- workflows went.
 create or replace function jobforge.sweep_workflows(
     p_before timestamptz,
     p_dead_before timestamptz,
@@ -12,15 +14,8 @@ declare
     v_tenants uuid[];
     v_swept uuid[];
 begin
-    perform jobforge.cancel_rows(array(
-        select j.ctid
-          from jobforge.awaited_jobs as a
-          join jobforge.jobs as j on j.tenant_id = a.tenant_id and j.id = a.waiter_id
-         where j.state || '' = 'blocked' and j.created_at < p_before
-           and not exists (select from jobforge.all_jobs as p
-                            where p.tenant_id = a.tenant_id and p.id = a.job_id)
-         limit p_limit
-           for update of j skip locked), 'a parent is past retention');
+    perform jobforge.cancel_rows(
+        jobforge.lock_orphaned_jobs(p_before, p_limit), 'a parent is past retention');
     with gone as (
         delete from jobforge.workflows as w
          where w.ctid = any (array(

@@ -425,9 +425,10 @@ create table jobforge.audit_log (
     action text not null,
     target text,
     detail jsonb,
-    constraint audit_log_pkey primary key (id)
-);
-create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, at desc);
+    constraint audit_log_pkey primary key (id, at)
+) partition by range (at);
+create table jobforge.audit_log_default partition of jobforge.audit_log default;
+create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, id);
 
 -- Every job, live or finished, for reading. Obeys the caller's row-level security.
 create view jobforge.all_jobs with (security_invoker = true) as

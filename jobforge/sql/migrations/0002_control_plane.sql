@@ -118,11 +118,6 @@ create table jobforge.ended_sessions (
 );
 create index ended_sessions_by_end on jobforge.ended_sessions (expires_at);
 
--- Pages of the log go by id, which is the order of time.
-drop index jobforge.audit_log_of_a_tenant;
-create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, id);
-create index audit_log_by_time on jobforge.audit_log (at);
-
 -- The stream reads the history in the order of transactions. Appending to the right end of an
 -- index of equal numbers is the cheapest that an index can be, and every attempt pays for it; so
 -- it has no tenant in it, and a tenant that catches up steps over the others' rows. Log lines are

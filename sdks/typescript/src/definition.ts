@@ -138,7 +138,10 @@ export class Definition<P extends z.ZodObject, R>
   #arguments(job: ClaimedJob): z.output<P> {
     const payload = JSON.parse(job.payload_json) as JsonObject;
     if (isElsewhere(payload)) {
-      throw new InvalidPayload("the payload lies in the artifact store, which only Python reads");
+      throw new InvalidPayload(
+        "the payload is in the artifact store, which only Python workers read: " +
+          "run this definition in Python, or enqueue a reference to the data",
+      );
     }
     if (job.version === this.settings.version) return argumentsOf(this.params, payload);
     return argumentsOf(this.params, this.#upgraded(job.version, payload));

@@ -86,8 +86,12 @@ export class Handle<R> {
     if (job.state !== "succeeded") throw failure(job);
     if (isElsewhere(job.result)) {
       throw new Invalid(
-        `the result of job ${this.id} lies in the artifact store, which only Python reads`,
-        { field: "result", detail: { job_id: this.id } },
+        `the result of job ${this.id} is in the artifact store, which only Python reads`,
+        {
+          field: "result",
+          detail: { job_id: this.id },
+          hint: "Read it with Python, GET /jobs/{job_id}/artifact or `jobforge jobs artifact`.",
+        },
       );
     }
     if (this.#result === undefined) return job.result as R;

@@ -38,6 +38,16 @@ test("arguments that do not fit are refused before anything is sent", async () =
   });
 });
 
+test("a payload that is too large for a row is refused with what to do", async () => {
+  const name = "x".repeat(300_000);
+  await assert.rejects(greet.enqueue({ name }), (error: errors.PayloadTooLarge) => {
+    assert.ok(error instanceof errors.PayloadTooLarge);
+    assert.deepEqual([error.code, error.detail.limit], ["payload_too_large", 262_144]);
+    assert.match(error.hint ?? "", /enqueue a reference/);
+    return true;
+  });
+});
+
 test("the same key answers the same job, or raises if it is to", async () => {
   const keyed = greet.using({ key: unique("key") });
   const first = await keyed.enqueue({ name: "Ada" });

@@ -140,6 +140,8 @@ test("a payload that lies in the artifact store is refused, and so is a result",
     const request = { definition: read.key, payload: elsewhere };
     const [refused] = (await jf.client.enqueue([request], undefined, undefined)).jobs;
     await until(async () => (await jf.client.getJob(refused?.job_id ?? "")).state === "dead");
+    const { attempts } = await jf.client.getHistory(refused?.job_id ?? "");
+    assert.match(JSON.stringify(attempts), /enqueue a reference/);
     const made = await make.enqueue({});
     await assert.rejects(made.result({ timeout: 20 }), errors.Invalid);
   });

@@ -299,9 +299,10 @@ create table jobforge.tenants (
            and rate_limit > 0 and rate_period_s > 0 and rate_burst > 0)
 );
 
--- Most tenants have neither: a claim asks these whether it must look at tenants at all.
+-- Most tenants have neither: a claim asks these whether it must look at tenants at all. The caps
+-- are in the index so that a claim that counts many full tenants reads them in order.
 create index tenants_weighted on jobforge.tenants (id) where weight <> 1;
-create index tenants_limited on jobforge.tenants (id)
+create index tenants_limited on jobforge.tenants (id, max_running)
     where max_running is not null or rate_limit is not null or paused_at is not null;
 
 -- Queues exist by being named; a row is there only for a queue that was paused or limited.

@@ -172,18 +172,32 @@ def test_a_changed_limit_locks_no_running_job_that_is_marked_right(
     assert _lockable(conn) == running
 
 
+@pytest.mark.parametrize("registered", [False, True], ids=["listed", "registered"])
 def test_what_a_worker_serves_is_compared_once_while_definitions_stay_the_same(
-    conn: Connection,
+    conn: Connection, *, registered: bool
 ) -> None:
     for number in range(20):
         definition(conn, f"test_{number}")
     served = [f"test_{number}@1" for number in range(20)]
     worker = new_worker()
+    _register(conn, worker, served)
+    options = {"registered": True} if registered else {"definitions": served}
     compared = []
     for key in ("test_0", "test_1", "unserved", "test_2"):
         definition(conn, key)
         enqueue(conn, definition=key)
-        rows, calls = _calls(conn, worker, definitions=served)
+        rows, calls = _calls(conn, worker, **options)
         assert [row["definition"] for row in rows] == [key] * (key in {s[:-2] for s in served})
         compared.append(calls["serves_all"])
     assert compared == [1, 0, 1, 0]
+
+
+def _register(conn: Connection, worker: UUID, served: list[str] | None) -> None:
+    call(
+        conn,
+        "register_worker",
+        worker_id=worker,
+        queues=["default"],
+        slots=1,
+        definitions=served,
+    )

@@ -22,7 +22,8 @@ from stage import HASTY, SETTINGS, Connection, Stage
 
 from jobforge.migrate import migrate
 
-CLAIM = "select * from jobforge.claim_jobs(%s, '{default}', array[%s], %s::text[])"
+CLAIM = "select * from jobforge.claim_jobs(%s, '{default}', array[%s], p_registered => %s)"
+REGISTER = "select jobforge.register_worker(%s, '{default}', 50, %s)"
 ENQUEUE = "select jobforge.enqueue_alike('test', %s::jsonb, '{}', %s)"
 SUCCEED = "select * from jobforge.succeed_jobs(%s, %s::uuid[], %s::uuid[], %s::bigint[])"
 COLUMNS = "tenant_id, job_id, lease, extract(epoch from started_at - created_at)::float8"
@@ -49,15 +50,15 @@ def tenant(number: int) -> UUID:
     return UUID(int=number + 1)
 
 
-def timed(conn: Connection, worker: UUID, n: int, served: list[str] | None = None) -> float:
+def timed(conn: Connection, worker: UUID, n: int, *, registered: bool = False) -> float:
     """The seconds that one claim took."""
     start = time.perf_counter()
-    claim(conn, worker, n, served)
+    claim(conn, worker, n, registered=registered)
     return time.perf_counter() - start
 
 
-def claim(conn: Connection, worker: UUID, n: int, served: list[str] | None = None) -> list[Any]:
-    return conn.execute(CLAIM.replace("*", COLUMNS, 1), [worker, n, served]).fetchall()
+def claim(conn: Connection, worker: UUID, n: int, *, registered: bool = False) -> list[Any]:
+    return conn.execute(CLAIM.replace("*", COLUMNS, 1), [worker, n, registered]).fetchall()
 
 
 def succeed(conn: Connection, worker: UUID, rows: list[Any]) -> None:
@@ -115,20 +116,19 @@ def full_caps(stage: Stage, size: Size) -> None:
 def many_definitions(stage: Stage, size: Size) -> None:
     worker = uuid4()
     with database(stage) as few, database(stage) as many:
-        served = {}
         for conn, count in ((few, 10), (many, size.definitions)):
             names = [f"module_{number % 20}.definition_{number}" for number in range(count)]
             for name in names:
                 conn.execute("select jobforge.put_definition(%s, 1, '{}')", [name])
-            served[conn] = ["test@1", *(f"{name}@1" for name in names)]
+            conn.execute(REGISTER, [worker, ["test@1", *(f"{name}@1" for name in names)]])
             backlog(conn, 20, 10 * size.rounds)
             conn.execute("vacuum analyze jobforge.jobs, jobforge.definitions")
-            claim(conn, worker, 1, served[conn])
+            claim(conn, worker, 1, registered=True)
         for limit in (1, 50):
             times: dict[Connection, list[float]] = {few: [], many: []}
             for _ in range(size.rounds):
                 for conn, sample in times.items():
-                    sample.append(timed(conn, worker, limit, served[conn]))
+                    sample.append(timed(conn, worker, limit, registered=True))
 
             few_s, many_s = (statistics.median(sample) for sample in times.values())
             report(

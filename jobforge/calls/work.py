@@ -81,10 +81,12 @@ def claim_jobs(
     limits: Mapping[str, int],
     *,
     definitions: Sequence[str] | None = None,
+    registered: bool = False,
     tenants: Sequence[UUID] | None = None,
     lease_s: float = LEASE_S,
 ) -> Call[list[ClaimedJob]]:
-    """`limits` has how many jobs to take of each queue."""
+    """`limits` has how many jobs to take of each queue. With `registered` the worker serves the
+    definitions that it passed to register_worker; raises NotFound if it is not registered."""
     return Call(
         """
         select tenant_id, job_id, lease, definition, version, queue, attempt, max_attempts,
@@ -93,11 +95,12 @@ def claim_jobs(
                case when flags & 4 = 4
                     then jobforge.load_steps(%s, tenant_id, job_id, lease)::text end as steps_json,
                date_part('epoch', started_at - queued_at) as waited_s
-          from jobforge.claim_jobs(%s, %s, %s::integer[], %s, %s::uuid[], %s::float8)
+          from jobforge.claim_jobs(
+                   %s, %s, %s::integer[], %s, %s::uuid[], %s::float8, %s::boolean)
         """,
         (
             *(worker_id, worker_id, list(limits), list(limits.values())),
-            *(_listed(definitions), _listed(tenants), lease_s),
+            *(_listed(definitions), _listed(tenants), lease_s, registered),
         ),
         _claimed,
         is_frequent=True,

@@ -94,11 +94,12 @@ def _waited_out() -> Iterator[None]:
 
 
 def _claim(parameters: Sequence[Any]) -> dict[str, Json]:
-    _, worker_id, queues, limits, definitions, _, lease_s = parameters
+    _, worker_id, queues, limits, definitions, _, lease_s, registered = parameters
     return {
         "worker_id": worker_id,
         "queues": dict(zip(queues, limits, strict=True)),
         "definitions": definitions,
+        "registered": registered,
         "lease_s": lease_s,
         "wait_s": _WAIT_S,
     }

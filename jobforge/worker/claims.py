@@ -10,11 +10,12 @@ the database works on the next claim meanwhile.
 
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.calls import Answer
+from jobforge.calls import Answer, Call
+from jobforge.errors import NotFound
 from jobforge.loop import Loop
 from jobforge.meters import Meters
 from jobforge.outage import Line
@@ -40,7 +41,7 @@ class Claims:
         *,
         slots: Slots,
         outcomes: Outcomes,
-        definitions: Sequence[str],
+        registration: Call[None],
         lease_s: float,
         poll_s: float,
         ready: Ready,
@@ -51,7 +52,7 @@ class Claims:
         self._line = line
         self._slots = slots
         self._outcomes = outcomes
-        self._definitions = definitions
+        self._registration = registration
         self._lease_s = lease_s
         self._poll_s = poll_s
         self._on_ready = on_ready
@@ -95,10 +96,15 @@ class Claims:
     async def _claim(self, limits: dict[str, int]) -> bool:
         """Whether one of the queues may have more."""
         call = calls.claim_jobs(
-            self._worker_id, limits, definitions=self._definitions, lease_s=self._lease_s
+            self._worker_id, limits, registered=True, lease_s=self._lease_s
         )
         sent_at = now()
-        answer = await self._line.ask(call)
+        try:
+            answer = await self._line.ask(call)
+        except NotFound:
+            # The registration is gone, for example because the database was restored.
+            await self._line.run(self._registration)
+            return False
         if self._meters is not None:
             self._meters.claim(answer.rows, now() - sent_at)
         if len(limits) == 1:

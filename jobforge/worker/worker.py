@@ -176,7 +176,7 @@ class Worker:
             claim_line,
             slots=self._slots,
             outcomes=self._outcomes,
-            definitions=names,
+            registration=self._registration,
             lease_s=lease_s,
             poll_s=poll_s,
             ready=self._ready,

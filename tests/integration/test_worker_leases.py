@@ -149,6 +149,21 @@ async def test_a_worker_that_the_database_has_forgotten_registers_again(
         await eventually(lambda: conn.execute("select from jobforge.workers").rowcount == 1)
 
 
+async def test_a_claim_registers_a_worker_that_the_database_has_forgotten(shop: Workshop) -> None:
+    """Without waiting for a heartbeat, which is minutes away here."""
+
+    @shop.app.job(isolation="inline")
+    async def work() -> None:
+        return None
+
+    shop.register()
+    async with shop.working(heartbeat_s=200, lease_s=600, poll_s=0.1) as worker:
+        shop.conn.execute("delete from jobforge.workers")
+        await shop.ended(shop.enqueue("work"))
+        rows = shop.conn.execute("select id from jobforge.workers").fetchall()
+        assert rows == [{"id": worker.worker_id}]
+
+
 async def test_the_jobs_of_a_dead_worker_run_again(shop: Workshop) -> None:
     @shop.app.job(isolation="inline")
     async def work() -> None:

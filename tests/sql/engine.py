@@ -86,6 +86,7 @@ def claim(
     *,
     lease_s: float = 30,
     definitions: list[str] | None = None,
+    registered: bool = False,
     tenants: list[UUID] | None = None,
 ) -> list[Row]:
     """Up to `limit` jobs, running under this worker's new leases."""
@@ -96,6 +97,7 @@ def claim(
         queues=[queue],
         limits=[limit],
         definitions=definitions,
+        registered=registered,
         tenants=tenants,
         lease_s=lease_s,
     )

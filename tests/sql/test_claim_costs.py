@@ -13,6 +13,7 @@ from cluster import Connect, Connection
 from sql.claiming import claim
 from sql.engine import (
     TENANT_A,
+    TENANT_B,
     Row,
     call,
     complete,
@@ -90,6 +91,26 @@ def test_full_groups_are_ruled_out_together_without_asking_each(
     assert [row["tenant_id"] for row in rows] == [running[MANY // 2]["tenant_id"]]
     assert [row["definition"] for row in rows] == [running[MANY // 2]["definition"]]
     assert calls["pick_group"] == 1, calls
+    assert calls["pick_round"] == 1, "the full groups were counted twice"
+
+
+def test_a_claim_of_one_free_slot_still_takes_what_another_limit_leaves(conn: Connection) -> None:
+    """One round is enough only if every tenant gave all that it may start."""
+    definition(conn)
+    definition(conn, "other", max_running_per_key=1)
+    call(conn, "put_tenant", tenant_id=TENANT_A, settings={"max_running": 3})
+    enqueue(conn, TENANT_A, n=2)
+    enqueue(conn, TENANT_A, n=2, definition="other", limit_key="k")
+    enqueue(conn, TENANT_B, n=3)
+    enqueue(conn, TENANT_B, n=3, definition="other", limit_key="k")
+    rows = claim(conn, new_worker(), limit=20)
+    taken = Counter((row["tenant_id"], row["definition"]) for row in rows)
+    assert taken == {
+        (TENANT_A, "test"): 2,
+        (TENANT_A, "other"): 1,
+        (TENANT_B, "test"): 3,
+        (TENANT_B, "other"): 1,
+    }
 
 
 def test_a_full_definition_is_asked_for_once_and_not_for_each_tenant(conn: Connection) -> None:
@@ -151,18 +172,32 @@ def test_a_changed_limit_locks_no_running_job_that_is_marked_right(
     assert _lockable(conn) == running
 
 
+@pytest.mark.parametrize("registered", [False, True], ids=["listed", "registered"])
 def test_what_a_worker_serves_is_compared_once_while_definitions_stay_the_same(
-    conn: Connection,
+    conn: Connection, *, registered: bool
 ) -> None:
     for number in range(20):
         definition(conn, f"test_{number}")
     served = [f"test_{number}@1" for number in range(20)]
     worker = new_worker()
+    _register(conn, worker, served)
+    options = {"registered": True} if registered else {"definitions": served}
     compared = []
     for key in ("test_0", "test_1", "unserved", "test_2"):
         definition(conn, key)
         enqueue(conn, definition=key)
-        rows, calls = _calls(conn, worker, definitions=served)
+        rows, calls = _calls(conn, worker, **options)
         assert [row["definition"] for row in rows] == [key] * (key in {s[:-2] for s in served})
         compared.append(calls["serves_all"])
     assert compared == [1, 0, 1, 0]
+
+
+def _register(conn: Connection, worker: UUID, served: list[str] | None) -> None:
+    call(
+        conn,
+        "register_worker",
+        worker_id=worker,
+        queues=["default"],
+        slots=1,
+        definitions=served,
+    )

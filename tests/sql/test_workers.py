@@ -200,3 +200,54 @@ def test_somebody_elses_worker_cannot_be_registered(conn: Connection, connect: C
     with refused("JF004"):
         register(conn, worker)
     register(connect("worker_login"), worker)
+
+
+def test_claims_use_the_registered_definitions_even_of_workers_that_share_a_session(
+    conn: Connection,
+) -> None:
+    """As behind a pooler: what the session remembers is of the other worker."""
+    served = {new_worker(): ["test@1"], new_worker(): ["mail@1"], new_worker(): ["test@1"]}
+    for key in ("test", "mail"):
+        definition(conn, key)
+    for worker, names in served.items():
+        register(conn, worker, definitions=names)
+    for worker, names in [*served.items(), *served.items()]:
+        enqueue(conn, n=1, definition="test")
+        enqueue(conn, n=1, definition="mail")
+        rows = claim(conn, worker, limit=10, registered=True)
+        assert {f"{row['definition']}@{row['version']}" for row in rows} == set(names)
+
+
+def test_the_next_claim_serves_a_definition_or_a_registration_that_is_new(
+    conn: Connection,
+) -> None:
+    definition(conn)
+    worker = new_worker()
+    register(conn, worker, definitions=["test@1"])
+    enqueue(conn)
+    assert len(claim(conn, worker, limit=10, registered=True)) == 1
+    definition(conn, "mail")
+    enqueue(conn, definition="mail")
+    assert claim(conn, worker, limit=10, registered=True) == []
+    register(conn, worker, definitions=["test@1", "mail@1"])
+    assert len(claim(conn, worker, limit=10, registered=True)) == 1
+    register(conn, worker)
+    definition(conn, "other")
+    enqueue(conn, definition="other")
+    assert len(claim(conn, worker, limit=10, registered=True)) == 1
+
+
+def test_a_claim_without_a_registration_is_refused_rather_than_given_everything(
+    conn: Connection,
+) -> None:
+    definition(conn)
+    enqueue(conn)
+    worker = new_worker()
+    with refused("JF004"):
+        claim(conn, worker, registered=True)
+    with as_tenant(conn, TENANT_B):
+        register(conn, worker)
+    with as_tenant(conn, TENANT_A), refused("JF004"):
+        claim(conn, worker, registered=True)
+    with refused("JF002", field="definitions"):
+        claim(conn, worker, registered=True, definitions=["test@1"])

@@ -127,6 +127,7 @@ async def claim_jobs(body: Claim, caller: Caller, request: Request) -> Answer:
         body.worker_id,
         body.queues,
         definitions=body.definitions,
+        registered=body.registered,
         tenants=None if tenant_id is None else [tenant_id],
         lease_s=body.lease_s,
     ).under("synchronous_commit", "off")

@@ -77,6 +77,10 @@ class Claim(OfWorker):
         Field(min_length=1, max_length=100, examples=[{"default": 10}]),
     ]
     definitions: Served | None = None
+    registered: bool = Field(
+        False,
+        description="Serve the definitions of the worker's registration instead of `definitions`.",
+    )
     lease_s: LeaseSeconds = 30
     wait_s: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = Field(
         0, description="How long to wait for a job when there is none."

@@ -2,17 +2,20 @@
 -- comes with a new lease; rows that other workers are claiming are skipped, never waited for.
 -- Fair between tenants by weight, within a tenant by priority, then first due; the rows come in
 -- no order. Due jobs are promoted first. p_definitions lists what the worker serves as
--- key@version (null: all); p_tenants confines it to some tenants, and so does app.tenant_id. The
--- turn of the tenants is kept in this session (jobforge.cursors), and whether the worker serves
--- everything (jobforge.served): hints, which can only change what this session is given. Raises
--- JF002, JF006, and JF012 outside READ COMMITTED.
+-- key@version (null: all). With p_registered the worker serves the definitions that it passed to
+-- register_worker instead: a long list need not be sent and read for each claim. p_tenants confines
+-- the worker to some tenants, and so does app.tenant_id. The turn of the tenants is kept in this
+-- session (jobforge.cursors), and whether the worker serves everything (jobforge.served): hints,
+-- which can only change what this session is given. Raises JF002, JF006, JF004 (p_registered, and
+-- the worker is not registered), and JF012 outside READ COMMITTED.
 create or replace function jobforge.claim_jobs(
     p_worker_id uuid,
     p_queues text[],
     p_limits integer[],
     p_definitions text[] default null,
     p_tenants uuid[] default null,
-    p_lease_s double precision default 30
+    p_lease_s double precision default 30,
+    p_registered boolean default false
 ) returns table (
     tenant_id uuid, job_id uuid, lease bigint, lease_expires_at timestamptz, definition text,
     version integer, queue text, priority smallint, attempt integer, max_attempts integer,
@@ -39,6 +42,8 @@ declare
     v_tenants uuid[] := jobforge.claimable_tenants(p_tenants);
     v_cursors jsonb := jobforge.recall_cursors(p_queues);
     v_limited jobforge.limited;
+    v_registered jobforge.workers;  -- a long list in it is read only when it is used
+    v_hash bigint;  -- of what this worker serves
     v_stamp text;  -- of what this worker serves and of what there is
     v_served text[];  -- a stamp, and whether everything is served
     v_tells_starts boolean;  -- to some webhook endpoint
@@ -51,6 +56,23 @@ declare
     v_fruitless integer;
 begin
     perform jobforge.check_claim(p_worker_id, p_queues, p_limits, p_lease_s);
+    if p_registered then
+        select w.* into v_registered
+          from jobforge.workers as w
+         where w.id = p_worker_id
+           and (jobforge.tenant() is null or w.tenant_id = jobforge.tenant());
+        if not found then
+            perform jobforge.refuse('JF004', 'no such worker',
+                jsonb_build_object('worker_id', p_worker_id), 'Register the worker again.');
+        elsif p_definitions is not null then
+            perform jobforge.refuse('JF002', 'definitions must be null when the registered ones '
+                || 'are used', '{"field": "definitions"}');
+        end if;
+        v_hash := v_registered.definitions_hash;
+    elsif p_definitions is not null then
+        -- Hashed here: handing a long array to a function costs more than that.
+        v_hash := hash_array_extended(p_definitions collate "C", 0);
+    end if;
     perform jobforge.promote_jobs(p_queues, p_limits);
     select array(select d.key from jobforge.definitions as d
                   where d.max_running is not null or d.rate_limit is not null
@@ -67,18 +89,19 @@ begin
               from jobforge.definitions as d)
       into v_limited.definitions, v_limited.definitions_by_key, v_limited.tenants,
            v_limited.weighted, v_tells_starts, v_timeout;
-    if p_definitions is not null then
-        -- Definitions are never deleted: while there are as many, they are the same. Hashed here,
-        -- because handing a long array to a function costs more than that.
-        v_stamp := hash_array_extended(p_definitions collate "C", 0) || '/'
-            || (select count(*) from jobforge.definitions);
+    if v_hash is not null then
+        -- Definitions are never deleted: while there are as many, they are the same.
+        v_stamp := v_hash || '/' || (select count(*) from jobforge.definitions);
         v_served := string_to_array(current_setting('jobforge.served', true), ' ');
         if v_served[1] is distinct from v_stamp then
-            v_served := array[v_stamp, jobforge.serves_all(p_definitions)::text];
+            v_served := array[v_stamp, jobforge.serves_all(
+                coalesce(p_definitions, v_registered.definitions))::text];
             perform set_config('jobforge.served', array_to_string(v_served, ' '), false);
         end if;
         if v_served[2] = 'true' then
             p_definitions := null;  -- so that no job has to be compared with them
+        elsif p_registered then
+            p_definitions := v_registered.definitions;
         end if;
     end if;
 

@@ -1,7 +1,9 @@
 -- The tenants, in order, from p_from to p_below (both exclusive) whose running jobs use all slots
--- of their own cap: one pass over the running jobs that are under limits. Called by open_tenants.
+-- of their own cap: one pass over the running jobs that are under limits. A merge join with the
+-- caps is allowed here: a probe for each tenant takes twice as long. Called by open_tenants.
 create or replace function jobforge.full_tenants(p_from uuid, p_below uuid) returns uuid[]
 language plpgsql
+set enable_mergejoin = on
 as $$
 begin
     return array(
@@ -12,6 +14,7 @@ begin
                    and j.tenant_id > p_from and j.tenant_id < p_below
                  group by j.tenant_id) as h
           join jobforge.tenants as t on t.id = h.tenant_id
-         where t.max_running <= h.running
+         where t.max_running is not null and t.max_running <= h.running
+           and t.id > p_from and t.id < p_below
          order by h.tenant_id);
 end $$;

@@ -25,15 +25,13 @@ begin
                   -- The gaps between the full tenants, most of which have nothing in them.
                   from unnest(p_from || p_full, p_full || p_below) as g(above, below)
                  cross join lateral (
-                    select j.tenant_id
-                      from jobforge.jobs as j
-                     where j.queue = p_queue and j.state = 'queued' and j.gate is not null
-                       and j.tenant_id > g.above and j.tenant_id < g.below
-                     order by j.tenant_id
-                     limit 1) as n
-                 cross join lateral (
                     with recursive walked as (
-                        select n.tenant_id
+                        (select j.tenant_id
+                           from jobforge.jobs as j
+                          where j.queue = p_queue and j.state = 'queued' and j.gate is not null
+                            and j.tenant_id > g.above and j.tenant_id < g.below
+                          order by j.tenant_id
+                          limit 1)
                         union all
                         select s.tenant_id
                           from walked as k
@@ -47,6 +45,10 @@ begin
                              limit 1) as s
                     )
                     select k.tenant_id from walked as k) as w
+                 where exists (
+                    select from jobforge.jobs as j
+                     where j.queue = p_queue and j.state = 'queued' and j.gate is not null
+                       and j.tenant_id > g.above and j.tenant_id < g.below)
                ) as f(tenant_id)
          limit p_limit);
 end $$;

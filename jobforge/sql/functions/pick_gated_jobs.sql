@@ -3,7 +3,8 @@
 -- without a free slot are left out before any is locked (open_groups); groups whose best job comes
 -- after p_before_… (the tenant's best plain job) are left for later. Stops after `groups` groups
 -- that gave jobs, or 1,000 that did not. `taken` has what this round has picked so far, by subject,
--- and as `full <subject>` the limits that pick_group found without room. Called by pick_round.
+-- and as `full <subject>` the limits that pick_group found without room. `is_exhausted`: no other
+-- job of this tenant may start now. Called by pick_round.
 create or replace function jobforge.pick_gated_jobs(
     p_queue text,
     p_tenant_id uuid,
@@ -16,7 +17,8 @@ create or replace function jobforge.pick_gated_jobs(
     inout groups integer,
     inout taken jsonb,
     out picked tid[],
-    out mended bigint
+    out mended bigint,
+    out is_exhausted boolean
 )
 language plpgsql
 as $$
@@ -32,10 +34,12 @@ declare
 begin
     picked := '{}';
     mended := 0;
+    is_exhausted := false;
     while v_visits < 1000 and groups > 0 and cardinality(picked) < p_quota loop
         v_open := jobforge.open_groups(p_queue, p_tenant_id, cursor_gate, 32, p_limited, v_now);
         if v_open = '{}' then
-            exit when v_wrapped or v_start = '';
+            is_exhausted := v_wrapped or v_start = '';
+            exit when is_exhausted;
             v_wrapped := true;
             cursor_gate := '';
             continue;
@@ -64,6 +68,9 @@ begin
             end if;
         end loop;
         -- All that comes behind has been tried already.
-        exit when v_wrapped and cursor_gate >= v_start;
+        is_exhausted := v_wrapped and cursor_gate >= v_start;
+        exit when is_exhausted;
     end loop;
+    is_exhausted := is_exhausted and cardinality(picked) < p_quota and groups > 0
+                    and not taken ? 'locked';
 end $$;

@@ -2,7 +2,7 @@
 -- Caps are counted from running rows and rates from their buckets under the locks of all
 -- limits, held to the end of the transaction, so both are exact. A group that another worker is
 -- claiming is skipped, never waited for. A limit that turns out to have no room, or is locked, is
--- noted in `taken` as `full <subject>`. Called by pick_gated_jobs.
+-- noted in `taken` as `full <subject>`, and `locked` if any was locked. Called by pick_gated_jobs.
 create or replace function jobforge.pick_group(
     p_queue text,
     p_tenant_id uuid,
@@ -68,7 +68,7 @@ begin
         end if;
         if not jobforge.try_lock(
                    'limit ' || (hashtextextended(v_limit.subject, 0) & 4095)) then
-            taken := taken || jsonb_build_object('full ' || v_limit.subject, 0);
+            taken := taken || jsonb_build_object('full ' || v_limit.subject, 0, 'locked', 0);
             return;
         end if;
     end loop;

@@ -1,7 +1,8 @@
 -- One round of a claim over a queue: whose turn it is, then the next jobs of each. A tenant's
 -- jobs under limits compete with its plain ones by priority and due time. p_width tenants are
 -- asked for p_limit jobs. p_is_even: an earlier round of this claim found nothing, so now everybody
--- is asked, whatever weight and order say. `whole` tells that nothing else is ready. When the last
+-- is asked, whatever weight and order say. `whole` tells that nothing else is ready, or that nothing
+-- else may start: then the groups need not be counted a second time. When the last
 -- round left nothing behind, all that is ready now is asked for without looking whose turn it is.
 -- Called by claim_jobs, which starts `picked`.
 create or replace function jobforge.pick_round(
@@ -34,6 +35,8 @@ declare
     v_gated_rows tid[];
     v_mended bigint;
     v_taken jsonb := '{}';  -- by subject: picked, but not running yet, so not counted yet
+    v_is_exhausted boolean := false;
+    v_exhausted integer := 0;  -- tenants without plain jobs of which no other job may start
 begin
     if v_is_free and p_tenants is null and (cursor -> 'few')::boolean then
         v_start := clock_timestamp();
@@ -64,8 +67,8 @@ begin
             continue when turns[i].quota <= 0;
             v_place := case when not p_is_even
                             then jobforge.first_place(p_queue, turns[i].tenant_id) end;
-            select g.picked, g.cursor_gate, g.groups, g.taken, g.mended
-              into v_gated_rows, v_gate, groups, v_taken, v_mended
+            select g.picked, g.cursor_gate, g.groups, g.taken, g.mended, g.is_exhausted
+              into v_gated_rows, v_gate, groups, v_taken, v_mended, v_is_exhausted
               from jobforge.pick_gated_jobs(
                        p_queue, turns[i].tenant_id,
                        least(turns[i].quota, p_limit - cardinality(picked)),
@@ -74,6 +77,8 @@ begin
             turns[i].quota := turns[i].quota - cardinality(v_gated_rows);
             picked := picked || v_gated_rows;
             mended := mended + v_mended;
+            v_exhausted := v_exhausted
+                + (v_is_exhausted and not p_is_even and v_place is null)::integer;
         end loop;
         cursor := cursor || jsonb_build_object('gate', v_gate);
     end if;
@@ -103,9 +108,10 @@ begin
                 'places', p_queue, jobforge.advance_places(v_took.places, v_ready.reached));
         end if;
     end if;
-    whole := complete and mended = 0 and not gated and cardinality(picked) < p_limit
-             and (turns = '{}' or cardinality(turns) = 1 and picked <> '{}');
-    if whole and not (cursor -> 'slow')::boolean then
+    whole := complete and mended = 0 and cardinality(picked) < p_limit
+             and case when gated then picked <> '{}' and v_exhausted = cardinality(turns)
+                      else turns = '{}' or cardinality(turns) = 1 and picked <> '{}' end;
+    if whole and not gated and not (cursor -> 'slow')::boolean then
         cursor := cursor || '{"few": true}';
     end if;
 end $$;

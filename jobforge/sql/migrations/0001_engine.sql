@@ -299,9 +299,10 @@ create table jobforge.tenants (
            and rate_limit > 0 and rate_period_s > 0 and rate_burst > 0)
 );
 
--- Most tenants have neither: a claim asks these whether it must look at tenants at all.
+-- Most tenants have neither: a claim asks these whether it must look at tenants at all. The caps
+-- are in the index so that a claim that counts many full tenants reads them in order.
 create index tenants_weighted on jobforge.tenants (id) where weight <> 1;
-create index tenants_limited on jobforge.tenants (id)
+create index tenants_limited on jobforge.tenants (id, max_running)
     where max_running is not null or rate_limit is not null or paused_at is not null;
 
 -- Logins that may act for these tenants only (see jobforge.tenant). A login without a row is not
@@ -349,6 +350,9 @@ create table jobforge.workers (
     command text,
     queues text[] not null,
     definitions text[],
+    -- Tells a claim whether the list is the one that its session compared last.
+    definitions_hash bigint
+        generated always as (hash_array_extended(definitions collate "C", 0)) stored,
     constraint workers_pkey primary key (id),
     constraint worker_commands_are_known check (command in ('drain', 'stop'))
 );

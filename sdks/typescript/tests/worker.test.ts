@@ -656,6 +656,23 @@ test("a job whose child is locked for longer than its lease is settled later, an
   assert.equal(ran, 2);
 });
 
+test("a claim registers a worker that the database has forgotten", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const quick = jf.job(unique("quick"), inline, () => undefined);
+  await withWorker(jf, { queues, leaseS: 600, heartbeatS: 200, pollS: 0.1 }, async (worker) => {
+    await until(() => worker.isRunning);
+    await withClient(async (client) => {
+      await client.query("delete from jobforge.workers where id = $1", [worker.workerId]);
+      await (await quick.enqueue({})).result({ timeout: 20 });
+      const { rowCount } = await client.query("select from jobforge.workers where id = $1", [
+        worker.workerId,
+      ]);
+      assert.equal(rowCount, 1);
+    });
+  });
+});
+
 test("outcomes are kept while connections are lost, and recorded after", async () => {
   const jf = newApp();
   const { queues, inline } = place();

@@ -77,11 +77,11 @@ export function ensurePartitions(): Call<void> {
   };
 }
 
-/** `limits` has how many jobs to take of each queue. */
+/** `limits` has how many jobs to take of each queue. The worker's registration says which
+ * definitions it serves. */
 export function claimJobs(
   workerId: string,
   limits: ReadonlyMap<string, number>,
-  definitions: readonly string[],
   leaseS: number,
 ): Call<ClaimedJob[]> {
   return {
@@ -91,12 +91,11 @@ export function claimJobs(
        to_json(tags), payload::text,
        case when flags & 4 = 4
             then jobforge.load_steps($1::uuid, tenant_id, job_id, lease)::text end
-  from jobforge.claim_jobs($1::uuid, $2::text[], $3::integer[], $4::text[], null, $5::float8)`,
+  from jobforge.claim_jobs($1::uuid, $2::text[], $3::integer[], null, null, $4::float8, true)`,
     values: [
       workerId,
       textArray([...limits.keys()]),
       `{${[...limits.values()].join(",")}}`,
-      textArray(definitions),
       leaseS,
     ],
     decode: (rows) => rows.map((row) => new ClaimedJob(row)),

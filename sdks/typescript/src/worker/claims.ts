@@ -6,7 +6,8 @@
  * it while the jobs of the last one are read and started.
  */
 
-import { claimJobs } from "../calls/index.ts";
+import { type Call, claimJobs } from "../calls/index.ts";
+import { NotFound } from "../errors.ts";
 import type { ClaimedJob } from "../job.ts";
 import type { Loop } from "../loop.ts";
 import type { Line } from "../outage.ts";
@@ -23,7 +24,7 @@ const MOST_AHEAD = 2; // one that the database works on, and one that waits for 
 
 export interface ClaimSettings {
   readonly workerId: string;
-  readonly definitions: readonly string[];
+  readonly registration: Call<void>;
   readonly leaseS: number;
   readonly pollS: number;
 }
@@ -97,13 +98,18 @@ export class Claims {
 
   /** Whether one of the queues may have more. */
   async #claim(limits: ReadonlyMap<string, number>): Promise<boolean> {
-    const { workerId, definitions, leaseS } = this.#settings;
+    const { workerId, registration, leaseS } = this.#settings;
     const sentAt = now();
     const asked = this.#slots.reserve(limits);
     this.#asked += asked;
     let jobs: readonly ClaimedJob[] | null = null;
     try {
-      jobs = await this.#line.run(claimJobs(workerId, limits, definitions, leaseS));
+      jobs = await this.#line.run(claimJobs(workerId, limits, leaseS));
+    } catch (error) {
+      if (!(error instanceof NotFound)) throw error;
+      // The registration is gone, for example because the database was restored.
+      await this.#line.run(registration);
+      return false;
     } finally {
       this.#asked -= asked;
       if (jobs === null) this.#slots.take(limits, null);

@@ -16,7 +16,7 @@ SDK := sdks/typescript
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help dev test test-15 test-long faults fuzz check check-types check-style check-node format \
+.PHONY: help dev test test-15 test-long attacks faults fuzz check check-types check-style check-node format \
 	types bench bench-quick bench-claims bench-sql bench-api bench-cli bench-schedules bench-observability bench-ui \
 	bench-ts docs pages lock system-deps clean ui ui-dev ui-shots
 
@@ -41,6 +41,9 @@ faults: $(INSTALLED) system-deps ## kill, freeze, crash and cut workers and data
 
 fuzz: $(INSTALLED) ## ask the HTTP API everything that its OpenAPI allows, and much that it does not: half an hour
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/api/test_contract.py $(ARGS)
+
+attacks: $(INSTALLED) ui system-deps ## run the attacks on tenancy, HTTP, egress and isolation; writes docs/attacks.md
+	@$(BIN)/pytest -n $(TESTERS) -m attack --attack-report docs/attacks.md $(ARGS)
 
 check: $(INSTALLED) ## formatting, lint, types, imports, SQL rules; of Python, the dashboard and the SDK
 	@$(MAKE) --no-print-directory --jobs=2 --output-sync check-types check-style check-node

@@ -14,6 +14,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 from api.house import API, House
+from attacks import Attempts
 
 from jobforge.api.bodies import LARGE, parse
 from jobforge.errors import (
@@ -121,7 +122,9 @@ CASES = [
 ]
 
 
-def test_every_bad_request_has_its_status_and_its_code(api: House) -> None:
+@pytest.mark.attack("malformed HTTP requests")
+def test_every_bad_request_has_its_status_and_its_code(api: House, attempts: Attempts) -> None:
+    attempts(len(CASES))
     client = api.client("tenant_admin")
     for case in CASES:
         answer = client.request(

@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 from api.house import House
+from attacks import Attempts
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
@@ -45,7 +46,11 @@ def test_the_table_and_the_routes_are_the_same() -> None:
     assert _routes(create_app(Config())) == set(RULES)
 
 
-def test_every_route_admits_the_roles_of_its_row_and_nobody_else(api: House) -> None:
+@pytest.mark.attack("HTTP routes by role")
+def test_every_route_admits_the_roles_of_its_row_and_nobody_else(
+    api: House, attempts: Attempts
+) -> None:
+    attempts(len(RULES) * len(EVERYBODY))
     for rule in RULES.values():
         for role in EVERYBODY:
             status, code = _ask(api, rule, role)

@@ -100,8 +100,11 @@ def _told(answer: httpx2.Response, ids: Iterable[str]) -> tuple[int, str]:
     return answer.status_code, text
 
 
+@pytest.mark.attack("HTTP routes, with another tenant's IDs")
 @pytest.mark.parametrize("role", ["viewer", "tenant_admin", "worker", "super_admin"])
-def test_foreign_ids_are_as_if_they_did_not_exist(api: House, foreign: Foreign, role: str) -> None:
+def test_foreign_ids_are_as_if_they_did_not_exist(
+    api: House, foreign: Foreign, role: str, attempts: Attempts
+) -> None:
     before = list(rows_of(api.conn, foreign.tenant_id))
     assert {table for table, _ in before} >= {"jobs", "finished_jobs", "operations", "api_keys"}
     client, tried = _speaking_for_a(api, role), 0
@@ -116,6 +119,7 @@ def test_foreign_ids_are_as_if_they_did_not_exist(api: House, foreign: Foreign, 
             assert told == _ask(client, rule, path, list(map(_unknown, ids))), path
             tried += 1
     assert tried > 20
+    attempts(tried)
     assert list(rows_of(api.conn, foreign.tenant_id)) == before
 
 
@@ -130,6 +134,7 @@ def _is_of_a_tenant(rule: Rule) -> bool:
     return rule.roles is not None and "tenant_admin" in rule.roles
 
 
+@pytest.mark.attack("HTTP routes, with another tenant's IDs")
 @pytest.mark.parametrize("mention", MENTIONS)
 def test_a_foreign_id_beside_ones_own_is_as_if_it_did_not_exist(
     api: House, foreign: Foreign, own: dict[str, str], mention: str

@@ -100,8 +100,9 @@ async def test_an_empty_scope_allows_nothing(attempts: Attempts) -> None:
     attempts(8)
 
 
+@pytest.mark.attack("tokens")
 @pytest.mark.anyio
-async def test_what_a_token_must_not_be(tmp_path: Path) -> None:
+async def test_what_a_token_must_not_be(tmp_path: Path, attempts: Attempts) -> None:
     tokens = Tokens(_shared(jwt_issuer="me", jwt_audience="jobs"))
 
     def made(**changes: Any) -> str:
@@ -136,6 +137,7 @@ async def test_what_a_token_must_not_be(tmp_path: Path) -> None:
         "no token": "a.b.c",
         "empty": "",
     }
+    attempts(len(refused) + 4)
     for about, token in refused.items():
         assert await _is_refused(tokens, token), about
     assert await _is_refused(Tokens(Config()), made()), "where tokens are not configured"

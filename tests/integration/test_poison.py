@@ -62,6 +62,7 @@ class Beside:
         return report
 
 
+@pytest.mark.attack("hostile handlers")
 @pytest.mark.parametrize(
     ("definition", "exit_code", "message"),
     [
@@ -86,6 +87,7 @@ def test_a_handler_that_exits_politely_has_failed(beside: Beside) -> None:
     assert error(report)["type"] == "SystemExit"
 
 
+@pytest.mark.attack("hostile handlers")
 @pytest.mark.parametrize(
     ("definition", "payload"),
     [
@@ -104,6 +106,7 @@ def test_a_job_over_its_memory_limit_has_crashed_for_that(
     assert error(report)["reason"] == "memory"
 
 
+@pytest.mark.attack("hostile handlers")
 def test_a_payload_beyond_all_measure_has_crashed(beside: Beside) -> None:
     report = beside.run("take_payload", text="x" * (40 * MIB))
     assert outcome(report) is Outcome.CRASHED
@@ -132,12 +135,14 @@ def test_a_handler_without_output_can_still_answer(beside: Beside) -> None:
     assert outcome(report) is Outcome.SUCCEEDED
 
 
+@pytest.mark.attack("forged frames")
 def test_a_handler_that_writes_where_it_should_not_has_crashed(beside: Beside) -> None:
     report = beside.run("speak_out_of_turn")
     assert outcome(report) is Outcome.CRASHED
     assert error(report)["message"] == "wrote to the socket that is for its worker"
 
 
+@pytest.mark.attack("forged frames")
 @pytest.mark.parametrize(
     ("kind", "body"),
     [
@@ -158,6 +163,7 @@ def test_the_end_of_a_process_is_reported_whatever_it_said_last(beside: Beside) 
     assert outcome(beside.run("forge_behind_a_flood", body=TOO_DEEP)) is Outcome.CRASHED
 
 
+@pytest.mark.attack("forged frames")
 def test_a_handler_that_asks_and_never_listens_has_crashed(
     beside: Beside, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -186,6 +192,7 @@ def _answering(answer: str) -> Callable[..., Awaitable[str]]:
     return ask
 
 
+@pytest.mark.attack("hostile handlers")
 def test_a_flood_of_output_leaves_its_end_and_no_more(beside: Beside) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     report = beside.run("flood", size=200)
@@ -197,6 +204,7 @@ def test_a_flood_of_output_leaves_its_end_and_no_more(beside: Beside) -> None:
     assert (after - before) * 1024 < 100 * MIB
 
 
+@pytest.mark.attack("hostile handlers")
 @pytest.mark.parametrize("hide", [False, True], ids=["marked", "without its environment"])
 def test_a_daemon_does_not_outlive_its_job_nor_hold_it_up(beside: Beside, hide: bool) -> None:  # noqa: FBT001 - a parameter of the test
     report = beside.run("leave_daemon", hide=hide)
@@ -206,6 +214,7 @@ def test_a_daemon_does_not_outlive_its_job_nor_hold_it_up(beside: Beside, hide: 
     wait_until(lambda: not is_alive(daemon))
 
 
+@pytest.mark.attack("hostile handlers")
 def test_a_program_left_running_does_not_outlive_its_job(beside: Beside) -> None:
     report = beside.run("leave_program")
     assert report.verdict is not None
@@ -213,12 +222,14 @@ def test_a_program_left_running_does_not_outlive_its_job(beside: Beside) -> None
     wait_until(lambda: not is_alive(program))
 
 
+@pytest.mark.attack("hostile handlers")
 def test_a_handler_that_ignores_all_signals_is_killed(beside: Beside) -> None:
     report = beside.run("resist", stop=Stop.CANCEL)
     assert outcome(report) is Outcome.CANCELED
     assert report.exit_code == -signal.SIGKILL
 
 
+@pytest.mark.attack("hostile handlers")
 def test_a_crowd_of_processes_ends_with_its_job(beside: Beside) -> None:
     assert outcome(beside.run("multiply", processes=60, stop=Stop.TIMEOUT)) is Outcome.TIMED_OUT
 
@@ -242,6 +253,7 @@ def test_a_result_that_cannot_be_kept_is_final(
     assert words in error(report)["message"]
 
 
+@pytest.mark.attack("hostile handlers")
 def test_a_job_that_kills_the_zygote_takes_the_others_along_but_not_the_worker(rig: Rig) -> None:
     before = rig.runner.zygote_pid
     report = rig.run("kill_parent")

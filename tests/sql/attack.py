@@ -14,6 +14,7 @@ from typing import Self
 from uuid import UUID
 
 import psycopg
+from attacks import Attempts
 from cluster import Connection, Database, connect_to
 from psycopg import sql
 from sql.arguments import (
@@ -187,12 +188,12 @@ class World:
         )
 
     @contextmanager
-    def session(self, attacker: Attacker) -> Iterator["Session"]:
+    def session(self, attacker: Attacker, count: Attempts = lambda _: None) -> Iterator["Session"]:
         with connect_to(self.database.url_as(attacker.login)) as conn:
             if attacker.tenancy is Tenancy.EARLIER:
                 with conn.transaction():
                     _set_tenant(conn, self.b.tenant)
-            yield Session(conn, attacker, self, self._executable(attacker))
+            yield Session(conn, attacker, self, self._executable(attacker), count)
 
     def _executable(self, attacker: "Attacker") -> frozenset[str]:
         """The signatures of all functions that the attacker may execute."""
@@ -214,6 +215,7 @@ class Session:
     attacker: Attacker
     world: World
     executable: frozenset[str]
+    count: Attempts = lambda _: None  # reports each statement that is tried
 
     @contextmanager
     def transaction(self, *, keep: bool = False) -> Iterator[Connection]:
@@ -227,6 +229,7 @@ class Session:
 
     def run(self, query: sql.Composed, values: Arguments, *, keep: bool = False) -> Answer:
         """One statement in a transaction of its own."""
+        self.count(1)
         try:
             with self.transaction(keep=keep) as conn:
                 cursor = conn.execute(query, list(values.values()))
@@ -240,10 +243,10 @@ class Session:
         return function.signature in self.executable
 
 
-def attack_functions(world: World, attacker: Attacker) -> list[str]:
+def attack_functions(world: World, attacker: Attacker, count: Attempts) -> list[str]:
     """Calls every function, with everything of the victim's that its parameters can carry."""
     targets = functions(world.conn)
-    with world.session(attacker) as session:
+    with world.session(attacker, count) as session:
         found = [finding for function in targets for finding in _answers(session, function)]
         # Once more, to stay: what has changed then has changed for good. What was refused has not.
         open_ones = [function for function in targets if session.may_execute(function)]

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import LiteralString
 
 import psycopg
+from attacks import Attempts
 from cluster import Connection
 from psycopg import sql
 from sql.attack import DENIED, REFUSED, Answer, Attacker, Session, Tenancy, World
@@ -92,11 +93,13 @@ def relations(conn: Connection) -> list[Relation]:
     return [Relation(**row) for row in rows]
 
 
-def attack_relations(world: World, attacker: Attacker, among: str = "") -> list[str]:
+def attack_relations(
+    world: World, attacker: Attacker, among: str = "", count: Attempts = lambda _: None
+) -> list[str]:
     """Tries to read, copy, lock and change every relation, or those with such a name."""
     before = imprint(world.conn, apart_from=world.a.tenant)
     found: list[str] = []
-    with world.session(attacker) as session:
+    with world.session(attacker, count) as session:
         for relation in relations(world.conn):
             if among not in relation.name:
                 continue

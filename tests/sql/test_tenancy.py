@@ -7,6 +7,7 @@ from itertools import takewhile
 from uuid import UUID
 
 import pytest
+from attacks import Attempts
 from cluster import Connect, Connection, Database, connect_to, fresh_database
 from psycopg import sql
 from sql.attack import (
@@ -71,14 +72,20 @@ def calm_world(server: Server) -> Iterator[World]:
         yield World.make(database, conn)
 
 
+@pytest.mark.attack("tables and views, by another tenant")
 @each_attacker
-def test_no_relation_gives_another_tenant_away(calm_world: World, attacker: Attacker) -> None:
-    assert attack_relations(calm_world, attacker) == []
+def test_no_relation_gives_another_tenant_away(
+    calm_world: World, attacker: Attacker, attempts: Attempts
+) -> None:
+    assert attack_relations(calm_world, attacker, count=attempts) == []
 
 
+@pytest.mark.attack("SQL functions, by another tenant")
 @each_caller
-def test_no_function_gives_another_tenant_away(world: World, attacker: Attacker) -> None:
-    assert attack_functions(world, attacker) == []
+def test_no_function_gives_another_tenant_away(
+    world: World, attacker: Attacker, attempts: Attempts
+) -> None:
+    assert attack_functions(world, attacker, attempts) == []
 
 
 @pytest.mark.parametrize(

@@ -148,6 +148,7 @@ HOSTS = [
 ]
 
 
+@pytest.mark.attack("ssrf")
 @pytest.mark.parametrize("host", HOSTS)
 async def test_a_host_that_is_not_public_is_refused_before_any_connection(host: str) -> None:
     network, names = Network(), Names(["127.0.0.1"])
@@ -179,6 +180,7 @@ URLS = [
 ]
 
 
+@pytest.mark.attack("ssrf")
 @pytest.mark.parametrize("url", URLS)
 async def test_a_url_with_two_readings_is_refused_before_any_connection(url: str) -> None:
     network = Network()
@@ -196,6 +198,7 @@ async def test_http_is_refused_unless_the_operator_allows_it() -> None:
     assert network.connected == [(PUBLIC, 80)]
 
 
+@pytest.mark.attack("ssrf")
 @pytest.mark.parametrize(
     "answers",
     [
@@ -231,6 +234,7 @@ async def test_a_name_is_looked_up_once_and_connected_to_what_was_checked() -> N
     assert network.connected == [(PUBLIC, 443)]
 
 
+@pytest.mark.attack("ssrf")
 async def test_a_connection_that_ends_elsewhere_is_closed_unused() -> None:
     for peer in ("127.0.0.1", "10.0.0.1", "unix"):
         network = Network(peer=peer)
@@ -249,6 +253,7 @@ async def test_the_next_address_is_tried_when_one_is_down() -> None:
     assert PUBLIC not in str(error.value)
 
 
+@pytest.mark.attack("ssrf")
 @pytest.mark.parametrize(
     "where",
     [
@@ -269,6 +274,7 @@ async def test_a_redirect_is_checked_as_the_first_url(where: str) -> None:
     assert network.connected == [(PUBLIC, 80)]
 
 
+@pytest.mark.attack("ssrf")
 async def test_a_name_that_is_rebound_between_redirects_is_refused() -> None:
     network = Network(answers=[redirect("/again")])
     with pytest.raises(AddressNotAllowed):
@@ -356,6 +362,7 @@ HEADERS = [
 ]
 
 
+@pytest.mark.attack("HTTP header injection")
 @pytest.mark.parametrize("header", HEADERS, ids=lambda header: repr(header)[:40])
 async def test_a_header_cannot_smuggle_another(header: tuple[str, str]) -> None:
     network = Network()

@@ -434,6 +434,14 @@ def log_lines(ctx: Context, count: int) -> None:
 
 
 @jf.job
+def log_until(ctx: Context, file: str) -> None:
+    """Writes log lines as fast as it can until the file exists."""
+    while not Path(file).exists():
+        for _ in range(1_000):
+            ctx.log.info("flood")
+
+
+@jf.job
 def take_descriptors(pid: int) -> list[int]:
     """The errors of taking a descriptor of that process, by pidfd_getfd and by ptrace."""
     libc = ctypes.CDLL(None, use_errno=True)

@@ -30,7 +30,7 @@ def findings(shell: Terminal) -> dict[str, str]:
 
 def test_a_new_installation_only_lacks_workers_and_sight_of_others(shell: Terminal) -> None:
     # The cluster of the tests runs without fsync and autovacuum, and it is right to say so.
-    # Whoever runs the tests may have a password file.
+    # The user who runs the tests may have a password file.
     found = set(findings(shell)) - {"credentials"}
     assert found <= {"workers", "snapshots", "durability", "vacuum"}
     lines = shell.run("doctor").stdout.splitlines()

@@ -4,7 +4,9 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from cluster import Connection, Database
@@ -99,6 +101,27 @@ async def test_a_killed_worker_hands_back_its_processes(shop: Workshop) -> None:
     assert shop.state(job_id) is State.QUEUED
     assert shop.outcomes(job_id) == [Outcome.RELEASED]
     await eventually(lambda: not living_of(mark))
+
+
+@pytest.mark.attack("starvation")
+async def test_a_constant_flood_of_log_lines_keeps_no_other_job_from_ending(
+    shop: Workshop, tmp_path: Path
+) -> None:
+    async with _working(shop):
+        flooder = shop.enqueue("log_until", {"file": str(tmp_path / "enough")})
+        await eventually(lambda: _lines(shop, flooder) > 0)
+        quiet = shop.enqueue("log_lines", {"count": 200})
+        await shop.ended(quiet, State.SUCCEEDED)
+        assert shop.state(flooder) is State.RUNNING
+        (tmp_path / "enough").touch()
+        await shop.ended(flooder, State.SUCCEEDED)
+    assert _lines(shop, quiet) == 200
+
+
+def _lines(shop: Workshop, job_id: UUID) -> int:
+    """The number of stored log lines."""
+    query = "select from jobforge.job_events where job_id = %s and kind = 'log'"
+    return shop.conn.execute(query, [job_id]).rowcount
 
 
 def _has_said(history: JobHistory) -> bool:

@@ -105,7 +105,7 @@ async def _asked_for(
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def test_names_that_nobody_answers_for_delay_their_own_tenant_only(
+async def test_names_that_no_server_answers_for_delay_their_own_tenant_only(
     attempts: Attempts,
 ) -> None:
     names = Names()

@@ -183,7 +183,10 @@ WAITS = "a job waits for 0 seconds to 366 days"
         (
             {"result": {"text": "x" * 2**20}},
             "ResultTooLarge",
-            "the result is larger than 1 MiB: store the data elsewhere and return a reference to it",
+            (
+                "the result is larger than 1 MiB: store the data elsewhere and return a"
+                " reference to it"
+            ),
         ),
         ({"result": "deep"}, "ResultTooDeep", "a result has at most 64 levels"),
         ({"outcome": "finished"}, "InvalidOutcome", "there is no outcome finished"),

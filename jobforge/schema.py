@@ -131,20 +131,28 @@ def _read(root: Path, path: Path, role: str | None) -> Script:
 
 # A second migration waits for the first. Every login can take an advisory lock and so hold up the
 # first installation; afterwards the lock is that of a table, which only its owner can take. Without
-# rights on the table, as after a restore, the migration goes on to say so.
-ONE_AT_A_TIME = f"""\
+# rights on the table, as after a restore, the migration goes on to say so. The catalogue is read by
+# a query: to_regclass would remember, past the wait, that there is no such table.
+ONE_AT_A_TIME = """\
 do $$
+declare
+    v_is_there constant text :=
+        'select exists (select from pg_catalog.pg_class as c '
+        'join pg_catalog.pg_namespace as n on n.oid = c.relnamespace '
+        'where n.nspname = ''jobforge'' and c.relname = ''migrations'' '
+        'and pg_catalog.has_table_privilege(c.oid, ''update''))';
+    v_found boolean;
 begin
-    if coalesce(has_table_privilege(to_regclass('jobforge.migrations'), 'update'), false) then
-        lock table jobforge.migrations in share row exclusive mode;
-        return;
+    execute v_is_there into v_found;
+    if not v_found then
+        perform pg_catalog.pg_advisory_xact_lock(the_lock);
+        execute v_is_there into v_found;
     end if;
-    perform pg_catalog.pg_advisory_xact_lock({ADVISORY_LOCK});
-    if coalesce(has_table_privilege(to_regclass('jobforge.migrations'), 'update'), false) then
+    if v_found then
         lock table jobforge.migrations in share row exclusive mode;
     end if;
 end $$;
-"""
+""".replace("the_lock", str(ADVISORY_LOCK))
 
 _HEAD = Template("""\
 -- The schema of JobForge as one file. Apply it with: psql -v ON_ERROR_STOP=1 -f FILE

@@ -169,6 +169,15 @@ class Program:
         _or_show(self, lambda: self.said.count(words) >= times or self._has_ended())
         assert self.said.count(words) >= times, self.said
 
+    def wait_for_dev(self) -> None:
+        """Wait until the worker of `jobforge dev` has started.
+
+        Each part of the start has its own time limit: on a busy machine the database, its
+        migrations and the server together take longer than one.
+        """
+        for words in ("Schema ", "Ctrl-C stops it.", '"worker.started"'):
+            self.wait_for(words)
+
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
 

@@ -146,7 +146,7 @@ def test_dev_keeps_a_folder_next_to_its_database(folder: Path) -> None:
     shell = Terminal(folder, JOBFORGE_TENANT="acme")
     store = folder / ".jobforge" / "artifacts"
     with shell.started("dev", "app.py") as dev:
-        dev.wait_for(STARTED)
+        dev.wait_for_dev()
         url = shell.read("db", "url")
         # An application that is configured with the database URL only.
         told = Terminal(folder, JOBFORGE_TENANT="acme", JOBFORGE_DATABASE_URL=url)

@@ -83,7 +83,7 @@ def _end(dev: Program, folder: Path) -> None:
 def test_the_example_does_what_its_readme_says(shell: Terminal, folder: Path) -> None:
     shutil.copy(QUICKSTART / "app.py", folder)
     with shell.started("dev", "app.py") as dev:
-        dev.wait_for(STARTED)
+        dev.wait_for_dev()
         assert "jobforge enqueue send_welcome to=TO name=NAME --tenant acme --wait" in dev.said
         assert re.search(r"Dashboard http://\S+/ui/t/acme/#ticket=jfticket_\S+", dev.said)
         done = _bash(folder, _commands(QUICKSTART / "README.md"))
@@ -98,7 +98,7 @@ def test_the_example_does_what_its_readme_says(shell: Terminal, folder: Path) ->
 def test_a_job_of_the_example_sees_that_it_is_canceled(shell: Terminal, folder: Path) -> None:
     shutil.copy(QUICKSTART / "app.py", folder)
     with shell.started("dev") as dev:
-        dev.wait_for(STARTED)
+        dev.wait_for_dev()
         with shell.started("enqueue", "watch_folder", "--follow") as watching:
             watching.wait_for("watching")
             job_id = watching.said.split()[0]
@@ -113,7 +113,7 @@ def test_the_quick_start_runs_as_it_is_written(shell: Terminal, folder: Path) ->
     page = ROOT / "docs" / "quickstart.md"
     (folder / "app.py").write_text("\n\n".join(_read(page, "python")), encoding="utf-8")
     with shell.started("dev", "app.py") as dev:
-        dev.wait_for(STARTED)
+        dev.wait_for_dev()
         done = _bash(folder, _commands(page))
         assert done.returncode == 0, done.stderr
         assert done.stdout.count("ConnectionError") >= 2
@@ -130,7 +130,7 @@ def test_a_change_of_the_source_starts_the_worker_anew(shell: Terminal, folder: 
     shutil.copy(QUICKSTART / "app.py", app)
     source = app.read_text()
     with shell.started("dev", "app.py") as dev:
-        dev.wait_for(STARTED)
+        dev.wait_for_dev()
         app.write_text(source + "oops(")
         dev.wait_for("SyntaxError")
         dev.wait_for("it starts again when a file changes")
@@ -147,7 +147,7 @@ def test_a_handler_that_blocks_the_worker_does_not_keep_its_mended_source_out(
     app = folder / "app.py"
     app.write_text(AN_APP + BLOCKING_JOB)
     with shell.started("dev", "app.py") as dev:
-        dev.wait_for(STARTED)
+        dev.wait_for_dev()
         shell.read("enqueue", "block")
         dev.wait_for("it blocks")
         app.write_text(AN_APP + NEW_JOB)
@@ -162,6 +162,7 @@ def test_an_app_that_is_broken_from_the_start_is_waited_for(shell: Terminal, fol
     (folder / "jobs" / "mail.py").write_text("import no_such_thing")
     (folder / "app.py").write_text("from jobs.mail import jf")
     with shell.started("dev") as dev:
+        dev.wait_for("Ctrl-C stops it.")
         dev.wait_for("no_such_thing")
         dev.wait_for("it starts again when a file changes")
         (folder / "jobs" / "mail.py").write_text(
@@ -220,6 +221,7 @@ def test_python_files_and_settings_are_source(name: str, *, is_one: bool) -> Non
 
 def test_the_database_of_dev_and_no_other_can_be_emptied(shell: Terminal, folder: Path) -> None:
     with shell.started("dev") as dev:
+        dev.wait_for("Schema ")
         dev.wait_for("Ctrl-C stops it.")
         url, key = shell.read("db", "url"), (folder / ".jobforge" / "key").read_text()
         with connect_to(url) as conn:

@@ -15,8 +15,8 @@ as $$
 declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
     v_since timestamptz := jobforge.earliest_end(p_job_id);
-    -- A day for clocks that were set back. Without an upper bound, the partitions of the coming days
-    -- and the default one are locked too.
+    -- A day for clocks that were set back. Without an upper bound, the partitions of the coming
+    -- days and the default one are locked too.
     v_until timestamptz := jobforge.now() + interval '1 day';
     v_ended_until timestamptz;
     v_job jobforge.all_jobs;

@@ -31,7 +31,8 @@ declare
 begin
     perform jobforge.require_read_committed('retry_workflow');
     -- Not the workflow's row, which others lock after jobs. A few locks are enough for a tenant.
-    perform jobforge.hold_lock('workflow ' || (hashtextextended(v_outermost::text, 0) & 15), v_tenant)
+    perform jobforge.hold_lock(
+            'workflow ' || (hashtextextended(v_outermost::text, 0) & 15), v_tenant)
        from jobforge.workflows as w
       where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'workflow';
     if not found then

@@ -1,9 +1,10 @@
 -- One round of a claim over a queue: whose turn it is, then the next jobs of each. A tenant's
 -- jobs under limits compete with its plain ones by priority and due time. p_width tenants are
--- asked for p_limit jobs. p_is_even: an earlier round of this claim found nothing, so this one asks
--- all tenants, without weights and in any order. `whole`: nothing else is ready, or nothing else may
--- start, so the groups need not be counted a second time. If the last round left nothing behind,
--- this one takes all ready jobs without computing turns. Called by claim_jobs, which starts `picked`.
+-- asked for p_limit jobs. p_is_even: an earlier round of this claim found nothing, so this one
+-- asks all tenants, without weights and in any order. `whole`: nothing else is ready, or nothing
+-- else may start, so the groups need not be counted a second time. If the last round left nothing
+-- behind, this one takes all ready jobs without computing turns. Called by claim_jobs, which starts
+-- `picked`.
 create or replace function jobforge.pick_round(
     p_queue text,
     p_limit integer,

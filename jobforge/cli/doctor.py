@@ -45,9 +45,11 @@ def doctor(
 
 def _look(database_url: str | None) -> "list[Finding]":
     from jobforge.doctor import diagnose
+    from jobforge.isolation.checks import check_isolation
 
     with connect(database_url) as conn:
-        return diagnose(_facts(conn, database_url))
+        found = diagnose(_facts(conn, database_url))
+    return [*found, *check_isolation()]
 
 
 def _ask(address: "ServerAddress") -> "list[Finding]":

@@ -34,7 +34,7 @@ _LONGEST_TRACEBACK = 16_000
 # Of a message of many megabytes no more is looked through for secrets.
 _MOST_READ = 256 * 1024
 
-Limit = Literal["memory", "cpu", "file_size"]
+Limit = Literal["memory", "cpu", "file_size", "processes"]
 
 
 # The next attempt would meet the same: what a step has come to is stored.

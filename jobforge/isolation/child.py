@@ -28,6 +28,7 @@ from jobforge.errors import Invalid, NotCommitted
 from jobforge.isolation import limits
 from jobforge.isolation.channel import EX_SOFTWARE, SocketChannel
 from jobforge.isolation.environment import show_mark
+from jobforge.isolation.landlock import enter_domain
 from jobforge.isolation.limits import (
     Bounds,
     apply,
@@ -44,6 +45,8 @@ from jobforge.verdict import Verdict
 
 if TYPE_CHECKING:
     import asyncio
+
+    from jobforge.isolation.sandbox import Sandbox
 
 Definitions = Mapping[str, Definition[..., Any]]
 
@@ -65,17 +68,18 @@ SIGCHLD, SIGUSR2, SIG_DFL = int(signal.SIGCHLD), int(signal.SIGUSR2), int(signal
 
 
 # What a process needs to become a job's: its parent, its folder, its mark as environment.py has
-# written it, its limits.
-Setup = tuple[int, str, bytes, Bounds]
+# written it, its limits, its sandbox and the ruleset of its Landlock domain.
+Setup = tuple[int, str, bytes, Bounds, "Sandbox | None", int | None]
 
 
 def become_job(setup: Setup, stdout: int, stderr: int) -> None:
     """Turns a fresh fork into a process of the job's own: session, output, folder, limits."""
-    parent, folder, mark, bounds = setup
+    parent, folder, mark, bounds, sandbox, ruleset = setup
     show_mark(mark)
     setsid()
     die_with_parent(_SIGKILL)
-    if getppid() != parent:
+    # In a PID namespace the parent is not visible; there the job ends with its keeper.
+    if getppid() != parent and (sandbox is None or sandbox.slot is None):
         os._exit(EX_SOFTWARE)
     # Without this the process could not look into its own /proc, unless it is root's.
     unhide()
@@ -89,7 +93,15 @@ def become_job(setup: Setup, stdout: int, stderr: int) -> None:
     except FileNotFoundError:
         # A cleaner of old temporary files has found the folder around it idle.
         os.makedirs(folder, 0o700)  # noqa: PTH103 - as above
+    if sandbox is not None:
+        sandbox.enter(folder)
+        # The kernel forgets both when the user changes.
+        die_with_parent(_SIGKILL)
+        unhide()
     chdir(folder)
+    if ruleset is not None:
+        enter_domain(ruleset)
+        close(ruleset)
     _reseed()
     apply(bounds)
 

@@ -22,7 +22,7 @@ from os import close
 from resource import struct_rusage
 from signal import set_wakeup_fd
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 
@@ -30,7 +30,7 @@ from jobforge import tracing
 from jobforge.app import JobForge
 from jobforge.command import Command, add_commands
 from jobforge.errors import JobForgeError, Json
-from jobforge.isolation import environment, limits, tree
+from jobforge.isolation import environment, landlock, limits, tree
 from jobforge.isolation.channel import EX_SOFTWARE
 from jobforge.isolation.child import (
     SIG_DFL,
@@ -45,12 +45,16 @@ from jobforge.isolation.child import (
 from jobforge.isolation.environment import JobVariables
 from jobforge.isolation.family import Child, Family
 from jobforge.isolation.fork import Hooks, choose_fork
+from jobforge.isolation.levels import confine
 from jobforge.isolation.limits import Bounds
 from jobforge.isolation.rehearsal import rehearse
 from jobforge.isolation.wire import REQUEST_SIZE, Ended, Frames, Kind, Op, Over, Request, frame
 from jobforge.loading import load
 from jobforge.redact import redact_text
 from jobforge.settings import Limits
+
+if TYPE_CHECKING:
+    from jobforge.isolation.sandbox import Sandboxes
 
 _FD = struct.calcsize("i")
 _SPACE_FOR_FDS = socket.CMSG_SPACE(3 * _FD)
@@ -59,22 +63,27 @@ _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class Zygote:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a zygote works with
         self,
         definitions: Definitions,
         worker: socket.socket,
         folder: str,
         fork: Callable[[], int],
+        *,
+        sandboxes: "Sandboxes | None" = None,
+        processes: int,
     ) -> None:
         self._definitions = definitions
         self._fork = fork
+        self._sandboxes = sandboxes
+        self._ruleset = landlock.open_ruleset()
         self._worker = worker
         self._folder = folder
         self._variables = JobVariables(folder)
         self._pid = os.getpid()
         self._data_in_use = limits.data_in_use()
         self._allowances: dict[tuple[int | str, ...], tuple[Limits, Bounds]] = {}
-        self._family = Family()
+        self._family = Family(sandboxes, processes)
         self._wake, self._woken = socket.socketpair()
         self._wake_fd = self._wake.fileno()
         self._own_fds = [end.fileno() for end in (worker, self._wake, self._woken)]
@@ -156,18 +165,28 @@ class Zygote:
     def _start(self, request: Request, fds: list[int]) -> None:
         folder = f"{self._folder}/{request.run}"
         allowed, bounds = self._allowances.get(request[3:7]) or self._allow(request)
-        setup: Setup = self._pid, folder, environment.written(request.mark), bounds
         # Here and not in the child, where each page that is written to has to be copied first.
         self._variables.set(folder, request.mark)
+        mark = environment.written(request.mark)
         started = tree.now()
+        sandbox = None
         try:
-            pid = self._fork()
+            if self._sandboxes is None:
+                pid = self._fork()
+            else:
+                sandbox = self._sandboxes.take(allowed)
+                pid = self._sandboxes.fork(sandbox)
         except OSError as error:
             self._tell(Ended(request.run, 0, error.errno or 0, 0, 0, Over.NONE))
+            if self._sandboxes is not None and sandbox is not None:
+                self._sandboxes.kill(sandbox)
+                self._sandboxes.give_back(sandbox, ())
         else:
             if pid == 0:
+                setup: Setup = self._pid, folder, mark, bounds, sandbox, self._ruleset
                 self._be_child(setup, allowed, fds)
-            self._family.add(Child(request.run, pid, request.mark, folder, allowed, started))
+            child = Child(request.run, pid, request.mark, folder, allowed, started, sandbox)
+            self._family.add(child)
         for fd in fds:
             close(fd)
 
@@ -186,6 +205,9 @@ class Zygote:
             set_signal(SIGUSR2, SIG_DFL)
             for fd in self._own_fds:
                 close(fd)
+            if self._sandboxes is not None:
+                for fd in self._sandboxes.fds:
+                    close(fd)
             control, stdout, stderr = fds
             become_job(setup, stdout, stderr)
             code = run_job(self._definitions, control, allowed)
@@ -277,7 +299,9 @@ def main() -> None:
     setup = _receive_setup(worker)
     try:
         zygote = _made(setup, worker)
-        worker.sendall(frame(Kind.READY, orjson.dumps({"threads": _threads()})))
+        level, lack = setup["chosen"]
+        ready = {"threads": _threads(), "level": level.label, "lack": lack}
+        worker.sendall(frame(Kind.READY, orjson.dumps(ready)))
         zygote.serve()
     except BrokenPipeError:
         sys.exit(EX_SOFTWARE)
@@ -289,7 +313,9 @@ def main() -> None:
 
 def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
     hooks = Hooks()
+    processes = setup["job_processes"]
     try:
+        sandboxes, setup["chosen"] = confine(setup)
         # The worker has imported the app too, and passed on whatever it printed.
         with hooks.noticed():
             with _silence():
@@ -302,7 +328,12 @@ def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
         worker.sendall(frame(Kind.FAILED, orjson.dumps(_told(error))))
         sys.exit(EX_SOFTWARE)
     _settle(setup["job_environment"])
-    zygote = Zygote(definitions, worker, setup["folder"], choose_fork(hooks))
+    fork = choose_fork(hooks)
+    if sandboxes is not None:
+        sandboxes.use(fork)
+    zygote = Zygote(
+        *(definitions, worker, setup["folder"], fork), sandboxes=sandboxes, processes=processes
+    )
     # Last of all, so that no child collects what all of them share.
     gc.collect()
     gc.freeze()

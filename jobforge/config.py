@@ -19,6 +19,9 @@ from jobforge.environment import environment, is_withheld
 from jobforge.errors import ConfigError, Json
 from jobforge.libpq import DatabaseUrl
 
+JOB_USER_RANGE = (200_000, 265_535)
+JOB_PROCESSES = 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Config:
@@ -55,6 +58,9 @@ class Config:
     artifacts_secret_key: str | None = field(default=None, repr=False)
     artifact_limit: int = 100 * 1024 * 1024
     artifact_links: bool = False
+    isolation_level: Literal["auto", "process", "user", "namespace", "strict"] = "auto"
+    job_user_range: tuple[int, int] = JOB_USER_RANGE
+    job_processes: int = JOB_PROCESSES
     job_environment: tuple[str, ...] = ()
     allowed_commands: tuple[str, ...] = ()
     commands: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
@@ -415,6 +421,9 @@ _PARSERS: Mapping[str, values.Parser] = {
     "artifacts_secret_key": values.text,
     "artifact_limit": values.whole(1024**2, 2**31),
     "artifact_links": values.boolean,
+    "isolation_level": values.one_of("auto", "process", "user", "namespace", "strict"),
+    "job_user_range": values.user_range,
+    "job_processes": values.whole(1, 4_194_304),
     "job_environment": values.names(values.VARIABLE_NAME),
     "allowed_commands": values.names(values.COMMAND_NAME),
     "commands": values.tables,

@@ -289,6 +289,7 @@ class WorkerInfo:
     stopped_at: datetime | None
     memory_bytes: int | None
     clock_skew_s: float | None
+    isolation: str | None = None  # the level at which its jobs are isolated
 
 
 @dataclass(frozen=True, slots=True)

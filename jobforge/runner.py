@@ -50,6 +50,10 @@ class Run(Protocol):
 
 
 class Runner(Protocol):
+    @property
+    def level(self) -> str | None:
+        """The level at which its jobs are isolated, once it is open."""
+
     async def open(self) -> None: ...
 
     async def close(self) -> None: ...

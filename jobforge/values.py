@@ -10,6 +10,9 @@ from jobforge.errors import Json
 Parser = Callable[[Json], Json]
 
 
+_NO_USER = 2**32 - 1  # "unchanged" in system calls
+
+
 class Wrong(ValueError):
     """What a value should have been."""
 
@@ -69,6 +72,15 @@ def seconds(low: float, high: float) -> Parser:
         return number
 
     return parse
+
+
+def user_range(value: Json) -> tuple[int, int]:
+    """User IDs, as 200000-265535; at least two, and none of them root's."""
+    match = re.fullmatch(r"(\d{1,10})-(\d{1,10})", str(value))
+    first, last = (int(match[1]), int(match[2])) if match else (0, 0)
+    if not 0 < first < last < _NO_USER:
+        raise Wrong(f"a range of user IDs such as 200000-265535, not {value!r}")
+    return first, last
 
 
 def one_of(*words: str) -> Parser:

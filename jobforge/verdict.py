@@ -34,7 +34,7 @@ _LONGEST_TRACEBACK = 16_000
 # No more of a message is searched for secrets: inline jobs fail in the event loop.
 _MOST_READ = 32 * 1024
 
-Limit = Literal["memory", "cpu", "file_size"]
+Limit = Literal["memory", "cpu", "file_size", "processes"]
 
 
 # The next attempt would meet the same: what a step has come to is stored.

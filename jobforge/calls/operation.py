@@ -81,7 +81,7 @@ def list_workers() -> Call[list[WorkerInfo]]:
     return Call(
         """
         select id, state, host, pid, build, queues, definitions, slots, running, started_at,
-               heartbeat_at, stopped_at, memory_bytes, clock_skew_s
+               heartbeat_at, stopped_at, memory_bytes, clock_skew_s, isolation
           from jobforge.list_workers()
         """,
         (),

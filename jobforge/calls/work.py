@@ -54,10 +54,11 @@ def register_worker(
     host: str | None = None,
     pid: int | None = None,
     build: str | None = None,
+    isolation: str | None = None,
 ) -> Call[None]:
     return Call(
-        "select jobforge.register_worker(%s, %s, %s::integer, %s, %s, %s::integer, %s)",
-        (worker_id, list(queues), slots, _listed(definitions), host, pid, build),
+        "select jobforge.register_worker(%s, %s, %s::integer, %s, %s, %s::integer, %s, %s)",
+        (worker_id, list(queues), slots, _listed(definitions), host, pid, build, isolation),
         rows.nothing,
     )
 

@@ -48,10 +48,12 @@ def doctor(
 
 def _look(database_url: str | None) -> "list[Finding]":
     from jobforge.doctor import diagnose
+    from jobforge.isolation.checks import check_isolation
 
     with connect(database_url) as conn:
         facts = _facts(conn, database_url)
-    return diagnose(replace(facts, open_files=_open_files(database_url)))
+    found = diagnose(replace(facts, open_files=_open_files(database_url)))
+    return [*found, *check_isolation()]
 
 
 def _open_files(database_url: str | None) -> "list[Path]":

@@ -114,6 +114,7 @@ def worker_line(worker: "WorkerInfo") -> dict[str, Json]:
         "running": f"{worker.running}/{worker.slots}",
         "memory": None if worker.memory_bytes is None else f"{worker.memory_bytes >> 20} MB",
         "clock": None if worker.clock_skew_s is None else f"{worker.clock_skew_s:+z.1f} s",
+        "isolation": worker.isolation,
         "started_at": worker.started_at,
         "heartbeat_at": worker.heartbeat_at,
     }

@@ -245,6 +245,9 @@ def _make_worker(
             commands=config.commands,
             allowed_commands=config.allowed_commands,
             result_limit=config.artifact_limit,
+            isolation_level=config.isolation_level,
+            job_user_range=config.job_user_range,
+            job_processes=config.job_processes,
             meters=meters,
         )
 

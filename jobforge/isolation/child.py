@@ -28,7 +28,6 @@ from jobforge.errors import Invalid, NotCommitted
 from jobforge.isolation import limits
 from jobforge.isolation.channel import EX_SOFTWARE, SocketChannel
 from jobforge.isolation.environment import show_mark
-from jobforge.isolation.landlock import enter as enter_domain
 from jobforge.isolation.limits import (
     Bounds,
     apply,
@@ -46,6 +45,9 @@ from jobforge.verdict import Verdict
 
 if TYPE_CHECKING:
     import asyncio
+
+    from jobforge.isolation.landlock import Landlock
+    from jobforge.isolation.sandbox import Sandbox
 
 Definitions = Mapping[str, Definition[..., Any]]
 
@@ -67,17 +69,18 @@ SIGCHLD, SIGUSR2, SIG_DFL = int(signal.SIGCHLD), int(signal.SIGUSR2), int(signal
 
 
 # What a process needs to become a job's: its parent, its folder, its mark as environment.py has
-# written it, its limits, the descriptor of its Landlock ruleset.
-Setup = tuple[int, str, bytes, Bounds, int | None]
+# written it, its limits, its sandbox and its Landlock domain.
+Setup = tuple[int, str, bytes, Bounds, "Sandbox | None", "Landlock"]
 
 
 def become_job(setup: Setup, stdout: int, stderr: int) -> None:
     """Turns a fresh fork into a process of the job's own: session, output, folder, limits."""
-    parent, folder, mark, bounds, ruleset = setup
+    parent, folder, mark, bounds, sandbox, landlock = setup
     show_mark(mark)
     setsid()
     die_with_parent(_SIGKILL)
-    if getppid() != parent:
+    # In a PID namespace the parent is not visible; there the job ends with its keeper.
+    if getppid() != parent and (sandbox is None or sandbox.slot is None):
         os._exit(EX_SOFTWARE)
     # Without this the process could not look into its own /proc, unless it is root's.
     unhide()
@@ -91,10 +94,14 @@ def become_job(setup: Setup, stdout: int, stderr: int) -> None:
     except FileNotFoundError:
         # A cleaner of old temporary files has found the folder around it idle.
         os.makedirs(folder, 0o700)  # noqa: PTH103 - as above
+    if sandbox is not None:
+        sandbox.enter(folder)
+        # The kernel forgets both when the user changes.
+        die_with_parent(_SIGKILL)
+        unhide()
     chdir(folder)
+    landlock.enter(has_mounts=sandbox is not None and sandbox.has_mounts)
     _reseed()
-    if ruleset is not None:
-        enter_domain(ruleset)
     apply(bounds)
 
 

@@ -7,6 +7,7 @@ are its descendants, and what is left of a job that has ended is found among the
 import contextlib
 import math
 import os
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from resource import struct_rusage
 
 from jobforge.isolation import tree
 from jobforge.isolation.memory import SOONEST_S, Watch
+from jobforge.isolation.sandbox import Sandbox, Sandboxes
 from jobforge.isolation.tree import Table
 from jobforge.isolation.wire import Over
 from jobforge.settings import Limits
@@ -22,6 +24,8 @@ from jobforge.settings import Limits
 # look at all processes there are.
 _SWEEP_S = 0.25
 _WATCH_S = 0.1
+# How long it may take until jobs are served again.
+_SWEEPING_S = 0.1
 # How long killed processes may take to be gone.
 _END_S = 3.0
 
@@ -36,19 +40,24 @@ class Child:
     folder: str
     limits: Limits
     started: float  # seconds since boot
+    sandbox: Sandbox | None = None
     watch: Watch | None = None  # most end before it is due
     over: Over = Over.NONE
 
     @property
     def due_at(self) -> float:
         """When what it holds is to be looked at."""
+        if self.sandbox is not None and self.sandbox.cgroup is not None:
+            return math.inf  # the kernel looks
         return self.started + SOONEST_S if self.watch is None else self.watch.due_at
 
 
 class Family:
     """After a fork each page that this uses is copied anew: what every job needs is kept short."""
 
-    def __init__(self) -> None:
+    def __init__(self, sandboxes: Sandboxes | None, processes: int) -> None:
+        self._sandboxes = sandboxes
+        self._most_processes = processes
         self._pid = os.getpid()
         self._by_run: dict[int, Child] = {}
         self._by_pid: dict[int, Child] = {}
@@ -60,7 +69,7 @@ class Family:
 
     def add(self, child: Child) -> None:
         self._by_run[child.run] = self._by_pid[child.pid] = child
-        self._look_at = min(self._look_at, child.started + SOONEST_S)
+        self._look_at = min(self._look_at, child.due_at)
 
     def add_helper(self, pid: int) -> None:
         """A process of the zygote's own, which ends by itself."""
@@ -82,13 +91,33 @@ class Family:
             child = self._by_pid.pop(pid, None)
             if child is None:
                 self._helpers.discard(pid)
+                if self._sandboxes is not None:
+                    self._sandboxes.lose(pid)
                 continue
             del self._by_run[child.run]
-            tree.kill_group(pid)
-            if not self._has_ended:
-                self._has_ended = True
-                self._look_at = min(self._look_at, self._swept_at + _SWEEP_S)
+            if self._sandboxes is None or child.sandbox is None:
+                self._leave(pid)
+            else:
+                self._clear(child, status, child.sandbox, self._sandboxes)
             yield child, status, usage
+
+    def _leave(self, pid: int) -> None:
+        """What the job has left is looked for later, for all that have ended until then."""
+        tree.kill_group(pid)
+        if not self._has_ended:
+            self._has_ended = True
+            self._look_at = min(self._look_at, self._swept_at + _SWEEP_S)
+
+    def _clear(self, child: Child, status: int, sandbox: Sandbox, sandboxes: Sandboxes) -> None:
+        is_out_of_memory = sandbox.cgroup is not None and sandbox.cgroup.ran_out_of_memory()
+        if is_out_of_memory and os.WIFSIGNALED(status):
+            child.over = Over.MEMORY
+        sandboxes.give_back(sandbox, self._known())
+
+    def _known(self) -> set[int]:
+        """The children of this process that no job has left."""
+        keepers = set() if self._sandboxes is None else self._sandboxes.keepers
+        return {*self._by_pid, *self._helpers, *keepers}
 
     def patience_s(self) -> float | None:
         """How long until something has to be looked after."""
@@ -106,11 +135,16 @@ class Family:
         self._look_at = self._next_look()
 
     def kill(self, child: Child) -> None:
+        if self._sandboxes is not None and child.sandbox is not None:
+            self._sandboxes.kill(child.sandbox)
+            return
         tree.kill(lambda: self._processes_of(child, tree.table()) or {child.pid})
         tree.kill_group(child.pid)
 
     def end(self) -> None:
         """Ends all of them, and returns when they have ended."""
+        if self._sandboxes is not None:
+            self._sandboxes.end()
         tree.kill(lambda: tree.descendants([self._pid], tree.table()) - {self._pid})
         for child in self._by_run.values():
             tree.kill_group(child.pid)
@@ -119,6 +153,8 @@ class Family:
             while time.monotonic() < deadline:
                 if os.waitpid(-1, os.WNOHANG)[0] == 0:
                     time.sleep(0.005)
+        if self._sandboxes is not None:
+            self._sandboxes.close()
 
     def _next_look(self) -> float:
         look_at = self._swept_at + _SWEEP_S if self._has_ended else math.inf
@@ -135,38 +171,68 @@ class Family:
         among = tree.table()
         for child in due:
             if child.watch is None:
-                child.watch = Watch(child.limits.memory_bytes, self._pid, now)
-            if child.watch.is_over(self._processes_of(child, among), now):
+                child.watch = Watch(child.limits.memory_bytes, self._pid, now, child.sandbox)
+            processes = self._processes_of(child, among)
+            if child.watch.is_over(processes, now):
                 child.over = Over.MEMORY
+                self.kill(child)
+            elif len(processes) > self._most_processes:
+                child.over = Over.PROCESSES
                 self.kill(child)
 
     def _sweep(self, now: float) -> None:
+        """Kill what ended jobs have left.
+
+        When a process dies its children become this one's. So each pass kills all that is left,
+        and the next one finds what was forked meanwhile, until there is nothing left.
+        """
         self._swept_at = now
         self._has_ended = False
-        if self._is_alone():
-            return
-        among = tree.table()
-        left = [pid for pid in self._adopted(among) if self._is_left(among[pid])]
-        if left:
-            tree.kill(lambda: tree.descendants(left, tree.table()))
+        known = self._known()
+        while (left := self._left(known)) is not None:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
+            if tree.now() > now + _SWEEPING_S:
+                self._has_ended = True  # it goes on at the next look
+                return
+
+    def _left(self, known: set[int]) -> list[int] | None:
+        """Children of this process that ended jobs have left; None when there are none."""
+        children = tree.children(self._pid)
+        if children is None:
+            children = set(self._adopted(tree.table()))
+        left, is_over = [], True
+        for pid in children - known:
+            process = tree.process(pid)
+            if process is None:  # it has ended, perhaps after a fork
+                is_over = False
+            elif process.is_zombie:
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(pid, os.WNOHANG)
+            elif self._is_left(process):
+                left.append(pid)
+                is_over = False
+        return None if is_over else left
 
     def _is_alone(self) -> bool:
         """Whether there is surely nobody that it does not know; no look at all processes."""
         children = tree.children(self._pid)
-        return children is not None and not children - self._by_pid.keys() - self._helpers
+        return children is not None and not children - self._known()
 
     def _processes_of(self, child: Child, among: Table) -> set[int]:
         """Its descendants, and those of them that became ours when their parents ended."""
+        if child.sandbox is not None:
+            return child.sandbox.processes(child.pid, self._adopted(among), among) & among.keys()
         adopted = [pid for pid in self._adopted(among) if self._owner(among[pid]) is child]
         return tree.descendants([child.pid, *adopted], among) & among.keys()
 
     def _adopted(self, among: Table) -> list[int]:
+        known = self._known()
         return [
             process.pid
             for process in tree.living(among)
-            if process.parent == self._pid
-            and process.pid not in self._by_pid
-            and process.pid not in self._helpers
+            if process.parent == self._pid and process.pid not in known
         ]
 
     def _owner(self, process: tree.Process) -> Child | None:

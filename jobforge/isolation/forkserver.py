@@ -21,6 +21,7 @@ from pathlib import Path
 import orjson
 
 from jobforge import telemetry
+from jobforge.config import JOB_PROCESSES, JOB_USER_RANGE
 from jobforge.errors import ConfigError, Json
 from jobforge.isolation import environment
 from jobforge.isolation.removal import remove
@@ -44,6 +45,9 @@ class Recipe:
     secret_files: Sequence[Path]
     commands: Mapping[str, Mapping[str, Json]]
     is_traced: bool
+    isolation_level: str = "auto"
+    job_user_range: tuple[int, int] = JOB_USER_RANGE
+    job_processes: int = JOB_PROCESSES
 
 
 class ForkServer:
@@ -68,6 +72,11 @@ class ForkServer:
     @property
     def pid(self) -> int | None:
         return self._link.program.pid if self._link else None
+
+    @property
+    def level(self) -> str | None:
+        """The level of isolation that the zygote has chosen."""
+        return self._link.level if self._link else None
 
     async def open(self) -> None:
         """ConfigError when the app cannot be imported there."""
@@ -171,6 +180,7 @@ class _Link:
         on_ready_to_send: Callable[[], None],
     ) -> None:
         self.on_lost: Callable[[], None] = lambda: None
+        self.level: str | None = None
         self._on_ended = on_ended
         self._on_ready_to_send = on_ready_to_send
         self._loop = asyncio.get_running_loop()
@@ -265,9 +275,11 @@ class _Link:
         if kind is Kind.ENDED:
             self._on_ended(Ended.unpack(body))
         elif kind is Kind.READY:
-            threads = orjson.loads(body)["threads"]
-            if threads:
-                telemetry.emit("zygote.has_threads", level="warning", threads=threads)
+            told = orjson.loads(body)
+            if told["threads"]:
+                telemetry.emit("zygote.has_threads", level="warning", threads=told["threads"])
+            self.level = told["level"]
+            telemetry.emit("isolation.chosen", isolation_level=told["level"], reason=told["lack"])
             self._ready.set_result(None)
         elif kind is Kind.FAILED:
             told = orjson.loads(body)
@@ -297,6 +309,9 @@ def _setup(recipe: Recipe, folder: str) -> bytes:
             "secret_files": [str(path.absolute()) for path in recipe.secret_files],
             "is_traced": recipe.is_traced,
             "folder": folder,
+            "isolation_level": recipe.isolation_level,
+            "job_user_range": recipe.job_user_range,
+            "job_processes": recipe.job_processes,
         },
         default=dict,
     )

@@ -13,6 +13,7 @@ from typing import Any
 
 from jobforge import tracing
 from jobforge.command import Command
+from jobforge.config import JOB_PROCESSES, JOB_USER_RANGE
 from jobforge.definition import Definition
 from jobforge.errors import ConfigError, Invalid, Json
 from jobforge.hardening import hide
@@ -42,6 +43,9 @@ class Isolated:
         commands: Mapping[str, Mapping[str, Json]] | None = None,
         allowed_commands: Collection[str] = (),
         result_limit: int = LONGEST_FRAME,
+        isolation_level: str = "auto",
+        job_user_range: tuple[int, int] = JOB_USER_RANGE,
+        job_processes: int = JOB_PROCESSES,
         meters: Meters | None = None,
     ) -> None:
         self._host = host
@@ -52,7 +56,8 @@ class Isolated:
         self._last = 0
         is_traced = tracing.is_on()
         recipe = Recipe(
-            target, environment, job_environment, secret_files, commands or {}, is_traced
+            *(target, environment, job_environment, secret_files, commands or {}, is_traced),
+            *(isolation_level, job_user_range, job_processes),
         )
         self._server = ForkServer(recipe, on_ended=self._ended, on_lost=self._lost)
 
@@ -74,6 +79,11 @@ class Isolated:
         for process in left.values():
             process.stop(Stop.SHUTDOWN)
             process.end_without_process("the worker has ended")
+
+    @property
+    def level(self) -> str | None:
+        """The level of isolation in use; None before it is open."""
+        return self._server.level
 
     @property
     def zygote_pid(self) -> int | None:

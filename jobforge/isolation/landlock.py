@@ -1,10 +1,13 @@
 """A Landlock domain for each job (Linux 5.19 and later): no privileges, no configuration.
 
 A process in a domain cannot trace, or read the environment, memory and descriptors of, a process
-outside it, even as root. Files that hold credentials are unreadable too, where that costs nothing
-else: Landlock can only list what is allowed, so the siblings of such a file are listed, and what is
-created there later is not readable. Therefore this is only done below folders that jobs cannot
-write to. Without Landlock, jobs run as before.
+outside it, even as root; from Linux 6.12 on it cannot send signals to one either. A process outside
+of all domains, as the zygote is, can still read and signal jobs.
+
+Files that hold credentials are unreadable too, where that costs nothing else: Landlock can only
+list what is allowed, so the siblings of such a file are listed, and what is created there later is
+not readable. Therefore this is only done below folders that jobs cannot write to. Without Landlock,
+jobs run without these restrictions.
 """
 
 import ctypes
@@ -23,6 +26,8 @@ _READ_FILE = 1 << 2
 # Not handled, it would be forbidden: no file could be moved from folder to folder.
 _REFER = 1 << 13
 _OLDEST_ABI = 2
+_FIRST_ABI_WITH_SCOPES = 6
+_SCOPE_SIGNAL = 2
 
 # It keeps the interpreter's lock, which a fresh fork need not release.
 _syscall: Callable[..., int] | None = (
@@ -32,7 +37,16 @@ _syscall: Callable[..., int] | None = (
 
 def is_available() -> bool:
     """Whether the kernel has Landlock switched on, in a version that suits."""
-    return _syscall is not None and _syscall(_CREATE_RULESET, None, 0, _ASK_VERSION) >= _OLDEST_ABI
+    return _abi() >= _OLDEST_ABI
+
+
+def confines_signals() -> bool:
+    """Whether a process in a domain can signal only processes in it."""
+    return _abi() >= _FIRST_ABI_WITH_SCOPES
+
+
+def _abi() -> int:
+    return -1 if _syscall is None else _syscall(_CREATE_RULESET, None, 0, _ASK_VERSION)
 
 
 def protectable(paths: Iterable[Path]) -> list[Path]:
@@ -49,11 +63,22 @@ class Landlock:
         self._seen: list[int] = []
         self._ruleset: int | None = None
 
-    def ruleset(self) -> int | None:
-        """A descriptor for `enter`; None without Landlock. Made again when a folder changed."""
+    def prepare(self) -> None:
+        """Call this before each fork: it creates the ruleset, again if a folder has changed."""
         if self._ruleset is None or self._seen != self._look():
             self._renew()
-        return self._ruleset
+
+    def enter(self, *, has_mounts: bool) -> None:
+        """Put this process and all that it starts into a new domain. Needs no_new_privs.
+
+        A process with separate mounts lists its files itself: the rules of its parent do not apply
+        to what has been mounted since.
+        """
+        if has_mounts and self._paths:
+            self._renew()
+        if _syscall is not None and self._ruleset is not None:
+            _syscall(_RESTRICT_SELF, self._ruleset, 0)
+            os.close(self._ruleset)
 
     def _look(self) -> list[int]:
         return [_changed(folder) for folder in self._folders]
@@ -67,20 +92,17 @@ class Landlock:
         self._folders = _watched(self._paths)
         self._seen = self._look()
         handled = _REFER | (_READ_FILE if self._paths else 0)
-        ruleset = _called(_CREATE_RULESET, struct.pack("Q", handled), 8, 0)
+        attributes = struct.pack("Q", handled)
+        if confines_signals():
+            # handled_access_fs, handled_access_net, scoped
+            attributes = struct.pack("QQQ", handled, 0, _SCOPE_SIGNAL)
+        ruleset = _called(_CREATE_RULESET, attributes, len(attributes), 0)
         if ruleset is None:
             return
         _allow(ruleset, Path("/"), _REFER)
         for path in _readable(self._paths) if self._paths else ():
             _allow(ruleset, path, _READ_FILE)
         self._ruleset = ruleset
-
-
-def enter(ruleset: int) -> None:
-    """Put this process and all that it starts into a new domain. Needs no_new_privs."""
-    if _syscall is not None:
-        _syscall(_RESTRICT_SELF, ruleset, 0)
-    os.close(ruleset)
 
 
 def _readable(hidden: Sequence[Path]) -> Iterator[Path]:

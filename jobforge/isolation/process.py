@@ -60,7 +60,12 @@ _NOTES = {"progress", "log", "event"}
 
 Send = Callable[[Request], None]
 
-_LIMITS: dict[Over, Limit] = {Over.MEMORY: "memory", Over.CPU: "cpu", Over.FILE_SIZE: "file_size"}
+_LIMITS: dict[Over, Limit] = {
+    Over.MEMORY: "memory",
+    Over.CPU: "cpu",
+    Over.FILE_SIZE: "file_size",
+    Over.PROCESSES: "processes",
+}
 
 
 class Process:

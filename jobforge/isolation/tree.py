@@ -34,11 +34,18 @@ class Process(NamedTuple):
 Table = dict[int, Process]
 
 
+class Taken(NamedTuple):
+    """Bytes of memory that a process holds; of what other processes share, its part."""
+
+    private: int
+    shared: int
+
+
 def table() -> Table:
     """All processes that can be seen."""
     with contextlib.suppress(OSError):
-        found = (_process(name) for name in os.listdir(_PROC) if name.isdecimal())  # noqa: PTH208 - hundreds of names
-        return {process.pid: process for process in found if process is not None}
+        found = (process(int(name)) for name in os.listdir(_PROC) if name.isdecimal())  # noqa: PTH208 - hundreds of names
+        return {each.pid: each for each in found if each is not None}
     return {}
 
 
@@ -53,8 +60,8 @@ def children(pid: int) -> set[int] | None:
 def descendants(of: Iterable[int], among: Table) -> set[int]:
     """The given processes and all that descend from them."""
     by_parent: dict[int, list[int]] = {}
-    for process in among.values():
-        by_parent.setdefault(process.parent, []).append(process.pid)
+    for each in among.values():
+        by_parent.setdefault(each.parent, []).append(each.pid)
     found: set[int] = set()
     waiting = list(of)
     while waiting:
@@ -119,20 +126,21 @@ def resident(pid: int) -> int:
         return 0
 
 
-def taken(pid: int) -> int:
-    """Bytes that are not of files; of what is shared with other processes, its share. Dear."""
+def taken(pid: int) -> Taken:
+    """Its share of the memory that is not of files. Costly."""
     try:
         with (_PROC / str(pid) / "smaps_rollup").open("rb") as file:
             lines = file.read().splitlines()
     except OSError:
-        return 0
-    counted = (line.split() for line in lines if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")))
-    return sum(int(words[1]) * 1024 for words in counted)
+        return Taken(0, 0)
+    kilobytes = {words[0]: int(words[1]) for words in map(bytes.split, lines[1:])}
+    return Taken(kilobytes[b"Pss_Anon:"] * 1024, kilobytes[b"Pss_Shmem:"] * 1024)
 
 
-def _process(name: str) -> Process | None:
+def process(pid: int) -> Process | None:
+    """None when it has ended."""
     try:
-        fd = os.open(f"/proc/{name}/stat", os.O_RDONLY)
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
         return None
     try:
@@ -143,7 +151,7 @@ def _process(name: str) -> Process | None:
         os.close(fd)
     # The name, in brackets, may itself hold brackets and spaces.
     words = text[text.rfind(b")") + 2 :].split()
-    return Process(int(name), int(words[1]), int(words[3]), int(words[19]), words[0] in b"ZX")
+    return Process(pid, int(words[1]), int(words[3]), int(words[19]), words[0] in b"ZX")
 
 
 def _signal(pid: int, number: signal.Signals) -> bool:
@@ -155,7 +163,7 @@ def _signal(pid: int, number: signal.Signals) -> bool:
 
 
 def living(among: Table) -> Iterator[Process]:
-    return (process for process in among.values() if not process.is_zombie)
+    return (each for each in among.values() if not each.is_zombie)
 
 
 def now() -> float:

@@ -155,6 +155,7 @@ class Over(IntEnum):
     MEMORY = 1
     CPU = 2
     FILE_SIZE = 3
+    PROCESSES = 4
 
 
 class Ended(NamedTuple):

@@ -48,10 +48,13 @@ from jobforge.isolation.environment import JobVariables
 from jobforge.isolation.family import Child, Family
 from jobforge.isolation.fork import Hooks, choose_fork
 from jobforge.isolation.landlock import Landlock
+from jobforge.isolation.levels import Chosen, Level, choose
 from jobforge.isolation.limits import Bounds
+from jobforge.isolation.probe import open_sandboxes
 from jobforge.isolation.rehearsal import rehearse
+from jobforge.isolation.sandbox import Sandboxes
 from jobforge.isolation.wire import REQUEST_SIZE, Ended, Frames, Kind, Op, Over, Request, frame
-from jobforge.loading import load
+from jobforge.loading import load, parse
 from jobforge.redact import log_scope, redact_text
 from jobforge.settings import Limits
 
@@ -62,24 +65,28 @@ _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
 
 class Zygote:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a zygote works with
         self,
         definitions: Definitions,
         worker: socket.socket,
         folder: str,
         fork: Callable[[], int],
         landlock: Landlock,
+        *,
+        sandboxes: Sandboxes | None = None,
+        processes: int,
     ) -> None:
         self._definitions = definitions
         self._landlock = landlock
         self._fork = fork
+        self._sandboxes = sandboxes
         self._worker = worker
         self._folder = folder
         self._variables = JobVariables(folder)
         self._pid = os.getpid()
         self._data_in_use = limits.data_in_use()
         self._allowances: dict[tuple[int | str, ...], tuple[Limits, Bounds]] = {}
-        self._family = Family()
+        self._family = Family(sandboxes, processes)
         self._wake, self._woken = socket.socketpair()
         self._wake_fd = self._wake.fileno()
         self._own_fds = [end.fileno() for end in (worker, self._wake, self._woken)]
@@ -161,19 +168,29 @@ class Zygote:
     def _start(self, request: Request, fds: list[int]) -> None:
         folder = f"{self._folder}/{request.run}"
         allowed, bounds = self._allowances.get(request[3:7]) or self._allow(request)
-        mark, ruleset = environment.written(request.mark), self._landlock.ruleset()
-        setup: Setup = self._pid, folder, mark, bounds, ruleset
         # Here and not in the child, where each page that is written to has to be copied first.
         self._variables.set(folder, request.mark)
+        mark = environment.written(request.mark)
+        self._landlock.prepare()
         started = tree.now()
+        sandbox = None
         try:
-            pid = self._fork()
+            if self._sandboxes is None:
+                pid = self._fork()
+            else:
+                sandbox = self._sandboxes.take(allowed)
+                pid = self._sandboxes.fork(sandbox)
         except OSError as error:
             self._tell(Ended(request.run, 0, error.errno or 0, 0, 0, Over.NONE))
+            if self._sandboxes is not None and sandbox is not None:
+                self._sandboxes.kill(sandbox)
+                self._sandboxes.give_back(sandbox, ())
         else:
             if pid == 0:
+                setup: Setup = self._pid, folder, mark, bounds, sandbox, self._landlock
                 self._be_child(setup, allowed, fds)
-            self._family.add(Child(request.run, pid, request.mark, folder, allowed, started))
+            child = Child(request.run, pid, request.mark, folder, allowed, started, sandbox)
+            self._family.add(child)
         for fd in fds:
             close(fd)
 
@@ -192,6 +209,9 @@ class Zygote:
             set_signal(SIGUSR2, SIG_DFL)
             for fd in self._own_fds:
                 close(fd)
+            if self._sandboxes is not None:
+                for fd in self._sandboxes.fds:
+                    close(fd)
             control, stdout, stderr = fds
             become_job(setup, stdout, stderr)
             code = run_job(self._definitions, control, allowed)
@@ -283,7 +303,9 @@ def main() -> None:
     setup = _receive_setup(worker)
     try:
         zygote = _made(setup, worker)
-        worker.sendall(frame(Kind.READY, orjson.dumps({"threads": _threads()})))
+        level, lack = setup["chosen"]
+        ready = {"threads": _threads(), "level": level.label, "lack": lack}
+        worker.sendall(frame(Kind.READY, orjson.dumps(ready)))
         zygote.serve()
     except BrokenPipeError:
         sys.exit(EX_SOFTWARE)
@@ -295,7 +317,9 @@ def main() -> None:
 
 def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
     hooks = Hooks()
+    processes = setup["job_processes"]
     try:
+        sandboxes, setup["chosen"] = _confine(setup)
         # The worker has imported the app too, and passed on whatever it printed.
         with hooks.noticed():
             with _silence():
@@ -309,11 +333,43 @@ def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
         sys.exit(EX_SOFTWARE)
     _settle(setup["job_environment"])
     landlock = Landlock([Path(path) for path in setup["secret_files"]])
-    zygote = Zygote(definitions, worker, setup["folder"], choose_fork(hooks), landlock)
+    fork = choose_fork(hooks)
+    if sandboxes is not None:
+        sandboxes.use(fork)
+    zygote = Zygote(
+        *(definitions, worker, setup["folder"], fork, landlock),
+        sandboxes=sandboxes,
+        processes=processes,
+    )
     # Last of all, so that no child collects what all of them share.
     gc.collect()
     gc.freeze()
     return zygote
+
+
+def _confine(setup: dict[str, Json]) -> tuple[Sandboxes | None, Chosen]:
+    """Before the app is imported: it may start threads, and then there is no user namespace."""
+    opened: list[Sandboxes | None] = []
+    own = Path(__file__).parents[2]
+    file = parse(setup["target"]).file
+    paths = [str(path) for path in (own, file) if path is not None]
+
+    def lack_of(level: Level) -> str | None:
+        try:
+            sandboxes = open_sandboxes(
+                level,
+                user_range=setup["job_user_range"],
+                processes=setup["job_processes"],
+                folder=setup["folder"],
+                paths=paths,
+            )
+        except OSError as error:
+            return str(error)
+        opened.append(sandboxes)
+        return None
+
+    chosen = choose(setup["isolation_level"], lack_of)
+    return opened.pop() if opened else None, chosen
 
 
 @contextlib.contextmanager

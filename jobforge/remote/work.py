@@ -136,7 +136,9 @@ _settled: Read = items(job_id=UUID, lease=None, status=None, state=None)
 
 WORK: Routes = {
     "register_worker": Route(
-        "POST /worker/register", "worker_id queues slots definitions host pid build", nothing
+        "POST /worker/register",
+        "worker_id queues slots definitions host pid build isolation",
+        nothing,
     ),
     "unregister_worker": Route("POST /worker/unregister", "worker_id", nothing),
     "put_definition": Route("POST /worker/definitions", _definition, nothing),

@@ -52,7 +52,7 @@ class Claims:
         self._line = line
         self._slots = slots
         self._outcomes = outcomes
-        self._registration = registration
+        self.registration = registration
         self._lease_s = lease_s
         self._poll_s = poll_s
         self._on_ready = on_ready
@@ -101,7 +101,7 @@ class Claims:
             answer = await self._line.ask(call)
         except NotFound:
             # The registration is gone, for example because the database was restored.
-            await self._line.run(self._registration)
+            await self._line.run(self.registration)
             return False
         if self._meters is not None:
             self._meters.claim(answer.rows, now() - sent_at)

@@ -44,6 +44,10 @@ class Inline:
         self._seats: set[_Seat] = set()
         self._spare: _Seat | None = None
 
+    @property
+    def level(self) -> None:
+        """Inline jobs are not isolated."""
+
     async def open(self) -> None:
         """Nothing needs to be ready before the first job."""
 

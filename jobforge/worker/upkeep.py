@@ -52,7 +52,7 @@ class Upkeep:
         self._lease_s = lease_s
         self._heartbeat_s = heartbeat_s
         self._reap_s = min(_REAP_S, lease_s / 2)
-        self._registration = registration
+        self.registration = registration
         self._has_operations = has_operations
         self._obey = obey
         self._meters = meters
@@ -95,7 +95,7 @@ class Upkeep:
             answer = await self._answer(call)
             was_held |= self._leases.renew(sent_at, answer.jobs)
             if answer.command is WorkerCommand.UNKNOWN:
-                await self._line.run(self._registration)
+                await self._line.run(self.registration)
             self._obey(answer.command)
         self._was_woken = False
         self._was_held = was_held

@@ -14,6 +14,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -151,7 +152,8 @@ class Worker:
         self._connectors = make_connectors(self.worker_id) if make_connectors else []
         served = serve([*offered, *self._connectors], self._runners)
         names = [f"{key}@{version}" for key, version in served]
-        self._registration = calls.register_worker(
+        self._register = partial(
+            calls.register_worker,
             self.worker_id,
             list(queues),
             slots=sum(queues.values()),
@@ -176,20 +178,20 @@ class Worker:
             claim_line,
             slots=self._slots,
             outcomes=self._outcomes,
-            registration=self._registration,
+            registration=self._register(),
             lease_s=lease_s,
             poll_s=poll_s,
             ready=self._ready,
             on_ready=self._starting.ring,
             meters=meters,
         )
-        upkeep = Upkeep(
+        self._upkeep = Upkeep(
             self.worker_id,
             self._upkeep_line,
             leases=self._leases,
             lease_s=lease_s,
             heartbeat_s=heartbeat_s,
-            registration=self._registration,
+            registration=self._register(),
             has_operations=not database.keeps_operations,
             has_partitions=scheduler is None,
             obey=self._obey,
@@ -197,7 +199,7 @@ class Worker:
         )
         self._claiming = Loop("claims", self._claims.step)
         self._turns = Turns(self._slots, self._claiming.ring, self._settling.ring)
-        self._keeping = Loop("upkeep", upkeep.step)
+        self._keeping = Loop("upkeep", self._upkeep.step)
         self._watching = Loop("watch", self._watch)
         self._sweeping = _store_loops(database, own_store)
         self._listening = Loop(
@@ -264,7 +266,10 @@ class Worker:
             await self._upkeep_line.run(call)
         for runner in self._runners.values():
             await runner.open()
-        await self._upkeep_line.run(self._registration)
+        levels = (runner.level for runner in self._runners.values())
+        registration = self._register(isolation=next(filter(None, levels), None))
+        self._upkeep.registration = self._claims.registration = registration
+        await self._upkeep_line.run(registration)
         self.is_running = True
         telemetry.emit("worker.started", worker_id=self.worker_id, slots=self._slots.total)
 

@@ -513,12 +513,6 @@ def kill_parent() -> None:
         signal.pause()
 
 
-@jf.job
-def stop_parent() -> str:
-    os.kill(os.getppid(), signal.SIGSTOP)
-    return "done"
-
-
 # Commands.
 
 jf.command(

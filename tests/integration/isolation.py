@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 from uuid import UUID, uuid4
 
+from jobforge.config import JOB_PROCESSES
 from jobforge.errors import Json, NotFound
 from jobforge.isolation import tree
 from jobforge.isolation.isolated import Isolated
@@ -107,9 +108,18 @@ class Started:
 class Rig:
     """A runner with its own loop, for tests that are not coroutines. Serves a module of tests."""
 
-    def __init__(self, environment: Mapping[str, str] | None = None, target: str = APP) -> None:
-        self.app = load(APP)
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        target: str = APP,
+        *,
+        isolation_level: str = "process",
+        job_processes: int = JOB_PROCESSES,
+    ) -> None:
+        self.app = load(target)
         self._target = target
+        self._isolation_level = isolation_level
+        self._job_processes = job_processes
         self.loop = asyncio.Runner()
         self.loop.run(self._make(os.environ if environment is None else environment))
         if "greet" not in self.app.definitions:
@@ -125,6 +135,8 @@ class Rig:
             job_environment=("LET_THROUGH",),
             commands=COMMAND_TABLES,
             allowed_commands=COMMANDS,
+            isolation_level=self._isolation_level,
+            job_processes=self._job_processes,
         )
 
     def close(self) -> None:

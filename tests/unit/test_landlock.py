@@ -20,8 +20,9 @@ limits.renounce_privileges()
 folder = Path(sys.argv[1])
 domain = landlock.Landlock([folder / "secret"])
 def inside(act):
+    domain.prepare()
     if os.fork() == 0:
-        landlock.enter(domain.ruleset())
+        domain.enter(has_mounts=False)
         try:
             print(act(), flush=True)
         except OSError as error:
@@ -82,7 +83,7 @@ for name in ("link/secret", "run/secret", "run/data/secret", "link/data/secret",
 
 def test_what_was_created_meanwhile_is_readable_in_the_next_domain(folder: Path) -> None:
     code = """
-domain.ruleset()
+domain.prepare()
 (folder / "new").write_text("new")
 inside((folder / "new").read_text)
 (folder / "rotated").write_text("rotated")

@@ -81,6 +81,7 @@ async def register(body: Registration, caller: Caller) -> Answer:
         host=body.host,
         pid=body.pid,
         build=body.build,
+        isolation=body.isolation,
     )
     await _run(caller, call)
     return Answer({"worker_id": body.worker_id, "tenant_id": caller.principal.tenant_id})

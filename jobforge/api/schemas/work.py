@@ -42,6 +42,9 @@ class Registration(OfWorker):
     host: Annotated[Text, Field(max_length=255)] | None = None
     pid: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
     build: Annotated[Text, Field(max_length=255)] | None = None
+    isolation: Annotated[Text, Field(max_length=255)] | None = Field(
+        None, description="The level at which its jobs are isolated."
+    )
 
 
 class Registered(BaseModel):

@@ -1,11 +1,12 @@
 -- All workers of the last day. State: live, draining, stopping, stale (no heartbeat for 60 s),
 -- stopped. memory_bytes is what its process occupied at the last heartbeat, and clock_skew_s how
--- far its clock was ahead of ours.
+-- far its clock was ahead of ours. isolation is the level at which its jobs are isolated.
 create or replace function jobforge.list_workers()
 returns table (
     id uuid, state text, host text, pid integer, build text, queues text[], definitions text[],
     slots integer, running integer, started_at timestamptz, heartbeat_at timestamptz,
-    stopped_at timestamptz, memory_bytes bigint, clock_skew_s double precision
+    stopped_at timestamptz, memory_bytes bigint, clock_skew_s double precision,
+    isolation text
 )
 language sql stable security definer
 set search_path = pg_catalog, pg_temp
@@ -17,7 +18,7 @@ as $$
                 when w.command = 'stop' then 'stopping'
                 else 'live' end,
            w.host, w.pid, w.build, w.queues, w.definitions, w.slots, w.running, w.started_at,
-           w.heartbeat_at, w.stopped_at, w.memory_bytes, w.clock_skew_s
+           w.heartbeat_at, w.stopped_at, w.memory_bytes, w.clock_skew_s, w.isolation
       from jobforge.workers as w
      order by w.started_at desc, w.id
 $$;

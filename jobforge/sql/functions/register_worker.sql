@@ -1,7 +1,8 @@
--- A worker says what it is: at its start, and again when a heartbeat answers `unknown`. Its id is
--- a random UUID of the process, never a host name. p_definitions lists what it serves as
--- key@version. It works for app.tenant_id when that is set, and belongs to whoever registers it:
--- somebody else's id is JF004. Raises JF002, JF014.
+-- A worker says what it is: at its start, and again when a heartbeat answers `unknown`. Its id
+-- is a random UUID of the process, never a host name. p_definitions lists what it serves as
+-- key@version, p_isolation the level at which its jobs are isolated. It works for app.tenant_id
+-- when that is set, and belongs to whoever registers it: somebody else's id is JF004. Raises
+-- JF002, JF014.
 create or replace function jobforge.register_worker(
     p_worker_id uuid,
     p_queues text[],
@@ -9,7 +10,8 @@ create or replace function jobforge.register_worker(
     p_definitions text[] default null,
     p_host text default null,
     p_pid integer default null,
-    p_build text default null
+    p_build text default null,
+    p_isolation text default null
 ) returns void
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
@@ -27,13 +29,14 @@ begin
     end if;
     perform jobforge.check_not_erased(jobforge.tenant());
     insert into jobforge.workers as w (
-           id, started_at, heartbeat_at, pid, slots, host, build, queues, definitions, tenant_id,
-           owner)
+           id, started_at, heartbeat_at, pid, slots, host, build, isolation, queues, definitions,
+           tenant_id, owner)
     values (p_worker_id, v_now, v_now, p_pid, p_slots, left(p_host, 255), left(p_build, 255),
-            p_queues, p_definitions, jobforge.tenant(), jobforge.actor())
+            left(p_isolation, 255), p_queues, p_definitions, jobforge.tenant(), jobforge.actor())
     on conflict (id) do update
        set heartbeat_at = v_now, stopped_at = null, pid = excluded.pid, slots = excluded.slots,
-           host = excluded.host, build = excluded.build, queues = excluded.queues,
+           host = excluded.host, build = excluded.build,
+           isolation = excluded.isolation, queues = excluded.queues,
            definitions = excluded.definitions, owner = excluded.owner
      where w.tenant_id is not distinct from excluded.tenant_id
        and coalesce(w.owner, excluded.owner) = excluded.owner;

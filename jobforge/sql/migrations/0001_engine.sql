@@ -334,7 +334,8 @@ create table jobforge.queues (
         check (max_running > 0 and rate_limit > 0 and rate_period_s > 0 and rate_burst > 0)
 );
 
--- `memory_bytes` and `clock_skew_s` (its clock less ours) are of the last heartbeat.
+-- `memory_bytes` and `clock_skew_s` (its clock less ours) are of the last heartbeat. `isolation` is
+-- the level at which its jobs are isolated, null where they are not.
 create table jobforge.workers (
     id uuid not null,
     started_at timestamptz not null,
@@ -347,6 +348,7 @@ create table jobforge.workers (
     running integer not null default 0,
     host text,
     build text,
+    isolation text,
     command text,
     queues text[] not null,
     definitions text[],

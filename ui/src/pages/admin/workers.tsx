@@ -73,6 +73,12 @@ export function Page() {
       cell: (row) => <span className="font-mono text-xs">{row.build ?? "–"}</span>,
     },
     {
+      title: "Isolation",
+      isWide: true,
+      by: (row) => row.isolation ?? null,
+      cell: (row) => row.isolation ?? "–",
+    },
+    {
       title: "Memory",
       isWide: true,
       align: "right",

@@ -1,0 +1,160 @@
+"""Cgroups for jobs: limits of memory and of processes that the kernel counts over all of a job.
+
+Version 2 in a folder that is delegated to the worker, or version 1 where its folders are writable.
+"""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+_NEEDED = ("memory", "pids")
+
+
+class Cgroup:
+    """The folders of one job's cgroup; in version 1 each controller has its own."""
+
+    __slots__ = ("_folders", "_is_v2", "_limit", "_oom_kills")
+
+    def __init__(self, folders: dict[str, str], *, is_v2: bool) -> None:
+        self._folders = folders
+        self._is_v2 = is_v2
+        self._limit = 0
+        self._oom_kills = 0
+
+    def limit_processes(self, count: int) -> None:
+        _write(f"{self._folders['pids']}/pids.max", str(count))
+
+    def kill_together(self) -> None:
+        """Out of memory, the kernel kills all processes of the cgroup; version 1 kills one."""
+        if self._is_v2:
+            _write(f"{self._folders['memory']}/memory.oom.group", "1")
+
+    def limit_memory(self, limit_bytes: int) -> None:
+        if limit_bytes != self._limit:
+            name = "memory.max" if self._is_v2 else "memory.limit_in_bytes"
+            _write(f"{self._folders['memory']}/{name}", str(limit_bytes))
+            self._limit = limit_bytes
+
+    def enter(self) -> None:
+        """Move this process into the cgroup."""
+        for folder in set(self._folders.values()):
+            _write(f"{folder}/cgroup.procs", "0")
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether the kernel has killed a process for the limit since the last call."""
+        name = "memory.events" if self._is_v2 else "memory.oom_control"
+        kills = self._oom_kills
+        with suppress(OSError):
+            for line in _read(f"{self._folders['memory']}/{name}").splitlines():
+                word, _, count = line.partition(" ")
+                if word == "oom_kill":
+                    kills = int(count)
+        was_killed, self._oom_kills = kills > self._oom_kills, kills
+        return was_killed
+
+    def remove(self) -> bool:
+        """False while processes are still in it."""
+        for folder in set(self._folders.values()):
+            try:
+                os.rmdir(folder)  # noqa: PTH106 - as in the zygote
+            except FileNotFoundError:
+                continue
+            except OSError:
+                return False
+        return True
+
+
+class Cgroups:
+    """Creates cgroups below, or beside, the one that this process is in."""
+
+    def __init__(self, parents: dict[str, str], *, is_v2: bool) -> None:
+        self.parents = parents
+        self._is_v2 = is_v2
+        self._count = 0
+
+    def create(self, processes: int) -> Cgroup:
+        self._count += 1
+        name = f"jobforge-{os.getpid()}-{self._count}"
+        folders = {each: f"{parent}/{name}" for each, parent in self.parents.items()}
+        for folder in set(folders.values()):
+            os.mkdir(folder)  # noqa: PTH102 - as above
+        cgroup = Cgroup(folders, is_v2=self._is_v2)
+        cgroup.limit_processes(processes)
+        cgroup.kill_together()
+        return cgroup
+
+
+def find_cgroups(own: str | None = None, mounts: str | None = None) -> Cgroups:
+    """OSError says what is missing. The arguments stand for the files of /proc/self."""
+    paths = _paths(_read("/proc/self/cgroup") if own is None else own)
+    places = _mounts(_read("/proc/self/mountinfo") if mounts is None else mounts)
+    unified = _find_v2(paths, places)
+    if unified is not None:
+        return Cgroups(dict.fromkeys(_NEEDED, unified), is_v2=True)
+    parents = {}
+    for controller in _NEEDED:
+        place = places.get(controller)
+        if place is None or controller not in paths:
+            raise OSError(f"no writable cgroup with the controller {controller}")
+        folder = _below(place, paths[controller])
+        if not os.access(folder, os.W_OK):
+            raise OSError(f"{folder} is not writable")
+        parents[controller] = folder
+    return Cgroups(parents, is_v2=False)
+
+
+def _find_v2(paths: dict[str, str], places: dict[str, tuple[str, str]]) -> str | None:
+    if "" not in paths or "" not in places:
+        return None
+    own = Path(_below(places[""], paths[""]))
+    # Processes may be only in cgroups without children that have controllers. So the cgroups of
+    # jobs are beside the worker's own.
+    for folder in (own.parent, own):
+        with suppress(OSError):
+            enabled = (folder / "cgroup.subtree_control").read_text(encoding="ascii").split()
+            if set(_NEEDED) <= set(enabled) and os.access(folder, os.W_OK):
+                return str(folder)
+    return None
+
+
+def _paths(text: str) -> dict[str, str]:
+    """The path of this process by controller; that of version 2 has no name."""
+    found = {}
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            found[controller] = path
+    return found
+
+
+def _mounts(text: str) -> dict[str, tuple[str, str]]:
+    """The mount point by controller, and which path it shows."""
+    found = {}
+    for line in text.splitlines():
+        before, _, after = line.partition(" - ")
+        root, point = before.split()[3:5]
+        kind, _, options = after.split(" ", 2)
+        if kind == "cgroup2":
+            found[""] = (root, point)
+        elif kind == "cgroup":
+            for option in options.replace(" ", ",").split(","):
+                found[option] = (root, point)
+    return found
+
+
+def _below(place: tuple[str, str], path: str) -> str:
+    root, point = place
+    inside = path.removeprefix(root) if root != "/" else path
+    return f"{point}/{inside.strip('/')}".rstrip("/")
+
+
+def _read(path: str) -> str:
+    return Path(path).read_text(encoding="utf-8")
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)

@@ -1,0 +1,240 @@
+"""Runs every attack of attack_app.py at one level, and prints which of them succeeded.
+
+    python -m integration.attack_rig LEVEL [USER_ID]
+
+A program of its own: it changes its user, and its mounts, where jobs of other users could not read
+this Python.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from uuid import uuid4
+
+from integration import attack_app
+from integration.isolation import Rig
+
+from jobforge.errors import ConfigError
+from jobforge.isolation import namespaces, tree
+from jobforge.job import Outcome
+from jobforge.runner import Report
+
+APP = str(Path(__file__).with_name("attack_app.py"))
+# Long enough for a slow machine; what is killed is gone at once as a rule.
+_GONE_S = 30
+
+
+class Listener:
+    """A socket that tells when all processes which have the other end are gone."""
+
+    def __init__(self) -> None:
+        self.name = f"jobforge-{uuid4().hex}"
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(f"\0{self.name}")
+        self._socket.listen()
+        self._connection: socket.socket | None = None
+
+    def accept(self) -> None:
+        self._connection, _ = self._socket.accept()
+
+    def hears(self) -> None:
+        assert self._connection is not None
+        assert self._connection.recv(1) == b"."
+
+    def release(self) -> None:
+        assert self._connection is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._connection.send(b"?")
+
+    def is_answered(self) -> bool:
+        """Whether somebody is there after the last of them should have gone."""
+        assert self._connection is not None
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._connection, selectors.EVENT_READ)
+            while selector.select(_GONE_S):
+                heard = self._connection.recv(4096)
+                if not heard:
+                    return False
+                if b"!" in heard:
+                    return True
+        return True
+
+
+class Attacks:
+    def __init__(self, level: str) -> None:
+        self.rig = Rig(target=APP, isolation_level=level, job_processes=attack_app.MOST_PROCESSES)
+
+    def names(self) -> list[str]:
+        return [name for name in vars(type(self)) if name.startswith("can_")]
+
+    def run(self, name: str) -> bool:
+        attack: Callable[[], bool] = getattr(self, name)
+        return attack()
+
+    def can_read_the_memory_of_a_sibling(self) -> bool:
+        return bool(self._beside_a_victim("read_memory", with_token=True))
+
+    def can_take_the_socket_of_a_sibling(self) -> bool:
+        return bool(self._beside_a_victim("take_sockets"))
+
+    def can_read_the_files_of_a_sibling(self) -> bool:
+        return bool(self._beside_a_victim("read_files", with_token=True))
+
+    def can_signal_a_sibling_or_the_worker(self) -> bool:
+        return bool(self._beside_a_victim("signal_others", with_pids=True))
+
+    def can_list_the_processes_of_others(self) -> bool:
+        return bool(self._beside_a_victim("see_others", with_pids=True))
+
+    def can_leave_a_chain_of_forks(self) -> bool:
+        return self._leaves("leave_chain")
+
+    def can_leave_a_hidden_daemon(self) -> bool:
+        return self._leaves("leave_daemon")
+
+    def can_survive_the_death_of_the_zygote(self) -> bool:
+        listener = Listener()
+
+        async def killed() -> Report:
+            started = self.rig.start("leave_daemon_and_wait", listener=listener.name)
+            await asyncio.to_thread(listener.accept)
+            await asyncio.to_thread(listener.hears)
+            zygote = self.rig.runner.zygote_pid
+            assert zygote is not None
+            os.kill(zygote, signal.SIGKILL)
+            report = await started.report()
+            # The next zygote has its first job.
+            await self.rig.start("see_others", pids=[]).report()
+            return report
+
+        self.rig.go(killed())
+        listener.release()
+        return listener.is_answered()
+
+    def can_exceed_its_memory_by_a_memfd(self) -> bool:
+        return _is_done(self.rig.run("fill_memfd"))
+
+    def can_exceed_its_memory_by_dev_shm(self) -> bool:
+        name = uuid4().hex
+        report = self.rig.run("fill_shared_memory", name=name)
+        for left in Path("/dev/shm").glob(f"{name}.*"):
+            left.unlink()
+        return _is_done(report)
+
+    def can_exceed_its_memory_by_forks(self) -> bool:
+        return _is_done(self.rig.run("fill_forks"))
+
+    def can_fork_without_limit(self) -> bool:
+        return _is_done(self.rig.run("fork_often"))
+
+    def can_leave_files_in_dev_shm(self) -> bool:
+        left = Path(f"/dev/shm/{uuid4().hex}")
+        assert self.rig.run("leave_file", name=left.name).exit_code == 0
+        is_left = left.exists()
+        left.unlink(missing_ok=True)
+        return is_left
+
+    def can_leave_system_v_memory(self) -> bool:
+        libc = ctypes.CDLL(None)
+        key = uuid4().int & 0x7FFF_FFFF
+        assert self.rig.run("leave_segment", key=key).exit_code == 0
+        segment = libc.shmget(key, 0, 0)
+        if segment < 0:
+            # Another user's is there but must not be opened.
+            return f" {key} " in Path("/proc/sysvipc/shm").read_text(encoding="ascii")
+        libc.shmctl(segment, 0, None)
+        return True
+
+    def _beside_a_victim(
+        self, attack: str, *, with_token: bool = False, with_pids: bool = False
+    ) -> object:
+        """What the attack returns, while a victim runs whose result has to be its own."""
+        token, listener = uuid4().hex, Listener()
+
+        async def attacked() -> tuple[Report, Report]:
+            victim = await self.rig.start("hold", token=token, listener=listener.name).speaks()
+            await asyncio.to_thread(listener.accept)
+            payload: dict[str, object] = {"token": token[::-1]} if with_token else {}
+            if with_pids:
+                payload["pids"] = self._pids()
+            attacker = await self.rig.start(attack, **payload).report()
+            listener.release()
+            return attacker, await victim.report()
+
+        attacker, victim = self.rig.go(attacked())
+        assert victim.verdict is not None
+        assert victim.verdict.result == token[::-1], victim
+        assert attacker.verdict is not None
+        assert attacker.verdict.outcome is Outcome.SUCCEEDED, attacker
+        return attacker.verdict.result
+
+    def _pids(self) -> list[int]:
+        """The zygote, its jobs and the worker, as they are seen from outside."""
+        zygote = self.rig.runner.zygote_pid
+        assert zygote is not None
+        below = tree.descendants([zygote], tree.table())
+        return [*below, os.getpid()]
+
+    def _leaves(self, attack: str) -> bool:
+        listener = Listener()
+
+        async def left() -> Report:
+            started = self.rig.start(attack, listener=listener.name)
+            await asyncio.to_thread(listener.accept)
+            await asyncio.to_thread(listener.hears)
+            return await started.report()
+
+        self.rig.go(left())
+        return listener.is_answered()
+
+
+def _is_done(report: Report) -> bool:
+    return report.verdict is not None and report.verdict.result == "done"
+
+
+def show_python() -> None:
+    """Let every user read this Python, in mounts of this process's own."""
+    folder = next(
+        (each for each in Path(sys.executable).resolve().parents if not each.stat().st_mode & 1),
+        None,
+    )
+    if folder is None:
+        return
+    namespaces.unshare(namespaces.NEWNS)
+    namespaces.mount("none", "/", flags=16384 | 1 << 18)
+    shown = Path(sys.executable).resolve().relative_to(folder).parts[0]
+    kept = os.open(folder / shown, os.O_PATH)
+    namespaces.mount("tmpfs", str(folder), "tmpfs", options="mode=755")
+    (folder / shown).mkdir()
+    namespaces.mount(f"/proc/self/fd/{kept}", str(folder / shown), flags=4096)
+    os.close(kept)
+
+
+def main() -> None:
+    level, *users = sys.argv[1:]
+    if os.geteuid() == 0:
+        show_python()
+    for user in map(int, users):
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    try:
+        attacks = Attacks(level)
+    except ConfigError as error:
+        print(json.dumps({"lack": error.message}))  # noqa: T201 - as below
+        return
+    found = {name: attacks.run(name) for name in attacks.names()}
+    attacks.rig.close()
+    print(json.dumps(found))  # noqa: T201 - for the test
+
+
+if __name__ == "__main__":
+    main()

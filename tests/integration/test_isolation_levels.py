@@ -1,0 +1,161 @@
+"""The levels of isolation: what each prevents, which one is chosen, and what it needs."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+from attacks import Attempts
+from integration import attack_table
+from integration.isolation import APP, Desk
+
+from jobforge.config import load
+from jobforge.errors import ConfigError
+from jobforge.isolation import landlock
+from jobforge.isolation.cgroups import Cgroup, find_cgroups
+from jobforge.isolation.isolated import Isolated
+from jobforge.isolation.levels import Level, choose
+from jobforge.isolation.users import Users
+
+NOBODY = 65534
+IS_ROOT = os.geteuid() == 0
+CASES = [
+    *(("process", None), ("user", None), ("namespace", None), ("strict", None)),
+    *([("process", NOBODY), ("namespace", NOBODY)] if IS_ROOT else []),
+]
+# At the level `process`, only a Landlock domain prevents these.
+BY_LANDLOCK = {
+    "can_read_the_memory_of_a_sibling",
+    "can_take_the_socket_of_a_sibling",
+    "can_signal_a_sibling_or_the_worker",
+}
+
+
+@pytest.mark.attack("isolation")
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("level", "user"), CASES)
+def test_a_level_prevents_the_attacks_that_its_page_says(
+    level: str, user: int | None, attempts: Attempts
+) -> None:
+    found = attack_table.attack(level, user)
+    if isinstance(found, str):
+        pytest.skip(found)
+    said = attack_table.read()[level]
+    if level == "process" and not landlock.confines_signals():
+        found = {name: can for name, can in found.items() if name not in BY_LANDLOCK}
+        said = {name: can for name, can in said.items() if name not in BY_LANDLOCK}
+    assert found == said
+    attempts(sum(not can for can in found.values()))
+
+
+def test_the_page_has_every_attack() -> None:
+    assert all(found.keys() == attack_table.LABELS.keys() for found in attack_table.read().values())
+
+
+def test_a_level_that_the_host_lacks_is_refused_with_the_reason() -> None:
+    with pytest.raises(
+        ConfigError, match="strict is not possible on this host: no cgroup"
+    ) as raised:
+        choose("strict", lambda _: "no cgroup")
+    assert raised.value.field == "isolation_level"
+
+
+def test_auto_takes_the_level_user_for_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert choose("auto", lambda _: None) == (Level.USER, None)
+    assert choose("auto", lambda _: "no users") == (Level.PROCESS, "no users")
+
+
+def test_auto_takes_the_level_process_without_privileges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: NOBODY)
+    assert choose("auto", lambda _: None).level is Level.PROCESS
+
+
+def test_a_worker_does_not_start_at_a_level_that_is_not_possible() -> None:
+    async def start() -> None:
+        # The last one is not a user ID.
+        users = 2**32 - 2, 2**32 - 1
+        await Isolated(
+            *(APP, Desk()),
+            environment=os.environ,
+            isolation_level="user",
+            job_user_range=users,
+        ).open()
+
+    with pytest.raises(ConfigError, match="isolation_level user is not possible on this host"):
+        asyncio.run(start())
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="locks are the worker's own")
+def test_two_workers_never_use_one_user_id() -> None:
+    """The lock is between processes, so the second one is another process."""
+    first, second = 300_000, 300_511
+    here = Users(first, second)
+    taken = {here.take().uid for _ in range(100)}
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        there = Users(first, second)
+        os.write(writer, ",".join(str(there.take().uid) for _ in range(100)).encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        others = {int(word) for word in answer.read().split(",")}
+    os.waitpid(pid, 0)
+    os.close(here.lock_fd)
+    assert len(taken) == len(others) == 100
+    assert not taken & others
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="locks are the worker's own")
+def test_more_jobs_than_user_ids_are_refused() -> None:
+    users = Users(301_000, 301_001)
+    users.take()
+    with pytest.raises(OSError, match="all user IDs of job_user_range are in use"):
+        users.take()
+    os.close(users.lock_fd)
+
+
+def test_cgroups_of_version_2_are_found_beside_the_workers_own(tmp_path: Path) -> None:
+    worker = tmp_path / "service" / "worker"
+    worker.mkdir(parents=True)
+    (worker.parent / "cgroup.subtree_control").write_text("cpu memory pids\n")
+    own = "0::/system.slice/service/worker\n"
+    mounts = f"30 20 0:26 /system.slice {tmp_path} rw - cgroup2 cgroup2 rw\n"
+    found = find_cgroups(own, mounts)
+    assert found.parents == {"memory": str(worker.parent), "pids": str(worker.parent)}
+
+
+def test_cgroups_need_controllers_that_are_delegated(tmp_path: Path) -> None:
+    mounts = f"30 20 0:26 / {tmp_path} rw - cgroup2 cgroup2 rw\n"
+    (tmp_path / "cgroup.subtree_control").write_text("cpu\n")
+    with pytest.raises(OSError, match="no writable cgroup with the controller memory"):
+        find_cgroups("0::/\n", mounts)
+
+
+def test_a_cgroup_of_version_2_is_limited_and_tells_of_its_kills(tmp_path: Path) -> None:
+    for name in ("memory.max", "memory.oom.group", "pids.max"):
+        (tmp_path / name).touch()
+    events = tmp_path / "memory.events"
+    events.write_text("low 0\noom_kill 0\n")
+    cgroup = Cgroup({"memory": str(tmp_path), "pids": str(tmp_path)}, is_v2=True)
+    cgroup.limit_memory(4096)
+    cgroup.limit_processes(7)
+    assert (tmp_path / "memory.max").read_text() == "4096"
+    assert (tmp_path / "pids.max").read_text() == "7"
+    assert not cgroup.ran_out_of_memory()
+    events.write_text("low 0\noom_kill 1\n")
+    assert cgroup.ran_out_of_memory()
+    assert not cgroup.ran_out_of_memory(), "each kill is told once"
+
+
+def test_the_user_range_is_read(tmp_path: Path) -> None:
+    assert load(
+        environ={"JOBFORGE_JOB_USER_RANGE": "5000-5999"}, folder=tmp_path
+    ).job_user_range == (
+        5000,
+        5999,
+    )
+    for wrong in ("0-10", "10-5", "x", "1-4294967295"):
+        with pytest.raises(ConfigError, match="job_user_range must be a range of user IDs"):
+            load(environ={"JOBFORGE_JOB_USER_RANGE": wrong}, folder=tmp_path)

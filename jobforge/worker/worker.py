@@ -267,9 +267,9 @@ class Worker:
         for runner in self._runners.values():
             await runner.open()
         levels = (runner.level for runner in self._runners.values())
-        registration = self._register(isolation=next(filter(None, levels), None))
-        self._upkeep.registration = self._claims.registration = registration
-        await self._upkeep_line.run(registration)
+        register = self._register(isolation=next(filter(None, levels), None))
+        self._upkeep.registration = self._claims.registration = register
+        await self._upkeep_line.run(register)
         self.is_running = True
         telemetry.emit("worker.started", worker_id=self.worker_id, slots=self._slots.total)
 

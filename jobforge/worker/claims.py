@@ -95,9 +95,7 @@ class Claims:
 
     async def _claim(self, limits: dict[str, int]) -> bool:
         """Whether one of the queues may have more."""
-        call = calls.claim_jobs(
-            self._worker_id, limits, registered=True, lease_s=self._lease_s
-        )
+        call = calls.claim_jobs(self._worker_id, limits, registered=True, lease_s=self._lease_s)
         sent_at = now()
         try:
             answer = await self._line.ask(call)

@@ -78,7 +78,7 @@ class Claim(OfWorker):
     ]
     definitions: Served | None = None
     registered: bool = Field(
-        False,
+        default=False,
         description="Serve the definitions of the worker's registration instead of `definitions`.",
     )
     lease_s: LeaseSeconds = 30

@@ -371,6 +371,7 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_rate double precision": _own("1"),
     "p_window_s double precision": _own("86400", "1e9"),
     "p_lease_s double precision": _own("30", "0"),
+    "p_registered boolean": _own("false", "true"),
     "p_folders text[]": _folders,
     "record_artifact_store: p_kind text": _own("app", "unknown"),
     "p_host text": _own("mill"),

@@ -113,6 +113,22 @@ def test_a_claim_of_one_free_slot_still_takes_what_another_limit_leaves(conn: Co
     }
 
 
+def test_a_claim_asks_again_for_a_group_that_another_worker_was_claiming(
+    conn: Connection, connect: Connect
+) -> None:
+    definition(conn)
+    for tenant in (TENANT_A, TENANT_B):
+        call(conn, "put_tenant", tenant_id=tenant, settings={"max_running": 3})
+        enqueue(conn, tenant, n=3)
+    other = connect(autocommit=False)
+    assert len(claim(other, new_worker(), tenants=[TENANT_A])) == 1
+    rows, calls = _calls(conn, new_worker())
+    assert [row["tenant_id"] for row in rows] == [TENANT_B] * 3
+    assert calls["pick_round"] > 1
+    other.commit()
+    assert len(claim(conn, new_worker(), limit=10)) == 2
+
+
 def test_a_full_definition_is_asked_for_once_and_not_for_each_tenant(conn: Connection) -> None:
     definition(conn, max_running=3)
     for number in range(MANY):

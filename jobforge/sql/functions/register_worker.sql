@@ -30,14 +30,15 @@ begin
     perform jobforge.check_not_erased(jobforge.tenant());
     insert into jobforge.workers as w (
            id, started_at, heartbeat_at, pid, slots, host, build, isolation, queues, definitions,
-           tenant_id, owner)
+           definitions_hash, tenant_id, owner)
     values (p_worker_id, v_now, v_now, p_pid, p_slots, left(p_host, 255), left(p_build, 255),
-            left(p_isolation, 255), p_queues, p_definitions, jobforge.tenant(), jobforge.actor())
+            left(p_isolation, 255), p_queues, p_definitions,
+            hash_array_extended(p_definitions collate "C", 0), jobforge.tenant(), jobforge.actor())
     on conflict (id) do update
        set heartbeat_at = v_now, stopped_at = null, pid = excluded.pid, slots = excluded.slots,
-           host = excluded.host, build = excluded.build,
-           isolation = excluded.isolation, queues = excluded.queues,
-           definitions = excluded.definitions, owner = excluded.owner
+           host = excluded.host, build = excluded.build, isolation = excluded.isolation,
+           queues = excluded.queues, definitions = excluded.definitions,
+           definitions_hash = excluded.definitions_hash, owner = excluded.owner
      where w.tenant_id is not distinct from excluded.tenant_id
        and coalesce(w.owner, excluded.owner) = excluded.owner;
     if not found then

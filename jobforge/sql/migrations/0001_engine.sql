@@ -353,8 +353,7 @@ create table jobforge.workers (
     queues text[] not null,
     definitions text[],
     -- Tells a claim whether the list is the one that its session compared last.
-    definitions_hash bigint
-        generated always as (hash_array_extended(definitions collate "C", 0)) stored,
+    definitions_hash bigint,
     constraint workers_pkey primary key (id),
     constraint worker_commands_are_known check (command in ('drain', 'stop'))
 );

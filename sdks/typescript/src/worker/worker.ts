@@ -134,7 +134,12 @@ export class Worker implements Host {
     );
     this.#starting = new Loop("starts", (loop) => this.#starts.step(loop));
     this.#claims = new Claims(
-      { workerId: this.workerId, registration: this.#registration, leaseS, pollS: options.pollS ?? 1 },
+      {
+        workerId: this.workerId,
+        registration: this.#registration,
+        leaseS,
+        pollS: options.pollS ?? 1,
+      },
       claimLine,
       {
         slots: this.#slots,

@@ -29,6 +29,9 @@ begin
           from (select * from jobforge.all_attempts as h
                  where h.tenant_id = v_tenant and h.job_id = p_job_id
                    and h.ended_at >= v_since) as t);
+    v_job.payload := jobforge.readable(v_job.payload);
+    v_job.result := jobforge.readable(v_job.result);
+    v_job.error := jobforge.readable(v_job.error);
     if v_job.state = 'running' then
         attempts := attempts || jsonb_build_object(
             'job_id', v_job.id, 'attempt', v_job.attempt, 'lease', v_job.lease,

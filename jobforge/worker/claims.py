@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.calls import Answer
+from jobforge.calls import Answer, Call
+from jobforge.errors import JobForgeError
+from jobforge.job import ClaimedJob
 from jobforge.loop import Loop
 from jobforge.meters import Meters
 from jobforge.outage import Line
@@ -92,13 +94,22 @@ class Claims:
         self._round_at = moment + _ROUND_S
         return self._slots.limits(room)
 
+    async def _ask(self, call: Call[list[ClaimedJob]]) -> Answer[list[ClaimedJob]]:
+        """Run the claim; if one of its rows cannot be sent, run it again without such rows."""
+        try:
+            return await self._line.ask(call)
+        except JobForgeError as error:
+            if not calls.is_unreadable(error):
+                raise
+        return await self._line.ask(calls.claim_readable_jobs(call))
+
     async def _claim(self, limits: dict[str, int]) -> bool:
         """Whether one of the queues may have more."""
         call = calls.claim_jobs(
             self._worker_id, limits, definitions=self._definitions, lease_s=self._lease_s
         )
         sent_at = now()
-        answer = await self._line.ask(call)
+        answer = await self._ask(call)
         if self._meters is not None:
             self._meters.claim(answer.rows, now() - sent_at)
         if len(limits) == 1:

@@ -6,7 +6,7 @@
  * it while the jobs of the last one are read and started.
  */
 
-import { claimJobs } from "../calls/index.ts";
+import { type Call, claimJobs, claimReadableJobs, isUnreadable } from "../calls/index.ts";
 import type { ClaimedJob } from "../job.ts";
 import type { Loop } from "../loop.ts";
 import type { Line } from "../outage.ts";
@@ -103,7 +103,7 @@ export class Claims {
     this.#asked += asked;
     let jobs: readonly ClaimedJob[] | null = null;
     try {
-      jobs = await this.#line.run(claimJobs(workerId, limits, definitions, leaseS));
+      jobs = await this.#run(claimJobs(workerId, limits, definitions, leaseS));
     } finally {
       this.#asked -= asked;
       if (jobs === null) this.#slots.take(limits, null);
@@ -116,5 +116,15 @@ export class Claims {
       this.#onReady();
     }
     return isFull;
+  }
+
+  /** Runs the claim; if one of its rows cannot be sent, runs it again without such rows. */
+  async #run(claim: Call<ClaimedJob[]>): Promise<ClaimedJob[]> {
+    try {
+      return await this.#line.run(claim);
+    } catch (error) {
+      if (!isUnreadable(error)) throw error;
+    }
+    return await this.#line.run(claimReadableJobs(claim));
   }
 }

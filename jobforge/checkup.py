@@ -65,11 +65,12 @@ def _looks(announced_pid: int) -> Looks:
     skew = (datetime.now(UTC) - now).total_seconds() - took / 2
     if not seen.has_schema:
         return Facts(seen, took, skew, [], is_heard=None)
-    files, workers, troubles, access_faults = None, None, None, None
+    files, workers, troubles, unreadable, access_faults = None, None, None, None, None
     try:
         workers = yield calls.list_workers()
         files = yield calls.list_migrations()
         troubles = yield calls.find_troubles()
+        unreadable = yield calls.find_unreadable()
     except Denied:
         pass  # they are for operators
     except JobForgeError as error:
@@ -98,6 +99,7 @@ def _looks(announced_pid: int) -> Looks:
         history=(yield examination.history()),
         workers=workers,
         troubles=troubles,
+        unreadable=unreadable,
         stores=(yield from _look_if_allowed(calls.list_artifact_stores())),
         bound_logins=(yield from _look_if_allowed(calls.list_bound_logins())),
     )

@@ -18,7 +18,7 @@ class Trouble(NamedTuple):
     """Something that does not go on by itself.
 
     `kind` is unserved, overdue, faulty, webhook, event, operation or blocked; find_troubles.sql
-    says what subject and detail are.
+    says what subject and detail are. From find_unreadable it is job, trigger, event or removed.
     """
 
     kind: str

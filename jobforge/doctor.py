@@ -66,6 +66,7 @@ class Facts:
     history: Sequence[History] = ()
     workers: Sequence[WorkerInfo] | None = None
     troubles: Sequence[Trouble] | None = None
+    unreadable: Sequence[Trouble] | None = None
     stores: Sequence[StoreUser] | None = None
     open_files: Sequence[Path] | None = None  # with credentials, and jobs can read them
     bound_logins: Sequence[BoundLogin] | None = None
@@ -90,6 +91,8 @@ def diagnose(facts: Facts) -> list[Finding]:
         findings += _credentials(facts)
         if facts.troubles is not None:
             findings += _stuck(facts.troubles)
+        if facts.unreadable is not None:
+            findings += _values(facts.unreadable)
     return findings
 
 
@@ -470,6 +473,35 @@ def _judged(trouble: Trouble) -> Finding:
             fix = f"start a worker that has {subject}, with --queues {detail}"
             finding = Finding("definitions", Grade.FAILED, message, fix)
     return finding
+
+
+def _values(unreadable: Sequence[Trouble]) -> Iterator[Finding]:
+    """JSON that find_unreadable has found."""
+    for each in unreadable:
+        subject, option = each.subject, f"--tenant {each.tenant_id}"
+        if each.kind == "removed":
+            yield Finding(
+                "values",
+                Grade.WARNING,
+                f"the payload of the job {subject} of tenant {each.tenant_id} was too long as JSON "
+                "text and was removed; the job is dead",
+                f"enqueue the job again, then jobforge jobs cancel {subject} {option}",
+            )
+            continue
+        fix = {
+            "job": f"jobforge jobs cancel {subject} {option}, then jobforge jobs erase {subject} "
+            f"{option}",
+            "trigger": f"jobforge triggers delete {subject} {option}, and create it again",
+        }.get(each.kind, "emit the event again; a worker removes it from the outbox")
+        yield Finding(
+            "values",
+            Grade.FAILED,
+            f"the {each.detail} of the {each.kind} {subject} of tenant {each.tenant_id} is too "
+            "long as JSON text: it cannot be read, and pg_dump fails",
+            fix,
+        )
+    if not unreadable:
+        yield Finding("values", Grade.OK, "payloads, results and event data can be read as text")
 
 
 def _counted(things: Sequence[object], one: str, many: str) -> str:

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 from decimal import Decimal
+from typing import NamedTuple
 
 import orjson
 
@@ -18,19 +19,22 @@ from jobforge.errors import Invalid, Json
 _LONG_NUMBER = re.compile(rb"\d{19}")
 _MOST_DIGITS_OF_INT = 4300  # Python refuses to parse longer ones
 _DEEPEST = 64  # as the engine has it
+_DEEPEST_OF_ORJSON = 254
 
 
 def encode(value: Json, field: str) -> str:
-    """The value as JSON text that jsonb can hold; Invalid with the field otherwise."""
+    """The value as JSON text that jsonb can hold; Invalid with field and path otherwise."""
     try:
         # Dataclasses are refused: a NaN within one would go unseen below.
         text = orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_DATACLASS)
     except TypeError as error:
+        for fault in _faults(value, "$"):
+            raise _refusal(field, fault) from error
         raise Invalid(f"{field} cannot be written as JSON: {error}", field=field) from error
     # Only where these stand in the text can there be a NaN, an infinity or a NUL in the value.
     if b"null" in text or b"\\u0000" in text:
-        for fault in _faults(value):
-            raise Invalid(f"{field} holds {fault}, which jsonb cannot keep", field=field)
+        for fault in _faults(value, "$"):
+            raise _refusal(field, fault)
     return text.decode()
 
 
@@ -60,20 +64,48 @@ def _is_plain(value: Json) -> bool:
     return value is None or (isinstance(value, float) and math.isfinite(value))
 
 
-def _faults(value: Json) -> Iterator[str]:
-    if isinstance(value, str):
-        if "\0" in value:
-            yield "the character NUL"
-    elif isinstance(value, float):
-        if not math.isfinite(value):
-            yield f"the number {value}"
-    elif isinstance(value, dict):
+class _Fault(NamedTuple):
+    """A value that jsonb cannot hold, or that is too long as text."""
+
+    what: str
+    path: str
+    hint: str
+
+
+_AS_STRING = "Send the number as a string"
+_WITHOUT_NUL = "Remove the character, or send the bytes as base64"
+
+
+def _refusal(field: str, fault: _Fault) -> Invalid:
+    return Invalid(
+        f"{field} has {fault.what} at {fault.path}, which cannot be stored",
+        field=field,
+        detail={"path": fault.path},
+        hint=fault.hint,
+    )
+
+
+def _faults(value: Json, path: str, depth: int = 0) -> Iterator[_Fault]:
+    if depth > _DEEPEST_OF_ORJSON:  # also a value that contains itself
+        return
+    if isinstance(value, dict):
         for name, inner in value.items():
-            yield from _faults(name)
-            yield from _faults(inner)
+            yield from _faults(name, path)
+            yield from _faults(inner, f"{path}.{str(name)[:100]}", depth + 1)
     elif isinstance(value, list | tuple):
-        for inner in value:
-            yield from _faults(inner)
+        for index, inner in enumerate(value):
+            yield from _faults(inner, f"{path}[{index}]", depth + 1)
+    elif isinstance(value, str):
+        if "\0" in value:
+            yield _Fault("the character NUL", path, _WITHOUT_NUL)
+    elif isinstance(value, int | float | Decimal) and not _is_plain(value):
+        yield _Fault(_named(value), path, _AS_STRING)
+
+
+def _named(number: Json) -> str:
+    if isinstance(number, float):
+        return f"the number {number}"
+    return "a Decimal" if isinstance(number, Decimal) else "an integer of more than 64 bits"
 
 
 def _integer(digits: str) -> int | Decimal:

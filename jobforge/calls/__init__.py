@@ -37,7 +37,13 @@ if TYPE_CHECKING:
         list_holders,
         list_queues,
     )
-    from jobforge.calls.condition import find_troubles, list_migrations, list_misses, read_gauges
+    from jobforge.calls.condition import (
+        find_troubles,
+        find_unreadable,
+        list_migrations,
+        list_misses,
+        read_gauges,
+    )
     from jobforge.calls.connectors import (
         create_connector_config,
         delete_connector_config,
@@ -154,11 +160,13 @@ if TYPE_CHECKING:
     )
     from jobforge.calls.work import (
         claim_jobs,
+        claim_readable_jobs,
         complete_job,
         complete_jobs,
         enqueue_children,
         heartbeat_job,
         heartbeat_jobs,
+        is_unreadable,
         load_steps,
         note_jobs,
         put_definition,
@@ -201,6 +209,7 @@ __all__ = [
     "cancel_operation",
     "cancel_workflow",
     "claim_jobs",
+    "claim_readable_jobs",
     "close_batch",
     "complete_job",
     "complete_jobs",
@@ -237,6 +246,7 @@ __all__ = [
     "find_api_key",
     "find_tenant",
     "find_troubles",
+    "find_unreadable",
     "find_worker",
     "free_blocked_jobs",
     "get_batch",
@@ -252,6 +262,7 @@ __all__ = [
     "heartbeat_job",
     "heartbeat_jobs",
     "is_session_ended",
+    "is_unreadable",
     "keep_tenant_key",
     "list_api_keys",
     "list_artifact_stores",

@@ -22,6 +22,14 @@ def find_troubles() -> Call[list[Trouble]]:
     )
 
 
+def find_unreadable() -> Call[list[Trouble]]:
+    return Call(
+        "select kind, subject, tenant_id, since, detail from jobforge.find_unreadable()",
+        (),
+        _troubles,
+    )
+
+
 def list_misses(*, limit: int = 50) -> Call[list[Miss]]:
     """Latest first."""
     return Call(

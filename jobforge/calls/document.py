@@ -104,4 +104,5 @@ def _refuse_faulty(index: int, job: JobRequest) -> None:
         try:
             encode(value, field)
         except Invalid as fault:
-            raise Invalid(fault.message, field=field, detail={"index": index}) from fault
+            detail = {**fault.detail, "index": index}
+            raise Invalid(fault.message, field=field, detail=detail, hint=fault.hint) from fault

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import LiteralString, TypeVar
 from uuid import UUID
 
 from jobforge import rows
@@ -14,7 +14,7 @@ from jobforge.calls.document import (
     encode_tokens,
 )
 from jobforge.calls.packed import packed_documents, packed_tokens
-from jobforge.errors import Json
+from jobforge.errors import JobForgeError, Json
 from jobforge.job import (
     Beat,
     BeatStatus,
@@ -37,6 +37,21 @@ from jobforge.jsonb import encode
 from jobforge.rows import Rows
 
 LEASE_S = 30.0
+
+# program_limit_exceeded (the text of a row is larger than 1 GB) and out_of_memory.
+_TOO_LONG_FOR_POSTGRES = {"54000", "53200"}
+
+_CLAIM = """
+    select tenant_id, job_id, lease, definition, version, queue, attempt, max_attempts,
+           timeout_s, timestamptz_send(started_at) as started, source, correlation_id,
+           traceparent, idempotency_key, tags, payload::text as payload_json,
+           case when flags & 4 = 4
+                then jobforge.load_steps(%s, tenant_id, job_id, lease)::text end as steps_json,
+           date_part('epoch', started_at - queued_at) as waited_s
+      from jobforge."""
+_ARGUMENTS = "(%s, %s, %s::integer[], %s, %s::uuid[], %s::float8, %s::boolean)"
+_CLAIM_JOBS: LiteralString = _CLAIM + "claim_jobs" + _ARGUMENTS
+_CLAIM_READABLE: LiteralString = _CLAIM + "claim_readable_jobs" + _ARGUMENTS
 
 T = TypeVar("T")
 
@@ -89,16 +104,7 @@ def claim_jobs(
     """`limits` has how many jobs to take of each queue. With `registered` the worker serves the
     definitions that it passed to register_worker; raises NotFound if it is not registered."""
     return Call(
-        """
-        select tenant_id, job_id, lease, definition, version, queue, attempt, max_attempts,
-               timeout_s, timestamptz_send(started_at) as started, source, correlation_id,
-               traceparent, idempotency_key, tags, payload::text as payload_json,
-               case when flags & 4 = 4
-                    then jobforge.load_steps(%s, tenant_id, job_id, lease)::text end as steps_json,
-               date_part('epoch', started_at - queued_at) as waited_s
-          from jobforge.claim_jobs(
-                   %s, %s, %s::integer[], %s, %s::uuid[], %s::float8, %s::boolean)
-        """,
+        _CLAIM_JOBS,
         (
             *(worker_id, worker_id, list(limits), list(limits.values())),
             *(_listed(definitions), _listed(tenants), lease_s, registered),
@@ -106,6 +112,16 @@ def claim_jobs(
         _claimed,
         is_frequent=True,
     )
+
+
+def claim_readable_jobs(claim: Call[list[ClaimedJob]]) -> Call[list[ClaimedJob]]:
+    """The same claim. A job whose payload cannot be sent is ended as dead, and is not returned."""
+    return claim._replace(sql=_CLAIM_READABLE, is_frequent=False)
+
+
+def is_unreadable(error: JobForgeError) -> bool:
+    """Whether a claim failed because Postgres could not write one of its rows as text."""
+    return error.detail.get("sqlstate") in _TOO_LONG_FOR_POSTGRES
 
 
 def heartbeat_job(worker_id: UUID, token: Token, *, lease_s: float = LEASE_S) -> Call[BeatStatus]:

@@ -15,7 +15,8 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Answer, Call
-from jobforge.errors import NotFound
+from jobforge.errors import JobForgeError, NotFound
+from jobforge.job import ClaimedJob
 from jobforge.loop import Loop
 from jobforge.meters import Meters
 from jobforge.outage import Line
@@ -93,12 +94,21 @@ class Claims:
         self._round_at = moment + _ROUND_S
         return self._slots.limits(room)
 
+    async def _ask(self, call: Call[list[ClaimedJob]]) -> Answer[list[ClaimedJob]]:
+        """Run the claim; if one of its rows cannot be sent, run it again without such rows."""
+        try:
+            return await self._line.ask(call)
+        except JobForgeError as error:
+            if not calls.is_unreadable(error):
+                raise
+        return await self._line.ask(calls.claim_readable_jobs(call))
+
     async def _claim(self, limits: dict[str, int]) -> bool:
         """Whether one of the queues may have more."""
         call = calls.claim_jobs(self._worker_id, limits, registered=True, lease_s=self._lease_s)
         sent_at = now()
         try:
-            answer = await self._line.ask(call)
+            answer = await self._ask(call)
         except NotFound:
             # The registration is gone, for example because the database was restored.
             await self._line.run(self.registration)

@@ -147,6 +147,25 @@ def test_a_claim_waits_for_a_job(api: House, worker: Remote) -> None:
     assert worker.claim() == []
 
 
+@pytest.mark.attack("payloads")
+@pytest.mark.parametrize("scope", ["worker", "roaming"])
+def test_a_payload_that_cannot_be_sent_ends_its_job_and_no_other(
+    api: House, scope: str, request: pytest.FixtureRequest
+) -> None:
+    remote: Remote = request.getfixturevalue(scope)
+    bad, good = enqueue(api.conn, api.a.tenant_id, 2, definition="plain")
+    with api.conn.transaction():
+        api.conn.execute("set local session_replication_role = replica")  # as a restore does
+        numbers = "[" + ",".join(["1e131071"] * 9000) + "]"
+        api.conn.execute(
+            "update jobforge.jobs set payload = jsonb_build_object('x', %s::jsonb) where id = %s",
+            [numbers, bad],
+        )
+    assert [job["job_id"] for job in remote.claim(2)] == [str(good)]
+    told = history(api, {"job_id": bad, "tenant_id": api.a.tenant_id})["job"]
+    assert (told["state"], told["error"]["type"]) == ("dead", "UnreadablePayload")
+
+
 def test_a_worker_of_the_installation_serves_all_tenants(api: House, roaming: Remote) -> None:
     for party in (api.a, api.b):
         enqueue(api.conn, party.tenant_id, definition="plain")

@@ -36,6 +36,32 @@ async def test_a_job_succeeds_and_its_result_is_kept(shop: Workshop) -> None:
     assert [attempt.outcome for attempt in history.attempts] == [Outcome.SUCCEEDED]
 
 
+@pytest.mark.attack("payloads")
+async def test_a_payload_that_cannot_be_sent_ends_its_job_and_no_other(
+    shop: Workshop, conn: Connection
+) -> None:
+    @shop.app.job(isolation="inline")
+    async def double(number: int) -> int:
+        return number * 2
+
+    shop.register()
+    bad, good = (shop.enqueue("double", {"number": number}) for number in (1, 21))
+    with conn.transaction():
+        conn.execute("set local session_replication_role = replica")  # as a restore does
+        numbers = "[" + ",".join(["1e131071"] * 9000) + "]"
+        conn.execute(
+            "update jobforge.jobs set payload = jsonb_build_object('number', %s::jsonb)"
+            " where id = %s",
+            [numbers, bad],
+        )
+    async with shop.working():
+        assert (await shop.ended(good)).job.result == 42
+        buried = await shop.ended(bad, State.DEAD)
+    assert buried.job.error is not None
+    assert buried.job.error["type"] == "UnreadablePayload"
+    assert buried.job.payload == {"$unreadable": "the value was too long as JSON text"}
+
+
 @pytest.mark.parametrize(
     ("error", "state", "outcome", "attempt"),
     [

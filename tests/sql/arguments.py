@@ -51,7 +51,7 @@ class Values:
 
 
 def functions(conn: Connection) -> list[Function]:
-    """All functions of the schema with the parameters that a caller gives."""
+    """All functions that can be called, with the parameters that a caller gives."""
     rows = conn.execute(
         """
         select p.oid::regprocedure::text as signature, p.proname as name,
@@ -64,7 +64,7 @@ def functions(conn: Connection) -> list[Function]:
                       coalesce(p.proargmodes[t.n], 'i') in ('i', 'b', 'v') as is_input
                  from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]))
                       with ordinality as t(type, n)) as a on true
-         where p.pronamespace = 'jobforge'::regnamespace
+         where p.pronamespace = 'jobforge'::regnamespace and p.prorettype <> 'trigger'::regtype
          group by p.oid, p.proname
          order by p.proname
         """
@@ -81,8 +81,12 @@ def functions(conn: Connection) -> list[Function]:
 
 def own_arguments(function: Function, a: Planted, b: Planted) -> Arguments:
     return {
-        parameter.name: _values(function, parameter, a, b).own for parameter in function.parameters
+        parameter.name: own_argument(function, parameter, a, b) for parameter in function.parameters
     }
+
+
+def own_argument(function: Function, parameter: Parameter, a: Planted, b: Planted) -> Value:
+    return _values(function, parameter, a, b).own
 
 
 def foreign_arguments(function: Function, a: Planted, b: Planted) -> Iterator[Arguments]:
@@ -376,6 +380,7 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "record_artifact_store: p_kind text": _own("app", "unknown"),
     "p_host text": _own("mill"),
     "p_pid integer": _own("7"),
+    "p_queue text": _own("mill"),
     "p_store_id uuid": _own(str(UUID(int=7))),
     "p_location text": _own("/srv/artifacts"),
     "p_every_s double precision": _own("3600", "-1"),

@@ -40,6 +40,7 @@ _LOOKED_AT_ONCE = 20
 CONFINED = {
     "advance_operations",
     "claim_jobs",
+    "claim_readable_jobs",
     "complete_job",
     "complete_jobs",
     "count_states",

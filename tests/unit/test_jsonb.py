@@ -49,6 +49,23 @@ def test_what_jsonb_cannot_keep_is_refused_with_its_field(name: str) -> None:
     assert refused.value.field == "payload"
 
 
+@pytest.mark.parametrize(
+    ("value", "path", "what"),
+    [
+        ({"items": [{"price": 1.5}, {"price": NAN}]}, "$.items[1].price", "the number nan"),
+        ({"a": {"n": 10**400}}, "$.a.n", "an integer of more than 64 bits"),
+        ({"a": [Decimal("1e131071")]}, "$.a[0]", "a Decimal"),
+        ({"a": ["x", "\0"]}, "$.a[1]", "the character NUL"),
+    ],
+)
+def test_the_refusal_names_the_path_of_the_value(value: Any, path: str, what: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        encode(value, "payload")
+    assert refused.value.message == f"payload has {what} at {path}, which cannot be stored"
+    assert refused.value.detail == {"path": path}
+    assert refused.value.hint is not None
+
+
 @pytest.mark.parametrize("name", UNSTORABLE)
 def test_what_jsonb_cannot_keep_can_be_put_into_words(name: str) -> None:
     assert json.loads(encode(legible(UNSTORABLE[name]), "error"))

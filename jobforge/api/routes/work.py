@@ -51,7 +51,7 @@ from jobforge.api.schemas.work import (
     SettledJob,
 )
 from jobforge.calls import Call
-from jobforge.errors import Denied, Json, NotFound, TenantRequired
+from jobforge.errors import Denied, JobForgeError, Json, NotFound, TenantRequired
 from jobforge.job import (
     BeatStatus,
     ClaimedJob,
@@ -289,7 +289,7 @@ async def _claimed(
     until = time.monotonic() + body.wait_s
     pauses = iter(_PAUSES_S)
     while True:
-        jobs = await _run(caller, call)
+        jobs = await _claimed_now(caller, call)
         left_s = until - time.monotonic()
         if jobs or left_s <= 0 or bells.is_stopped:
             return jobs
@@ -299,6 +299,16 @@ async def _claimed(
         # What is claimed for somebody who has gone waits for its lease to expire.
         if await request.is_disconnected():
             return []
+
+
+async def _claimed_now(caller: Calling, call: Call[list[ClaimedJob]]) -> list[ClaimedJob]:
+    """Run the claim; if one of its rows cannot be sent, run it again without such rows."""
+    try:
+        return await _run(caller, call)
+    except JobForgeError as error:
+        if not calls.is_unreadable(error):
+            raise
+    return await _run(caller, calls.claim_readable_jobs(call))
 
 
 def _shown(job: ClaimedJob) -> dict[str, Json]:

@@ -28,6 +28,7 @@ declare
     v_last uuid[];
 begin
     perform jobforge.require_read_committed('add_workflow_jobs');
+    perform jobforge.check_bounded('nodes', p_nodes, null);
     select m.workflow_id into v_workflow_id
       from jobforge.workflow_jobs as m
       join jobforge.workflows as w on w.tenant_id = v_tenant and w.id = m.workflow_id

@@ -21,6 +21,7 @@ begin
     end if;
     select min(e.index) filter (where jsonb_typeof(e.payload) <> 'object') - 1 as bad,
            min(e.index) filter (where pg_column_size(e.payload) > 262144) - 1 as large,
+           min(e.index) filter (where not jobforge.is_bounded(e.payload)) - 1 as unbounded,
            max(pg_column_size(e.payload)) as largest
       into v_found
       from jsonb_array_elements(p_payloads) with ordinality as e(payload, index);
@@ -33,6 +34,9 @@ begin
             jsonb_build_object('field', 'payload', 'index', v_found.bad));
     elsif v_found.large is not null then
         perform jobforge.refuse_large_payload(v_found.large::integer);
+    elsif v_found.unbounded is not null then
+        perform jobforge.refuse_unbounded('payload', p_payloads -> v_found.unbounded::integer,
+            jsonb_build_object('index', v_found.unbounded));
     end if;
     perform jobforge.check_job(p_definition, '{}', p_options);
 end $$;

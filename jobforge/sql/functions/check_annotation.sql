@@ -9,6 +9,7 @@ declare
     v_most integer;
     v_fault text;
 begin
+    perform jobforge.check_bounded('changes', p_changes);
     if jsonb_typeof(p_changes) is distinct from 'object' then
         perform jobforge.refuse('JF002', 'changes must be a JSON object', '{"field": "changes"}');
     end if;

@@ -5,6 +5,7 @@ as $$
 declare
     v_field text;
 begin
+    perform jobforge.check_bounded('batch', p_batch);
     if jsonb_typeof(p_batch) is distinct from 'object' then
         perform jobforge.refuse('JF002', 'a batch is a JSON object', '{"field": "batch"}');
     end if;

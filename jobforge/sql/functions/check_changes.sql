@@ -6,6 +6,7 @@ as $$
 declare
     v_field text;
 begin
+    perform jobforge.check_bounded('changes', p_changes);
     if jsonb_typeof(p_changes) is distinct from 'object' then
         perform jobforge.refuse('JF002', 'changes must be a JSON object', '{"field": "changes"}');
     end if;

@@ -18,6 +18,8 @@ begin
     elsif pg_column_size(p_data #> '{}') > 262144 then
         perform jobforge.refuse('JF007', 'the data is larger than 256 KiB',
             '{"field": "data", "limit": 262144}');
+    elsif not jobforge.is_bounded(p_data) then
+        perform jobforge.refuse_unbounded('data', p_data);
     -- Sixty-five levels take more bytes than that.
     elsif pg_column_size(p_data #> '{}') > 500
           and jsonb_path_exists(p_data, 'strict $.**{65 to last}') then
@@ -25,6 +27,8 @@ begin
             '{"field": "data", "limit": 64}');
     elsif p_options = '{}' then
         return;
+    elsif not jobforge.is_bounded(p_options) then
+        perform jobforge.refuse_unbounded('options', p_options);
     elsif jsonb_typeof(p_options) is distinct from 'object' then
         perform jobforge.refuse('JF002', 'options must be a JSON object', '{"field": "options"}');
     end if;

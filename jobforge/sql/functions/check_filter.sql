@@ -8,6 +8,7 @@ declare
     v_field text;
     v_fault text;
 begin
+    perform jobforge.check_bounded('filter', p_filter);
     if jsonb_typeof(p_filter) is distinct from 'object' then
         perform jobforge.refuse('JF002', 'a filter must be a JSON object', '{"field": "filter"}');
     end if;

@@ -8,6 +8,8 @@ declare
 begin
     if pg_column_size(p_payload) > 262144 then
         perform jobforge.refuse_large_payload(0);
+    elsif not jobforge.is_bounded(p_payload) then
+        perform jobforge.refuse_unbounded('payload', p_payload, '{"index": 0}');
     -- Sixty-five levels take more bytes than that.
     elsif pg_column_size(p_payload) > 500
           and jsonb_path_exists(p_payload, 'strict $.**{65 to last}') then
@@ -16,6 +18,9 @@ begin
     elsif p_options = '{}'
           and p_definition ~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}(@[1-9][0-9]{0,8})?$' then
         return;
+    end if;
+    if not jobforge.is_bounded(p_options) then
+        perform jobforge.refuse_unbounded('options', p_options, '{"index": 0}');
     end if;
     v_fault := jobforge.job_fault(
         p_options || jsonb_build_object('definition', p_definition));

@@ -16,11 +16,26 @@ begin
         perform jobforge.refuse('JF007', 'a payload is nested more than 64 levels deep',
             '{"field": "payload", "limit": 64}');
     end if;
+    if jsonb_path_exists(p_jobs, 'strict $.** ? (@.abs() >= 1e309)') then
+        select e.job, e.index - 1 as index into v_fault
+          from jsonb_array_elements(p_jobs) with ordinality as e(job, index)
+         where jsonb_path_exists(e.job, 'strict $.** ? (@.abs() >= 1e309)')
+         limit 1;
+        perform jobforge.refuse_unbounded(
+            case when jobforge.is_bounded(v_fault.job -> 'payload') is false then 'payload'
+                 else 'job' end,
+            case when jobforge.is_bounded(v_fault.job -> 'payload') is false
+                 then v_fault.job -> 'payload' else v_fault.job end,
+            jsonb_build_object('index', v_fault.index));
+    end if;
     for v_options in
         select case when jsonb_typeof(e.job) = 'object' then e.job - 'payload' end as options,
                min(e.index) - 1 as index,
                min(e.index) filter (where jsonb_typeof(e.job -> 'payload') <> 'object') - 1 as bad,
-               min(e.index) filter (where pg_column_size(e.job -> 'payload') > 262144) - 1 as large
+               min(e.index) filter (where pg_column_size(e.job -> 'payload') > 262144) - 1 as large,
+               min(e.index) filter (where case
+                   when pg_column_size(e.job) > 1500
+                   then not jobforge.has_short_text(e.job, 2097152) end) - 1 as long
           from jsonb_array_elements(p_jobs) with ordinality as e(job, index)
          group by 1
     loop
@@ -30,6 +45,9 @@ begin
                                    'index', coalesce(v_options.bad, v_options.index)));
         elsif v_options.large is not null then
             perform jobforge.refuse_large_payload(v_options.large::integer);
+        elsif v_options.long is not null then
+            perform jobforge.refuse_unbounded('job', p_jobs -> v_options.long::integer,
+                jsonb_build_object('index', v_options.long));
         end if;
         v_fault := jobforge.job_fault(v_options.options);
         if v_fault.field is not null then

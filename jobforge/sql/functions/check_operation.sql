@@ -14,6 +14,7 @@ declare
         when 'redrive' then '{reason,attempts,canary,rate}' end;
     v_fault text;
 begin
+    perform jobforge.check_bounded('options', p_options);
     if v_allowed is null then
         perform jobforge.refuse('JF002', 'kind must be cancel, retry, redrive or discard',
             '{"field": "kind"}');

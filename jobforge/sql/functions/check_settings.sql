@@ -6,6 +6,7 @@ as $$
 declare
     v_field text;
 begin
+    perform jobforge.check_bounded('settings', p_settings);
     if jsonb_typeof(p_settings) is distinct from 'object' then
         perform jobforge.refuse('JF002', 'settings must be a JSON object', '{"field": "settings"}');
     end if;

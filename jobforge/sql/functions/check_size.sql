@@ -1,4 +1,4 @@
--- Refuses a JSON value beyond 256 KiB or 64 levels, as payloads are (JF007).
+-- Refuses a JSON value beyond 256 KiB, 2 MiB of text or 64 levels, as payloads are (JF007).
 create or replace function jobforge.check_size(p_field text, p_value jsonb) returns void
 language plpgsql
 as $$
@@ -9,5 +9,7 @@ begin
         perform jobforge.refuse('JF007',
             format('%s is larger than 256 KiB or nested more than 64 levels deep', p_field),
             jsonb_build_object('field', p_field, 'limit', 262144));
+    elsif not jobforge.is_bounded(p_value) then
+        perform jobforge.refuse_unbounded(p_field, p_value);
     end if;
 end $$;

@@ -11,6 +11,11 @@ begin
         perform jobforge.refuse('JF002',
             'jobs must be an array of at most 5000 objects with tenant_id, job_id and lease, of one worker',
             '{"field": "jobs"}');
+    elsif jsonb_path_exists(p_jobs, 'strict $.** ? (@.abs() >= 1e309)') then
+        -- A result that cannot be stored is the matter of save_steps.
+        perform jobforge.refuse_unbounded('jobs', e.job)
+           from jsonb_array_elements(p_jobs) as e(job)
+          where jsonb_path_exists(e.job - 'result', 'strict $.** ? (@.abs() >= 1e309)');
     end if;
     perform count(o.lease) from jobforge.read_outcomes(p_worker_id, p_jobs) as o;
 exception

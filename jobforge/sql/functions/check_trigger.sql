@@ -6,11 +6,13 @@ as $$
 declare
     v_fault record;
 begin
+    perform jobforge.check_bounded('settings', p_settings);
     if p_type is null or p_type not in ('schedule', 'event') then
         perform jobforge.refuse('JF002', 'type must be schedule or event', '{"field": "type"}');
     elsif jsonb_typeof(p_settings) is distinct from 'object' then
         perform jobforge.refuse('JF002', 'settings must be a JSON object', '{"field": "settings"}');
     end if;
+    perform jobforge.check_size('payload', p_settings -> 'payload');
     v_fault := jobforge.trigger_fault(p_type, p_settings);
     if v_fault.field is not null then
         perform jobforge.refuse('JF002', format('%s %s', v_fault.field, v_fault.rule),

@@ -10,6 +10,7 @@ declare
     v_text text;
     v_fault text;
 begin
+    perform jobforge.check_bounded('settings', p_settings);
     if jsonb_typeof(p_settings) is distinct from 'object' then
         perform jobforge.refuse('JF002', 'settings must be a JSON object',
             '{"field": "settings"}');

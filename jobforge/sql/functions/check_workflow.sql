@@ -11,6 +11,7 @@ declare
     v_field text := 'nodes';
     v_node text;
 begin
+    perform jobforge.check_bounded('workflow', p_workflow, null);
     if jsonb_typeof(p_workflow) is distinct from 'object' then
         perform jobforge.refuse('JF002', 'a workflow is a JSON object', '{"field": "workflow"}');
     end if;

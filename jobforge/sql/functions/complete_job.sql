@@ -21,8 +21,8 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_tenant uuid := jobforge.tenant();
-    v_outcomes jsonb := jsonb_build_array(p_outcome || jsonb_build_object(
-        'tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease));
+    v_outcomes jsonb := jobforge.fail_unbounded(jsonb_build_array(p_outcome || jsonb_build_object(
+        'tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease)));
     v_answer record;
 begin
     perform jobforge.require_read_committed('complete_job');

@@ -32,6 +32,7 @@ begin
         perform jobforge.refuse('JF002', 'outcomes must be an array of at most 5000, of one worker',
             '{"field": "outcomes"}');
     end if;
+    p_outcomes := jobforge.fail_unbounded(p_outcomes);
     -- Are all of them stored as successes? Then most can be settled without locking them first.
     if not (jsonb_path_exists(p_outcomes,
                 '$[*] ? (!(@.outcome == "succeeded") || exists(@.retry_in_s) || exists(@.run_at))')

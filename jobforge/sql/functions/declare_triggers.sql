@@ -17,6 +17,7 @@ declare
     v_tenants uuid[] := '{}';
     v_names text[] := '{}';
 begin
+    perform jobforge.check_bounded('declared', p_declared, null);
     if jsonb_typeof(p_declared) is distinct from 'array' or p_definitions is null then
         perform jobforge.refuse('JF002', 'declared must be a JSON array, with definitions',
             '{"field": "declared"}');

@@ -8,7 +8,8 @@ as $$
           from jsonb_array_elements(p_events) as e(event)
          cross join lateral jsonb_array_elements_text(e.event -> 'triggers') as n(id)
     ), wanted as materialized (
-        select t.id, t.definition, t.version, t.queue, t.priority, t.payload, t.filter,
+        select t.id, t.definition, t.version, t.queue, t.priority,
+               jobforge.readable(t.payload) as payload, jobforge.readable(t.filter) as filter,
                t.dedupe_window_s, t.dedupe_key
           from named as n
           join jobforge.triggers as t on t.tenant_id = n.tenant_id and t.id = n.id

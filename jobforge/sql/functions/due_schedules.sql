@@ -50,7 +50,7 @@ begin
                'is_due', coalesce(f.due_at <= v_now, false), 'cron', f.cron, 'zone', f.zone,
                'catch_up', f.catch_up, 'catch_up_limit', f.catch_up_limit,
                'jitter_s', f.jitter_s, 'definition', f.definition, 'version', f.version,
-               'payload', f.payload, 'pending', to_jsonb(f.pending))),
+               'payload', jobforge.readable(f.payload), 'pending', to_jsonb(f.pending))),
            (select jsonb_agg(jsonb_build_object(
                        'definition', n.definition, 'version', n.version,
                        'is_active', d.is_active, 'parameters', d.parameters))

@@ -43,6 +43,10 @@ begin
            and (pg_column_size(p_payloads #> '{}') <= 500
                 or pg_column_size(p_payloads #> '{}') <= 262144
                    and not jsonb_path_exists(p_payloads, 'strict $.**{66 to last}'))
+           -- As is_bounded, which would look for long numbers in each payload again.
+           and not jsonb_path_exists(p_payloads, 'strict $.** ? (@.abs() >= 1e309)')
+           and (pg_column_size(p_payloads #> '{}') <= 1500
+                or jobforge.have_short_texts(p_payloads))
            and d.paused_at is null and d.max_running is null and d.max_running_per_key is null
            and d.rate_limit is null and d.rate_limit_per_key is null
            and not exists (

@@ -19,7 +19,7 @@ begin
     select e.id, e.name, e.correlation_id, e.key, e.traceparent, e.created_by, e.created_at,
            exists (select from jobforge.outbox as o
                     where o.tenant_id = v_tenant and o.event_id = p_id),
-           e.data,
+           jobforge.readable(e.data),
            coalesce((select jsonb_agg(jsonb_build_object(
                                 'id', d.id, 'event_id', d.event_id, 'trigger_id', d.trigger_id,
                                 'label', t.label, 'outcome', d.outcome, 'reason', d.reason,

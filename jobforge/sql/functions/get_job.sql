@@ -34,6 +34,9 @@ begin
           from (select * from jobforge.all_attempts as h
                  where h.tenant_id = v_tenant and h.job_id = p_job_id
                    and h.ended_at between v_since and v_ended_until) as t);
+    v_job.payload := jobforge.readable(v_job.payload);
+    v_job.result := jobforge.readable(v_job.result);
+    v_job.error := jobforge.readable(v_job.error);
     if v_job.state = 'running' then
         attempts := attempts || jsonb_build_object(
             'job_id', v_job.id, 'attempt', v_job.attempt, 'lease', v_job.lease,

@@ -12,6 +12,7 @@ as $$
        and case when p_wait ? 'match'
                 then jsonb_typeof(p_wait -> 'match') = 'object'
                      and pg_column_size(p_wait -> 'match') <= 8192
+                     and jobforge.is_bounded(p_wait -> 'match')
                 else true end
        and case when p_wait ? 'since'
                 then p_wait ->> 'kind' = 'event' and jsonb_typeof(p_wait -> 'since') = 'number'

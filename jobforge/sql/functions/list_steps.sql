@@ -22,7 +22,7 @@ begin
     return query
     select s.kind, s.name, s.index,
            case when s.kind = 'event' and s.result is null then 'timed_out' else 'done' end,
-           s.result, s.lease, s.at, null::timestamptz, null::jsonb, null::uuid[]
+           jobforge.readable(s.result), s.lease, s.at, null::timestamptz, null::jsonb, null::uuid[]
       from jobforge.steps as s
      where s.tenant_id = v_tenant and s.job_id = p_job_id
      order by s.at, s.index;

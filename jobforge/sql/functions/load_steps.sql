@@ -47,7 +47,8 @@ begin
     end if;
     return (
         select coalesce(jsonb_agg(jsonb_build_object(
-                   'kind', s.kind, 'name', s.name, 'index', s.index, 'result', s.result)
+                   'kind', s.kind, 'name', s.name, 'index', s.index,
+                   'result', jobforge.readable(s.result))
                    order by s.at, s.index), '[]')
           from jobforge.steps as s
          where s.tenant_id = p_tenant_id and s.job_id = p_job_id);

@@ -22,6 +22,6 @@ as $$
             'error', case when jsonb_typeof(p_job.error) = 'object' then jsonb_build_object(
                 'type', left(p_job.error ->> 'type', 200),
                 'message', left(p_job.error ->> 'message', 500)) end,
-            'result', case when octet_length(p_job.result::text) <= 8192 then p_job.result end,
-            'result_omitted', coalesce(octet_length(p_job.result::text) > 8192, false)))
+            'result', case when jobforge.is_bounded(p_job.result, 8192) then p_job.result end,
+            'result_omitted', coalesce(not jobforge.is_bounded(p_job.result, 8192), false)))
 $$;

@@ -18,6 +18,7 @@ declare
     v_now timestamptz := jobforge.now();
     v_tenant uuid := jobforge.tenant();
 begin
+    perform jobforge.check_bounded('notes', p_notes, null);
     perform jobforge.check_tokens(p_worker_id, p_notes);
     if exists (select from jsonb_array_elements(p_notes) as n(note)
                 where coalesce(n.note ->> 'kind', '') not in ('progress', 'log', 'event')) then
@@ -43,7 +44,9 @@ begin
         insert into jobforge.job_events (tenant_id, job_id, at, kind, data)
         -- A microsecond apart, so that they are read in the order in which they were said.
         select g.tenant_id, g.job_id, v_now + make_interval(secs => g.index / 1e6), g.kind,
-               case when pg_column_size(g.data) > 65536
+               case when not jobforge.is_bounded(g.data)
+                    then '{"truncated": true}'
+                    when pg_column_size(g.data) > 65536
                       or jsonb_path_exists(g.data, 'strict $.**{65 to last}')
                     then jsonb_build_object('truncated', true, 'text', left(g.data::text, 8000))
                     else g.data end || jsonb_build_object('lease', g.lease)

@@ -17,7 +17,7 @@ declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
 begin
     return query
-    select w.url, d.event, d.message::text,
+    select w.url, d.event, jobforge.readable(d.message)::text,
            case when w.previous_secret_until > jobforge.now()
                 then array[w.secret, w.previous_secret] else array[w.secret] end,
            w.disabled_reason, d.delivered_at

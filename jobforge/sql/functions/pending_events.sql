@@ -29,13 +29,15 @@ begin
     perform jobforge.resume_by_past_events(jobforge.tenant());
     v_places := jobforge.pick_places(p_limit, p_after, jobforge.tenant());
     with joined as materialized (
-        -- Without the event where its day was dropped before anybody came.
+        -- Without the event where its day was dropped before anybody came. No trigger gets data
+        -- that cannot be returned.
         select p.tenant_id, p.id, p.event_id, p.event_at, p.replay, e.name, e.correlation_id, e.key,
                e.traceparent, e.data,
                array(select t.id
                        from jobforge.triggers as t
                       where t.tenant_id = p.tenant_id and t.type = 'event' and t.enabled
                         and t.deleted_at is null and jobforge.fits_event(t.event, e.name)
+                   and jobforge.is_bounded(e.data)
                       order by t.id) as triggers
           from jobforge.outbox as p
           left join jobforge.events as e

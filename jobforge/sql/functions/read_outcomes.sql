@@ -19,16 +19,26 @@ as $$
                      when 'ResultTooLarge' then 'the result is larger than 1 MiB: store '
                          'the data elsewhere and return a reference to it'
                      when 'ResultTooDeep' then 'a result has at most 64 levels'
+                     when 'ResultTooLong' then 'a result has at most 8 MiB of text and no number '
+                         'of 1e309 or more'
                      when 'InvalidRetry' then 'a job waits for 0 seconds to 366 days'
                      when 'InvalidWait' then 'a wait has a kind (sleep, event, gather), a name of '
                          '1 to 200 letters and an index, and what it waits for'
                      else 'there is no outcome ' || coalesce(left(o.outcome, 100), 'null') end)
+                when jsonb_typeof(o.error) not in ('object', 'string')
+                 and not jobforge.is_bounded(o.error)
+                then '{"message": "the error is too long as JSON text"}'
                 when jsonb_typeof(o.error) <> 'object'
                 then jsonb_build_object('message', left(o.error #>> '{}', 8000))
                 when pg_column_size(o.error) > 65536
+                  or not jobforge.is_bounded(o.error)
                   or jsonb_path_exists(o.error, 'strict $.**{65 to last}')
-                then jsonb_build_object('type', left(o.error ->> 'type', 200), 'truncated', true,
-                                        'message', left(o.error ->> 'message', 8000))
+                then jsonb_build_object(
+                    'truncated', true,
+                    'type', case when jsonb_typeof(o.error -> 'type') = 'string'
+                                 then left(o.error ->> 'type', 200) end,
+                    'message', case when jsonb_typeof(o.error -> 'message') = 'string'
+                                    then left(o.error ->> 'message', 8000) end)
                 when o.error is null
                  and o.outcome in ('failed', 'timed_out', 'crashed', 'lease_lost')
                 then jsonb_build_object('type', o.outcome)
@@ -48,6 +58,7 @@ as $$
              or o.outcome is null then 'InvalidOutcome'
            when pg_column_size(o.result) > 1048576 then 'ResultTooLarge'
            when jsonb_path_exists(o.result, 'strict $.**{65 to last}') then 'ResultTooDeep'
+           when not jobforge.is_storable(o.result) then 'ResultTooLong'
            when not coalesce(o.retry_in_s, 0) between 0 and 31622400 then 'InvalidRetry'
            when o.run_at > now() + interval '366 days' then 'InvalidRetry'
            when o.outcome = 'snoozed' and o.wait is not null

@@ -25,6 +25,7 @@ declare
     v_made jobforge.event_deliveries[];
 begin
     perform jobforge.require_read_committed('record_deliveries');
+    perform jobforge.check_bounded('deliveries', p_deliveries, null);
     if jsonb_typeof(p_deliveries) is distinct from 'array'
        or jsonb_array_length(p_deliveries) > 5000
        or jsonb_path_exists(p_deliveries, '$[*] ? (@.type() != "object")') then

@@ -15,17 +15,19 @@ declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
     v_now timestamptz := jobforge.now();
     v_status integer;
-    v_error text := left(p_attempt ->> 'error', 1000);
+    v_error text;
     v_is_test boolean;
     v_endpoint jobforge.webhook_endpoints;
     v_reason text;
 begin
+    perform jobforge.check_bounded('attempt', p_attempt);
     if jsonb_typeof(p_attempt) is distinct from 'object'
        or coalesce(p_attempt ->> 'status', '200') !~ '^\d{3}$' then
         perform jobforge.refuse('JF002', 'attempt must be an object with a status of three digits',
             '{"field": "attempt"}');
     end if;
     v_status := p_attempt ->> 'status';
+    v_error := left(p_attempt ->> 'error', 1000);
     update jobforge.webhook_deliveries as d
        set attempts = d.attempts + 1, attempted_at = v_now, status = v_status, error = v_error,
            response = left(p_attempt ->> 'response', 4096),

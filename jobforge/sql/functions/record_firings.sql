@@ -23,6 +23,7 @@ declare
     v_recorded integer := 0;
 begin
     perform jobforge.require_read_committed('record_firings');
+    perform jobforge.check_bounded('plans', p_plans, null);
     if jsonb_typeof(p_plans) is distinct from 'array' or jsonb_array_length(p_plans) > 5000 then
         perform jobforge.refuse('JF002', 'plans must be a JSON array of at most 5000 objects',
             '{"field": "plans"}');

@@ -30,7 +30,7 @@ begin
                    and n.created_at >= v_wait.look_back_to
                  order by n.id desc
                  limit 10000) as e
-         where e.data @> v_wait.match
+         where e.data @> v_wait.match and jobforge.is_bounded(e.data)
            and not jobforge.has_taken_event(v_wait.tenant_id, v_wait.job_id, v_wait.name, e.id)
          order by e.id
          limit 1;

@@ -17,7 +17,7 @@ begin
         select w.job_id
           from jobforge.waits as w
          where w.tenant_id = p_tenant_id and w.kind = 'event' and w.name = p_name
-           and p_data @> w.match);
+           and p_data @> w.match and jobforge.is_bounded(p_data));
     if v_jobs = '{}' then
         return 0;
     end if;

@@ -27,6 +27,7 @@ declare
 begin
     perform jobforge.require_read_committed('retry_jobs');
     perform jobforge.check_limit(p_limit, 10000);
+    perform jobforge.check_bounded('filter', p_filter);
     perform jobforge.read_filter(v_filter);
     if p_rate not between 0.001 and 100000 then
         perform jobforge.refuse('JF002', 'rate must lie between 0.001 and 100000',

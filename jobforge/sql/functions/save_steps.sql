@@ -46,7 +46,7 @@ begin
            for update;
         if not found then
             v_status := 'lost';
-        elsif octet_length(v_step.result::text) > 1048576
+        elsif not jobforge.is_bounded(v_step.result, 1048576)
               or jsonb_path_exists(v_step.result, 'strict $.**{65 to last}') then
             v_status := 'too_large';
         else

@@ -37,7 +37,9 @@ begin
                    case when length(e.data::text) > 8192
                         then jsonb_build_object('truncated', true, 'text', left(e.data::text, 1000))
                         else e.data end
-              from jobforge.job_events as e
+              from (select n.txid, n.at, n.job_id, n.kind, n.actor, n.tenant_id,
+                           jobforge.readable(n.data) as data
+                      from jobforge.job_events as n) as e
              where e.txid >= p_after.txid and e.txid < p_upto and e.kind <> 'log'
                and e.at > v_since) as u
      where p_after.kind is null

@@ -6,11 +6,23 @@ import type { Json } from "./job.ts";
 const DEEPEST = 64; // as the engine has it
 const MOST_OBJECTS = 10_000; // more than there is room for in a note
 
-/** The value as JSON text; Invalid with the field when something in it would be lost. */
+/** A value that jsonb cannot hold, or that is too long as text. */
+interface Fault {
+  readonly what: string;
+  readonly path: string;
+  readonly hint?: string;
+}
+
+const AS_STRING = "Send the number as a string";
+const WITHOUT_NUL = "Remove the character, or send the bytes as base64";
+
+/** The value as JSON text; Invalid with field and path when something in it would be lost. */
 export function encode(value: unknown, field: string): string {
-  const fault = faultOf(value, 0);
+  const fault = faultOf(value, 0, "$");
   if (fault !== null) {
-    throw new Invalid(`${field} holds ${fault}, which jsonb cannot keep`, { field });
+    const { what, path, hint } = fault;
+    const message = `${field} has ${what} at ${path}, which cannot be stored`;
+    throw new Invalid(message, { field, detail: { path }, hint });
   }
   return JSON.stringify(value) ?? "null";
 }
@@ -57,41 +69,43 @@ function guarded(make: () => Json): Json {
   }
 }
 
-function faultOf(value: unknown, depth: number): string | null {
+function faultOf(value: unknown, depth: number, path: string): Fault | null {
   switch (typeof value) {
     case "string":
-      if (value.includes("\0")) return "the character NUL";
-      return value.isWellFormed() ? null : "half of a surrogate pair";
+      if (value.includes("\0")) return { what: "the character NUL", path, hint: WITHOUT_NUL };
+      return value.isWellFormed() ? null : { what: "half of a surrogate pair", path };
     case "number":
-      return Number.isFinite(value) ? null : `the number ${value}`;
+      return Number.isFinite(value) ? null : { what: `the number ${value}`, path, hint: AS_STRING };
     case "bigint":
-      return "a BigInt";
+      return { what: "a BigInt", path, hint: AS_STRING };
     case "function":
     case "symbol":
-      return `a ${typeof value}`;
+      return { what: `a ${typeof value}`, path };
     case "object":
-      return value === null ? null : faultWithin(value, depth);
+      return value === null ? null : faultWithin(value, depth, path);
     default:
       return null;
   }
 }
 
-function faultWithin(value: object, depth: number): string | null {
+function faultWithin(value: object, depth: number, path: string): Fault | null {
   // Also what contains itself ends here.
-  if (depth > 2 * DEEPEST) return "more levels than there may be";
+  if (depth > 2 * DEEPEST) return { what: "more levels than there may be", path: "$" };
   if ("toJSON" in value && typeof value.toJSON === "function") {
     const said: unknown = value.toJSON("");
     // Of what it gives, no toJSON is asked again.
     const isObject = typeof said === "object" && said !== null;
-    return isObject ? faultOfMembers(said, depth) : faultOf(said, depth);
+    return isObject ? faultOfMembers(said, depth, path) : faultOf(said, depth, path);
   }
-  return faultOfMembers(value, depth);
+  return faultOfMembers(value, depth, path);
 }
 
-function faultOfMembers(value: object, depth: number): string | null {
-  if (value instanceof Map || value instanceof Set) return "a Map or a Set";
+function faultOfMembers(value: object, depth: number, path: string): Fault | null {
+  if (value instanceof Map || value instanceof Set) return { what: "a Map or a Set", path };
+  const isArray = Array.isArray(value);
   for (const [name, inner] of Object.entries(value)) {
-    const fault = faultOf(name, depth) ?? faultOf(inner, depth + 1);
+    const step = isArray ? `[${name}]` : `.${name}`;
+    const fault = faultOf(name, depth, path) ?? faultOf(inner, depth + 1, path + step);
     if (fault !== null) return fault;
   }
   return null;

@@ -30,7 +30,8 @@ export function payloadOf(params: z.ZodObject, given: unknown): JsonObject {
     return JSON.parse(encode(given ?? {}, "payload")) as JsonObject;
   } catch (error) {
     if (!(error instanceof Invalid)) throw error;
-    throw new InvalidPayload(error.message, { field: error.field });
+    const { field, detail, hint } = error;
+    throw new InvalidPayload(error.message, { field, detail, hint });
   }
 }
 

@@ -208,6 +208,17 @@ test("what jsonb cannot keep is refused", async () => {
   }
 });
 
+test("the refusal names the path of the value", async () => {
+  const open = jf.job(unique("open"), { params: z.object({ items: z.unknown() }) }, () => 0);
+  const items = [{ price: 1 }, { price: 10n ** 400n }];
+  await assert.rejects(open.enqueue({ items }), (error: errors.InvalidPayload) => {
+    assert.ok(error instanceof errors.InvalidPayload);
+    assert.match(error.message, /a BigInt at \$\.items\[1\]\.price/);
+    assert.deepEqual(error.detail, { path: "$.items[1].price" });
+    return error.hint === "Send the number as a string";
+  });
+});
+
 test("what says itself how it is written is sent so", async () => {
   class Itself {
     readonly number = 7;

@@ -47,6 +47,36 @@ test("a handler's answer is the result of its handle", async () => {
   });
 });
 
+test("a payload that cannot be sent ends its job and no other", async () => {
+  const jf = newApp();
+  const { queues, inline } = place();
+  const double = jf.job(
+    unique("double"),
+    { ...inline, params: z.object({ number: z.number() }) },
+    async (_ctx, { number }) => 2 * number,
+  );
+  await jf.register();
+  const bad = await double.enqueue({ number: 1 });
+  const good = await double.enqueue({ number: 21 });
+  await withClient(async (client) => {
+    const numbers = `[${Array(9000).fill("1e131071").join(",")}]`;
+    await client.query("begin");
+    await client.query("set local session_replication_role = replica"); // as a restore does
+    await client.query(
+      "update jobforge.jobs set payload = jsonb_build_object('number', $1::jsonb) where id = $2",
+      [numbers, bad.id],
+    );
+    await client.query("commit");
+  });
+  await withWorker(jf, { queues }, async () => {
+    assert.equal(await good.result({ timeout: 20 }), 42);
+    await assert.rejects(bad.result({ timeout: 20 }), (error: errors.JobFailed) => {
+      assert.equal(error.detail.state, "dead");
+      return error instanceof errors.JobFailed;
+    });
+  });
+});
+
 test("what a job enqueues is of its correlation and its trace", async () => {
   const jf = newApp();
   const { queues, inline } = place();

@@ -1,5 +1,6 @@
 /** Calls of workers, across tenants: claim, keep, settle. */
 
+import { JobForgeError } from "../errors.ts";
 import {
   type Beat,
   ClaimedJob,
@@ -21,6 +22,10 @@ import {
 } from "../job.ts";
 import { encode, legible } from "../jsonb.ts";
 import { type Call, documentArray, nothing, type Row, textArray } from "./call.ts";
+
+// SQLSTATEs: the text of a row is larger than 1 GB, or than the memory.
+const PROGRAM_LIMIT_EXCEEDED = "54000";
+const OUT_OF_MEMORY = "53200";
 
 export interface Registration {
   readonly workerId: string;
@@ -100,6 +105,22 @@ export function claimJobs(
     ],
     decode: (rows) => rows.map((row) => new ClaimedJob(row)),
   };
+}
+
+/** The same claim. A job whose payload cannot be sent is ended as dead, and is not returned. */
+export function claimReadableJobs(claim: Call<ClaimedJob[]>): Call<ClaimedJob[]> {
+  return {
+    ...claim,
+    name: "claim_readable_jobs",
+    text: claim.text.replace("jobforge.claim_jobs(", "jobforge.claim_readable_jobs("),
+  };
+}
+
+/** Whether a claim failed because Postgres could not write one of its rows as text. */
+export function isUnreadable(error: unknown): boolean {
+  if (!(error instanceof JobForgeError)) return false;
+  const state = error.detail.sqlstate;
+  return state === PROGRAM_LIMIT_EXCEEDED || state === OUT_OF_MEMORY;
 }
 
 /** Tells also how much memory this process occupies, and the time by its own clock. */

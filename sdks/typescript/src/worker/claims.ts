@@ -6,7 +6,7 @@
  * it while the jobs of the last one are read and started.
  */
 
-import { type Call, claimJobs } from "../calls/index.ts";
+import { type Call, claimJobs, claimReadableJobs, isUnreadable } from "../calls/index.ts";
 import { NotFound } from "../errors.ts";
 import type { ClaimedJob } from "../job.ts";
 import type { Loop } from "../loop.ts";
@@ -104,7 +104,7 @@ export class Claims {
     this.#asked += asked;
     let jobs: readonly ClaimedJob[] | null = null;
     try {
-      jobs = await this.#line.run(claimJobs(workerId, limits, leaseS));
+      jobs = await this.#run(claimJobs(workerId, limits, leaseS));
     } catch (error) {
       if (!(error instanceof NotFound)) throw error;
       // The registration is gone, for example because the database was restored.
@@ -122,5 +122,15 @@ export class Claims {
       this.#onReady();
     }
     return isFull;
+  }
+
+  /** Runs the claim; if one of its rows cannot be sent, runs it again without such rows. */
+  async #run(claim: Call<ClaimedJob[]>): Promise<ClaimedJob[]> {
+    try {
+      return await this.#line.run(claim);
+    } catch (error) {
+      if (!isUnreadable(error)) throw error;
+    }
+    return await this.#line.run(claimReadableJobs(claim));
   }
 }

@@ -1,0 +1,18 @@
+-- The trigger function of the tables whose JSON other statements return: it refuses an update to a
+-- value that is too long as text, whoever makes it (JF007). Its arguments are the columns. Rows
+-- that functions insert are checked before they are inserted.
+create or replace function jobforge.refuse_long_row() returns trigger
+language plpgsql
+as $$
+declare
+    v_row jsonb := to_jsonb(new);
+    v_column text;
+begin
+    foreach v_column in array tg_argv loop
+        if not jobforge.is_bounded(v_row -> v_column, 16777216) then
+            perform jobforge.refuse_unbounded(v_column, v_row -> v_column,
+                jsonb_build_object('table', tg_table_name));
+        end if;
+    end loop;
+    return null;
+end $$;

@@ -1,0 +1,163 @@
+"""JSON that is short as jsonb and very long as text, in every place of every public function."""
+
+import copy
+import json
+from collections.abc import Iterator
+
+from cluster import Connection
+from psycopg import sql
+from sql.arguments import Arguments, Function, Parameter, own_argument
+from sql.canary import Planted
+from sql.engine import Json
+
+MARK = "<here>"
+
+# The JSON texts that take the place of a value. The second takes 3 kB and 39 MB of text.
+POISONS = {
+    "one long number": "1e131071",
+    "many long numbers": "[" + ",".join(["1e131071"] * 300) + "]",
+    "many zeros with long fractions": "[" + ",".join(["0e-16383"] * 300) + "]",
+    "a negative long number": '{"x": {"y": [-1e4000]}}',
+    "300 levels": "[" * 300 + "]" * 300,
+}
+
+_JOB = {"definition": "planted", "payload": {"x": 1}, "tags": ["t"], "priority": 1, "delay_s": 1}
+_NODE = {"name": "new", "definition": "planted", "payload": {"x": 1}}
+_HOOKS = {"on_success": {"definition": "planted", "payload": {"x": 1}}}
+_SCHEDULE = {"label": "one", "definition": "planted", "cron": "@daily", "payload": {"x": 1}}
+_FILTER = {"state": "dead", "queue": "q", "tag": "t", "created_after": "2026-01-01T00:00:00Z"}
+
+
+def long_arguments(function: Function, a: Planted, b: Planted) -> Iterator[tuple[str, Arguments]]:
+    """Calls that are valid but for one value somewhere in a JSON argument."""
+    own: Arguments = {
+        parameter.name: "{}" if _is_json(parameter) else own_argument(function, parameter, a, b)
+        for parameter in function.parameters
+    }
+    for parameter in filter(_is_json, function.parameters):
+        for document in _documents(function, parameter, a):
+            for place in ["$", *_places(document)]:
+                for name, poison in POISONS.items():
+                    text = json.dumps(_put(document, place)).replace(f'"{MARK}"', poison)
+                    if parameter.type == "jsonb[]":
+                        text = '{"' + text.replace('"', '\\"') + '"}'
+                    what = f"{function.name}({parameter.name}), {name} at {place}"
+                    yield what, own | {parameter.name: text}
+
+
+def is_concerned(function: Function) -> bool:
+    return any(map(_is_json, function.parameters))
+
+
+def _is_json(parameter: Parameter) -> bool:
+    return parameter.type in {"json", "jsonb", "json[]", "jsonb[]"}
+
+
+def unbounded_columns(conn: Connection) -> list[str]:
+    """The JSON columns of all tables that have a value whose text is too long."""
+    columns = conn.execute(
+        """
+        select a.attrelid::regclass::text as name, a.attname as column
+          from pg_attribute as a
+          join pg_class as c on c.oid = a.attrelid
+         where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p')
+           and not c.relispartition and a.atttypid in ('json'::regtype, 'jsonb'::regtype)
+        """
+    ).fetchall()
+    found = []
+    for row in columns:
+        table, column = (
+            sql.Identifier(*row["name"].split(".")),
+            sql.Identifier(row["column"]),
+        )
+        query = sql.SQL(
+            "select 1 from {} as t where not jobforge.is_bounded(t.{}, 16777216) limit 1"
+        )
+        if conn.execute(query.format(table, column)).fetchone():
+            found.append(f"{row['name']}.{row['column']}")
+    return found
+
+
+def _documents(function: Function, parameter: Parameter, a: Planted) -> Iterator[Json]:
+    """Arguments that the function takes, so that each field of it gets its turn."""
+    token = a.token("running")
+    delivery = {"trigger_id": str(a.things["listener"]), "outcome": "enqueued", "job": _JOB}
+    firing = {"fire_at": "2026-01-01T00:00:00Z", "kind": "manual", "payload": {"x": 1}}
+    by_name: dict[str, list[Json]] = {
+        "p_payload": [{"x": 1}],
+        "p_payloads": [[{"x": 1}, {"y": "1"}]],
+        "p_data": [{"x": 1}],
+        "p_options": [{"priority": 1, "tags": ["t"]}, {"key": "k"}, {"reason": "r"}],
+        "p_filter": [_FILTER, {"name": "n", "after": "2026-01-01T00:00:00Z"}, {"type": "event"}],
+        "p_outcomes": [
+            [{**token, "outcome": "succeeded", "result": {"x": 1}}],
+            [{**token, "outcome": "failed", "error": {"type": "t", "message": "m"}}],
+            [{**token, "outcome": "failed", "error": "e", "reason": "r", "retry_in_s": 1}],
+            [{**token, "outcome": "snoozed", "wait": {
+                "kind": "event", "name": "n", "index": 0, "match": {"x": 1}}}],
+        ],
+        "p_outcome": [
+            {"outcome": "succeeded", "result": {"x": 1}},
+            {"outcome": "failed", "error": {"type": "t", "message": "m"}},
+        ],
+        "p_results": [{"x": 1}],
+        "p_notes": [[{**token, "kind": "event", "data": {"x": 1}}]],
+        "p_steps": [[{**token, "name": "s", "index": 7, "result": {"x": 1}}]],
+        "p_workflow": [{"name": "n", "input": {"x": 1}, "nodes": [_NODE], **_HOOKS}],
+        "p_batch": [{"name": "n", "input": {"x": 1}, **_HOOKS}],
+        "p_nodes": [[_NODE]],
+        "p_config": [{"name": "new", "connector": "http.request", "settings": {"url": "u"},
+                      "secrets": {"token": {"from": "env:T"}}}],
+        "p_overrides": [{"timeout_s": 1, "is_active": True}],
+        "p_attempt": [{"status": 200, "error": "e", "response": "r"}],
+        "p_deliveries": [[{"id": str(a.things["waiting_event"]), "deliveries": [delivery]}]],
+        "p_plans": [[{"tenant_id": str(a.tenant), "id": str(a.things["schedule"]),
+                      "updated_at": "2026-01-01T00:00:00Z", "firings": [firing]}]],
+        "p_declared": [[{"name": "planted", "tenant": str(a.tenant), "settings": _SCHEDULE}]],
+    }  # fmt: skip
+    by_function: dict[str, list[Json]] = {
+        "annotate_failure": [{"note": "n", "snoozed_until": "2026-12-01T00:00:00Z"}],
+        "create_trigger": [_SCHEDULE],
+        "edit_job": [{"payload": {"x": 1}, "priority": 1}],
+        "edit_trigger": [{"payload": {"x": 1}, "enabled": False}],
+        "put_definition": [{"parameters": {"x": 1}, "description": "d", "timeout_s": 5}],
+        "put_queue": [{"max_running": 1}],
+        "put_tenant": [{"name": "n", "weight": 1}],
+        "edit_webhook": [{"description": "d", "events": ["dead"]}],
+        "create_webhook": [{"url": "https://example.com/", "description": "d"}],
+        "heartbeat_jobs": [[token]],
+        "release_jobs": [[token]],
+    }
+    if parameter.name in by_name:
+        yield from by_name[parameter.name]
+    elif function.name in by_function:
+        yield from by_function[function.name]
+    else:
+        assert parameter.name == "p_jobs", (
+            f"{function.name} {parameter}: say what a call looks like"
+        )
+        yield [_JOB]
+
+
+def _places(value: Json, path: str = "$") -> Iterator[str]:
+    members = (
+        ((f".{key}", inner) for key, inner in value.items())
+        if isinstance(value, dict)
+        else ((f"[{index}]", inner) for index, inner in enumerate(value))
+        if isinstance(value, list)
+        else ()
+    )
+    for step, inner in members:
+        yield path + step
+        yield from _places(inner, path + step)
+
+
+def _put(value: Json, place: str, path: str = "$") -> Json:
+    """The value with the mark at the place."""
+    if path == place:
+        return MARK
+    if isinstance(value, dict):
+        return {key: _put(inner, place, f"{path}.{key}") for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_put(inner, place, f"{path}[{index}]") for index, inner in enumerate(value)]
+    return copy.copy(value)

@@ -186,7 +186,7 @@ def test_an_unreachable_database_at_the_start_is_exit_code_7(
     tmp_path: Path, more: list[str]
 ) -> None:
     (tmp_path / "app.py").write_text(APP)
-    url = "postgresql://ada:sesame@127.0.0.1:1/app"
+    url = "postgresql://ada:open-sesame@127.0.0.1:1/app"
     result = Terminal(tmp_path, JOBFORGE_DATABASE_URL=url).run("worker", *more)
     assert result.returncode == 7
     assert result.stderr.splitlines()[0].startswith("error: the database cannot be reached")

@@ -17,7 +17,7 @@ from psycopg.types.json import set_json_loads
 
 from jobforge import jsonb
 from jobforge.calls.packed import Documents, Ids, Leases, Packed
-from jobforge.config import check_url, explained_url
+from jobforge.database_url import check_url, explained_url
 from jobforge.errors import (
     ConfigError,
     Conflict,

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobforge import interrupts
-from jobforge.config import Config, check_url, explained_url, load
+from jobforge.config import Config, load
+from jobforge.database_url import check_url, explained_url
 from jobforge.errors import ConfigError, Unavailable
 
 if TYPE_CHECKING:

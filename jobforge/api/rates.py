@@ -69,7 +69,8 @@ class Rates:
         counts for itself: anybody could fill the table of the shared buckets."""
         if not self._by_key:
             return
-        failures = self._failures.setdefault(address, _Failures(self._by_key * _BURST_S))
+        full = _Failures(self._by_key * _BURST_S, time.monotonic())
+        failures = self._failures.setdefault(address, full)
         self._failures.move_to_end(address)
         if len(self._failures) > _MOST_BUCKETS:
             self._failures.popitem(last=False)
@@ -108,7 +109,7 @@ class _Failures:
     """A token bucket of one address."""
 
     left: float
-    at: float = field(default_factory=time.monotonic)
+    at: float
 
     def take(self, rate: int) -> None:
         now = time.monotonic()

@@ -1,6 +1,6 @@
--- A new key in place of an old one: the same tenant, role, name, scopes, and as long a life, but no
--- longer than until p_ends_by. The old one ends after p_overlap_s, 30 days at most, or when it would
--- have. Returns the new id.
+-- A new key in place of an old one: the same tenant, role, name, scopes, and as long a life, but
+-- not beyond p_ends_by. The old one ends after p_overlap_s, 30 days at most, or when it would have.
+-- Returns the new id.
 -- Raises JF001, JF002, JF004, JF005 (the old one has ended, or the lookup is taken), JF006. Locks
 -- the old key.
 create or replace function jobforge.rotate_api_key(

@@ -228,7 +228,9 @@ function Form({ config, onClose }: { config: ConnectorConfig | null; onClose: ()
       </Field>
       <Headers rows={headers} onChange={setHeaders} />
       {isMoved && rows.length > 0 && (
-        <p className="text-warn">The URL has another origin. Give each secret again or remove it.</p>
+        <p className="text-warn">
+          The URL has another origin. Give each secret again or remove it.
+        </p>
       )}
       <Secrets rows={rows} onChange={setSecrets} />
     </Confirm>

@@ -87,6 +87,14 @@ export class UnknownField extends Invalid {
   static override readonly message: string = "There is no such field.";
 }
 
+/** The URL has another origin, so the secrets are required again; `missing` names them. */
+export class SecretsRequired extends Invalid {
+  static override readonly code: string = "secrets_required";
+  static override readonly sqlstate: string | null = "JF015";
+  static override readonly message: string =
+    "The URL has another origin, so the secrets are required again; `missing` names them.";
+}
+
 /** Bodies are application/json, and not compressed. */
 export class WrongMediaType extends Invalid {
   static override readonly code: string = "unsupported_media_type";
@@ -266,6 +274,14 @@ export class TooManyRequests extends JobForgeError {
     "Too many requests; try again after the seconds that Retry-After tells.";
 }
 
+/** The key has as many live streams open as one key may have; close one. */
+export class TooManyStreams extends TooManyRequests {
+  static override readonly code: string = "too_many_streams";
+  static override readonly sqlstate: string | null = null;
+  static override readonly message: string =
+    "The key has as many live streams open as one key may have; close one.";
+}
+
 /** The tenant's limit of pending jobs is reached. */
 export class QueueFull extends JobForgeError {
   static override readonly code: string = "tenant_queue_full";
@@ -436,6 +452,7 @@ export const ERRORS: readonly (typeof JobForgeError)[] = [
   NoArtifactStore,
   InvalidResult,
   UnknownField,
+  SecretsRequired,
   WrongMediaType,
   BadBody,
   DuplicateMember,
@@ -460,6 +477,7 @@ export const ERRORS: readonly (typeof JobForgeError)[] = [
   ForeignOrigin,
   Unauthenticated,
   TooManyRequests,
+  TooManyStreams,
   QueueFull,
   WrongIsolation,
   JobFailed,

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from attacks import Attempts
 from cluster import Connection, Database, wait_until
 from integration.terminal import QuickTerminal, Terminal, environment
 
@@ -144,3 +145,24 @@ def test_a_worker_leaves_connectors_to_others_when_it_is_told_so(
         wait_until(lambda: STARTED in program.said)
         [row] = conn.execute("select queues, definitions from jobforge.workers").fetchall()
     assert row == {"queues": ["default"], "definitions": ["own@1"]}
+
+
+@pytest.mark.attack("connectors")
+def test_on_a_database_another_origin_needs_the_secrets_too(
+    variables: dict[str, str], tmp_path: Path, attempts: Attempts
+) -> None:
+    sealing = {**variables, "JOBFORGE_SECRET_KEY": OLD}
+    shell = QuickTerminal(tmp_path, **sealing)
+    token, moved = ("--secret", "token"), ("--url", "https://evil.example/")
+    first = "https://example.com/"
+    given(tmp_path, sealing, f"{TOKEN}\n", "connectors", "create", "billing", first, *token)
+    webhook = shell.read_json("webhooks", "create", first)
+    for command in (("connectors", "edit", "billing"), ("webhooks", "edit", webhook["id"])):
+        refused = shell.run(*command, *moved)
+        assert (refused.returncode, "another origin" in refused.stderr) == (2, True)
+    given(tmp_path, sealing, "another\n", "connectors", "edit", "billing", *moved, *token)
+    text = f"{webhook['secret']}\n"
+    given(tmp_path, sealing, text, "webhooks", "edit", webhook["id"], *moved, "--secret")
+    assert shell.read_json("webhooks", "show", webhook["id"])["url"] == moved[1]
+    assert shell.read_json("connectors", "show", "billing")["settings"]["url"] == moved[1]
+    attempts(2)

@@ -77,7 +77,7 @@ class Cgroups:
         name = f"jobforge-{os.getpid()}-{self._count}"
         folders = {each: f"{parent}/{name}" for each, parent in self.parents.items()}
         for folder in set(folders.values()):
-            os.mkdir(folder)  # noqa: PTH102 - as above
+            os.mkdir(folder)  # noqa: PTH102 - as `rmdir` in `remove`
         cgroup = Cgroup(folders, is_v2=self._is_v2)
         cgroup.limit_processes(processes)
         cgroup.kill_together()

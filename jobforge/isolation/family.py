@@ -12,13 +12,16 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from resource import struct_rusage
+from typing import TYPE_CHECKING
 
 from jobforge.isolation import tree
 from jobforge.isolation.memory import SOONEST_S, Watch
-from jobforge.isolation.sandbox import Sandbox, Sandboxes
 from jobforge.isolation.tree import Table
 from jobforge.isolation.wire import Over
 from jobforge.settings import Limits
+
+if TYPE_CHECKING:
+    from jobforge.isolation.sandbox import Sandbox, Sandboxes
 
 # How often, at most, what ended jobs left running is looked for, and what the others hold. Both
 # look at all processes there are.
@@ -40,7 +43,7 @@ class Child:
     folder: str
     limits: Limits
     started: float  # seconds since boot
-    sandbox: Sandbox | None = None
+    sandbox: "Sandbox | None" = None
     watch: Watch | None = None  # most end before it is due
     over: Over = Over.NONE
 
@@ -55,7 +58,7 @@ class Child:
 class Family:
     """After a fork each page that this uses is copied anew: what every job needs is kept short."""
 
-    def __init__(self, sandboxes: Sandboxes | None, processes: int) -> None:
+    def __init__(self, sandboxes: "Sandboxes | None", processes: int) -> None:
         self._sandboxes = sandboxes
         self._most_processes = processes
         self._pid = os.getpid()
@@ -108,7 +111,7 @@ class Family:
             self._has_ended = True
             self._look_at = min(self._look_at, self._swept_at + _SWEEP_S)
 
-    def _clear(self, child: Child, status: int, sandbox: Sandbox, sandboxes: Sandboxes) -> None:
+    def _clear(self, child: Child, status: int, sandbox: "Sandbox", sandboxes: "Sandboxes") -> None:
         is_out_of_memory = sandbox.cgroup is not None and sandbox.cgroup.ran_out_of_memory()
         if is_out_of_memory and os.WIFSIGNALED(status):
             child.over = Over.MEMORY
@@ -194,7 +197,7 @@ class Family:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
             if tree.now() > now + _SWEEPING_S:
-                self._has_ended = True  # it goes on at the next look
+                self._has_ended = True  # continue at the next look
                 return
 
     def _left(self, known: set[int]) -> list[int] | None:

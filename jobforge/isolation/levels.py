@@ -6,9 +6,14 @@ What the host permits is found out by running an empty job at the level.
 import os
 from collections.abc import Callable
 from enum import IntEnum
-from typing import NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from jobforge.errors import ConfigError
+from jobforge.errors import ConfigError, Json
+from jobforge.loading import parse
+
+if TYPE_CHECKING:
+    from jobforge.isolation.sandbox import Sandboxes
 
 
 class Level(IntEnum):
@@ -54,3 +59,32 @@ def choose(wanted: str, lack_of: Callable[[Level], str | None]) -> Chosen:
         return Chosen(Level.PROCESS, "the worker does not run as root")
     lack = lack_of(AUTOMATIC)
     return Chosen(Level.PROCESS, lack) if lack else Chosen(AUTOMATIC, None)
+
+
+def confine(setup: dict[str, Json]) -> "tuple[Sandboxes | None, Chosen]":
+    """Before the app is imported: it may start threads, and then there is no user namespace."""
+    opened: list[Sandboxes | None] = []
+    own = Path(__file__).parents[2]
+    file = parse(setup["target"]).file
+    paths = [str(path) for path in (own, file) if path is not None]
+
+    def lack_of(level: Level) -> str | None:
+        if level is Level.PROCESS:
+            return None
+        from jobforge.isolation.probe import open_sandboxes  # noqa: PLC0415 - few zygotes need it
+
+        try:
+            sandboxes = open_sandboxes(
+                level,
+                user_range=setup["job_user_range"],
+                processes=setup["job_processes"],
+                folder=setup["folder"],
+                paths=paths,
+            )
+        except OSError as error:
+            return str(error)
+        opened.append(sandboxes)
+        return None
+
+    chosen = choose(setup["isolation_level"], lack_of)
+    return opened.pop() if opened else None, chosen

@@ -85,10 +85,10 @@ def _open_files(pids: Collection[int]) -> Iterator[os.stat_result]:
     for pid in pids:
         folder = f"/proc/{pid}/fd"
         try:
-            for name in os.listdir(folder):  # noqa: PTH208 - as below
+            for name in os.listdir(folder):  # noqa: PTH208 - called many times a second
                 path = f"{folder}/{name}"
-                if os.readlink(path).startswith(_OPEN_FILES):  # noqa: PTH115 - many a second
-                    yield os.stat(path)  # noqa: PTH116 - as above
+                if os.readlink(path).startswith(_OPEN_FILES):  # noqa: PTH115 - called many times a second
+                    yield os.stat(path)  # noqa: PTH116 - called many times a second
         except OSError:  # it has ended
             continue
 

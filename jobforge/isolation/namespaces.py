@@ -143,7 +143,7 @@ class Mounts:
     _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is about this folder
 
     def __init__(self) -> None:
-        named = ("/tmp", "/var/tmp", tempfile.gettempdir())  # noqa: S108 - as above
+        named = ("/tmp", "/var/tmp", tempfile.gettempdir())  # noqa: S108 - the job gets its own
         self._temporary = sorted(
             {str(Path(each).resolve()) for each in named if Path(each).is_dir()}
         )

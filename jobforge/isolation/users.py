@@ -14,6 +14,7 @@ from errno import EAGAIN
 from jobforge.isolation import tree
 
 _BLOCK = 256
+_UNCHANGED = 2**32 - 1  # what this user ID means in system calls
 _LOCK_NAME = "jobforge-users.lock"
 
 
@@ -21,7 +22,7 @@ class Users:
     """User IDs that are free, the least recently used first."""
 
     def __init__(self, first: int, last: int) -> None:
-        if not 0 < first < last:
+        if not 0 < first < last < _UNCHANGED:
             raise ValueError(f"{first}-{last} is not a range of user IDs")
         self._blocks = deque(range(first, last + 1, _BLOCK))
         self._last = last
@@ -76,6 +77,8 @@ class User:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
+        if os.getresuid() != (uid, uid, uid):
+            raise PermissionError(f"the user ID did not become {uid}")
 
     def call(self, fork: Callable[[], int], act: Callable[[], int]) -> int | None:
         """Return what `act` returns in a fork with the user's rights; None when it failed.

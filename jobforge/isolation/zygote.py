@@ -19,11 +19,10 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from os import close
-from pathlib import Path
 from resource import struct_rusage
 from signal import set_wakeup_fd
 from types import FrameType
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 
@@ -48,15 +47,16 @@ from jobforge.isolation.environment import JobVariables
 from jobforge.isolation.family import Child, Family
 from jobforge.isolation.fork import Hooks, choose_fork
 from jobforge.isolation.landlock import Landlock
-from jobforge.isolation.levels import Chosen, Level, choose
+from jobforge.isolation.levels import confine
 from jobforge.isolation.limits import Bounds
-from jobforge.isolation.probe import open_sandboxes
 from jobforge.isolation.rehearsal import rehearse
-from jobforge.isolation.sandbox import Sandboxes
 from jobforge.isolation.wire import REQUEST_SIZE, Ended, Frames, Kind, Op, Over, Request, frame
-from jobforge.loading import load, parse
+from jobforge.loading import load
 from jobforge.redact import log_scope, redact_text
 from jobforge.settings import Limits
+
+if TYPE_CHECKING:
+    from jobforge.isolation.sandbox import Sandboxes
 
 _FD = struct.calcsize("i")
 _SPACE_FOR_FDS = socket.CMSG_SPACE(3 * _FD)
@@ -73,7 +73,7 @@ class Zygote:
         fork: Callable[[], int],
         landlock: Landlock,
         *,
-        sandboxes: Sandboxes | None = None,
+        sandboxes: "Sandboxes | None" = None,
         processes: int,
     ) -> None:
         self._definitions = definitions
@@ -319,7 +319,7 @@ def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
     hooks = Hooks()
     processes = setup["job_processes"]
     try:
-        sandboxes, setup["chosen"] = _confine(setup)
+        sandboxes, setup["chosen"] = confine(setup)
         # The worker has imported the app too, and passed on whatever it printed.
         with hooks.noticed():
             with _silence():
@@ -345,31 +345,6 @@ def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
     gc.collect()
     gc.freeze()
     return zygote
-
-
-def _confine(setup: dict[str, Json]) -> tuple[Sandboxes | None, Chosen]:
-    """Before the app is imported: it may start threads, and then there is no user namespace."""
-    opened: list[Sandboxes | None] = []
-    own = Path(__file__).parents[2]
-    file = parse(setup["target"]).file
-    paths = [str(path) for path in (own, file) if path is not None]
-
-    def lack_of(level: Level) -> str | None:
-        try:
-            sandboxes = open_sandboxes(
-                level,
-                user_range=setup["job_user_range"],
-                processes=setup["job_processes"],
-                folder=setup["folder"],
-                paths=paths,
-            )
-        except OSError as error:
-            return str(error)
-        opened.append(sandboxes)
-        return None
-
-    chosen = choose(setup["isolation_level"], lack_of)
-    return opened.pop() if opened else None, chosen
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ jf = JobForge()
 MIB = 1024**2
 MEMORY = 64 * MIB
 MOST_PROCESSES = 48
-# How long an attack that nothing stops goes on. The zygote looks at least once a second.
+# How long an attack lasts that nothing stops. The zygote checks at least once a second.
 _PATIENCE_S = 15
 _PIDFD_OPEN, _PIDFD_GETFD = 434, 438
 
@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @jf.job
 def hold(ctx: Context, token: str, listener: str) -> str:
-    """The victim: has a secret in its memory and in a file, until it is told to return."""
+    """The victim: has a secret in its memory and in a file, until the listener lets it return."""
     Path("secret.txt").write_text(token, encoding="ascii")
     connection = _connect(listener)
     ctx.progress(1, 2, "holds")

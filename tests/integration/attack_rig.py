@@ -55,7 +55,7 @@ class Listener:
             self._connection.send(b"?")
 
     def is_answered(self) -> bool:
-        """Whether somebody is there after the last of them should have gone."""
+        """Whether a process is there after the last of them should have gone."""
         assert self._connection is not None
         with selectors.DefaultSelector() as selector:
             selector.register(self._connection, selectors.EVENT_READ)

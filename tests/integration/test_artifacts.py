@@ -77,7 +77,7 @@ async def _working(
     shop: Workshop, artifacts: Artifacts | None, login: str = "worker_login"
 ) -> AsyncIterator[Worker]:
     def isolated(host: Host) -> Isolated:
-        return Isolated(APP, host, environment=os.environ)
+        return Isolated(APP, host, environment=os.environ, isolation_level="process")
 
     runners = {"process": isolated, "inline": Inline}
     async with shop.working(runners=runners, artifacts=artifacts, login=login) as worker:

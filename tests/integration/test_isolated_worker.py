@@ -35,7 +35,9 @@ async def shop(database: Database, conn: Connection) -> Workshop:
 @asynccontextmanager
 async def _working(shop: Workshop, login: str = "worker_login") -> AsyncIterator[Worker]:
     def isolated(host: Host) -> Isolated:
-        return Isolated(APP, host, environment=os.environ, allowed_commands=COMMANDS)
+        return Isolated(
+            APP, host, environment=os.environ, allowed_commands=COMMANDS, isolation_level="process"
+        )
 
     async with shop.working(login=login, runners={"process": isolated}) as worker:
         yield worker

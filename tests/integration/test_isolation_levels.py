@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from attacks import Attempts
 from integration import attack_table
-from integration.isolation import APP, Desk
+from integration.isolation import Desk
 
 from jobforge.config import load
 from jobforge.errors import ConfigError
@@ -71,19 +71,22 @@ def test_auto_takes_the_level_process_without_privileges(monkeypatch: pytest.Mon
     assert choose("auto", lambda _: None).level is Level.PROCESS
 
 
-def test_a_worker_does_not_start_at_a_level_that_is_not_possible() -> None:
+def test_a_worker_does_not_start_at_a_level_that_is_not_possible(tmp_path: Path) -> None:
+    app = tmp_path / "app.py"
+    app.write_text("from jobforge import JobForge\njf = JobForge()\n", encoding="utf-8")
+    app.chmod(0o600)  # the jobs' users could not read it
+
     async def start() -> None:
-        # The last one is not a user ID.
-        users = 2**32 - 2, 2**32 - 1
-        await Isolated(
-            *(APP, Desk()),
-            environment=os.environ,
-            isolation_level="user",
-            job_user_range=users,
-        ).open()
+        environment = os.environ
+        await Isolated(str(app), Desk(), environment=environment, isolation_level="user").open()
 
     with pytest.raises(ConfigError, match="isolation_level user is not possible on this host"):
         asyncio.run(start())
+
+
+def test_no_user_id_is_one_that_changes_nothing() -> None:
+    with pytest.raises(ValueError, match="not a range of user IDs"):
+        Users(2**32 - 2, 2**32 - 1)
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="locks are the worker's own")
@@ -146,7 +149,7 @@ def test_a_cgroup_of_version_2_is_limited_and_tells_of_its_kills(tmp_path: Path)
     assert not cgroup.ran_out_of_memory()
     events.write_text("low 0\noom_kill 1\n")
     assert cgroup.ran_out_of_memory()
-    assert not cgroup.ran_out_of_memory(), "each kill is told once"
+    assert not cgroup.ran_out_of_memory(), "each kill counts once"
 
 
 def test_the_user_range_is_read(tmp_path: Path) -> None:

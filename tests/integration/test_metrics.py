@@ -141,7 +141,7 @@ async def _run_processes(database: Database, conn: Connection, meters: Meters) -
     shop.register()
 
     def isolated(host: Host) -> Isolated:
-        return Isolated(APP, host, environment=os.environ, meters=meters)
+        return Isolated(APP, host, environment=os.environ, meters=meters, isolation_level="process")
 
     job_id = shop.enqueue("segfault", max_attempts=1)
     async with shop.working(meters=meters, runners={"process": isolated}):

@@ -28,7 +28,7 @@ async def test_the_etl_example_runs_in_processes(database: Database, conn: Conne
     shop.register()
 
     def isolated(host: Host) -> Isolated:
-        return Isolated(str(ETL), host, environment=os.environ)
+        return Isolated(str(ETL), host, environment=os.environ, isolation_level="process")
 
     with etl.jf.connected_to(database.url_as("service_login")), etl.jf.tenant(TENANT_A):
         nightly = etl.nightly("2026-11-15")

@@ -1,6 +1,6 @@
 -- The trigger function of jobs: refuses an update by another role than the engine that made a
--- payload or result too long as text (JF007). It looks for the rows by their transaction. A trigger
--- for each row would take 3% of the time of claims, which update other columns of the same rows.
+-- payload or result too long as text (JF007). It looks for the rows by their transaction, because
+-- a trigger for each row would slow down claims, which update other columns of the same rows.
 create or replace function jobforge.refuse_long_jobs() returns trigger
 language plpgsql
 as $$

@@ -1,10 +1,10 @@
 -- One round of a claim over a queue: whose turn it is, then the next jobs of each. A tenant's
 -- jobs under limits compete with its plain ones by priority and due time. p_width tenants are
 -- asked for p_limit jobs. p_is_even: an earlier round of this claim found nothing, so now everybody
--- is asked, whatever weight and order say. `whole` tells that nothing else is ready, or that nothing
--- else may start: then the groups need not be counted a second time. When the last
--- round left nothing behind, all that is ready now is asked for without looking whose turn it is.
--- Called by claim_jobs, which starts `picked`.
+-- is asked, whatever weight and order say. `whole` tells that nothing else is ready or that nothing
+-- else may start: then full groups are not counted again. When the last round left nothing behind,
+-- all that is ready now is asked for without looking whose turn it is. Called by claim_jobs, which
+-- starts `picked`.
 create or replace function jobforge.pick_round(
     p_queue text,
     p_limit integer,

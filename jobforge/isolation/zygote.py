@@ -19,6 +19,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from os import close
+from pathlib import Path
 from resource import struct_rusage
 from signal import set_wakeup_fd
 from types import FrameType

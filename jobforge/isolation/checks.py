@@ -42,5 +42,5 @@ def judge(found: Mapping[str, str | None]) -> Iterator[Finding]:
             _CHECK,
             Grade.WARNING,
             "jobs at the level process can read each other's memory",
-            "use Linux 6.12 or later, or set kernel.yama.ptrace_scope=1 with sysctl",
+            "use Linux 5.19 or later, or set kernel.yama.ptrace_scope=1 with sysctl",
         )

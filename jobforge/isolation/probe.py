@@ -151,7 +151,7 @@ def main() -> None:
     with contextlib.suppress(OSError):
         yama = Path("/proc/sys/kernel/yama/ptrace_scope").read_text(encoding="ascii").strip()
         found["yama"] = yama
-    found["landlock"] = "yes" if landlock.confines_signals() else None
+    found["landlock"] = "yes" if landlock.is_available() else None
     sys.stdout.write(json.dumps(found))
 
 

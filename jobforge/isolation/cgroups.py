@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _NEEDED = ("memory", "pids")
+_PREFIX = "jobforge-"
 
 
 class Cgroup:
@@ -71,10 +72,23 @@ class Cgroups:
         self.parents = parents
         self._is_v2 = is_v2
         self._count = 0
+        # In a PID namespace of its own every zygote has the same process ID.
+        self._prefix = f"{_PREFIX}{os.getpid()}-{os.urandom(4).hex()}"
+
+    def remove_stale(self) -> None:
+        """Remove what zygotes that were killed have left. Processes in it keep a cgroup."""
+        if os.getpid() == 1:
+            return  # it cannot see which ones still run
+        for parent in set(self.parents.values()):
+            for folder in Path(parent).glob(f"{_PREFIX}*"):
+                pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+                if pid != "1" and not Path("/proc", pid).exists():
+                    with suppress(OSError):
+                        folder.rmdir()
 
     def create(self, processes: int) -> Cgroup:
         self._count += 1
-        name = f"jobforge-{os.getpid()}-{self._count}"
+        name = f"{self._prefix}-{self._count}"
         folders = {each: f"{parent}/{name}" for each, parent in self.parents.items()}
         for folder in set(folders.values()):
             os.mkdir(folder)  # noqa: PTH102 - as `rmdir` in `remove`

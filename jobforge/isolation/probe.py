@@ -55,6 +55,8 @@ def open_sandboxes(  # noqa: PLR0913 - what a sandbox is made of
                 f"the worker does not run as root, and user namespaces are not allowed ({error})"
             ) from error
     cgroups = find_cgroups() if level >= Level.STRICT else None
+    if cgroups is not None:
+        cgroups.remove_stale()
     users = Users(*user_range) if is_root else None
     sandboxes = Sandboxes(level, fork, users=users, processes=processes, cgroups=cgroups)
     if is_root:

@@ -12,7 +12,7 @@ from integration.isolation import Desk
 from jobforge.config import load
 from jobforge.errors import ConfigError
 from jobforge.isolation import landlock
-from jobforge.isolation.cgroups import Cgroup, find_cgroups
+from jobforge.isolation.cgroups import Cgroup, Cgroups, find_cgroups
 from jobforge.isolation.isolated import Isolated
 from jobforge.isolation.levels import Level, choose
 from jobforge.isolation.users import Users
@@ -150,6 +150,22 @@ def test_a_cgroup_of_version_2_is_limited_and_tells_of_its_kills(tmp_path: Path)
     events.write_text("low 0\noom_kill 1\n")
     assert cgroup.ran_out_of_memory()
     assert not cgroup.ran_out_of_memory(), "each kill counts once"
+
+
+def test_cgroups_of_a_killed_zygote_are_removed_and_those_of_a_running_one_are_kept(
+    tmp_path: Path,
+) -> None:
+    ended = os.fork()
+    if ended == 0:
+        os._exit(0)
+    os.waitpid(ended, 0)
+    stale = tmp_path / f"jobforge-{ended}-0123abcd-1"
+    stale.mkdir()
+    running = tmp_path / f"jobforge-{os.getppid()}-0123abcd-1"
+    running.mkdir()
+    Cgroups({"memory": str(tmp_path), "pids": str(tmp_path)}, is_v2=True).remove_stale()
+    assert not stale.exists()
+    assert running.exists()
 
 
 def test_the_user_range_is_read(tmp_path: Path) -> None:

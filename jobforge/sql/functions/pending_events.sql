@@ -5,8 +5,8 @@
 --   triggers     each of those once
 --   definitions  what the parameters of those triggers' definitions are
 -- For five seconds other schedulers pass over these events. That saves work, and is all it does: an
--- event is dispatched by whoever takes it out of the outbox. Also resumes jobs whose event came
--- before they began to wait for it. Locks places and jobs that nobody else has locked. Raises
+-- event is dispatched by the caller that takes it out of the outbox. Also resumes jobs whose event
+-- came before they began to wait for it. Locks places and jobs that nobody else has locked. Raises
 -- JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.pending_events(
     p_limit integer default 500,

@@ -1,5 +1,5 @@
 -- The trigger function of the tables whose JSON other statements return: it refuses an update to a
--- value that is too long as text, whoever makes it (JF007). Its arguments are the columns. Rows
+-- value that is too long as text, also for a superuser (JF007). Its arguments are the columns. Rows
 -- that functions insert are checked before they are inserted.
 create or replace function jobforge.refuse_long_row() returns trigger
 language plpgsql

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Answer, Call
+from jobforge.calls.work import is_unreadable
 from jobforge.errors import JobForgeError, NotFound
 from jobforge.job import ClaimedJob
 from jobforge.loop import Loop
@@ -99,7 +100,7 @@ class Claims:
         try:
             return await self._line.ask(call)
         except JobForgeError as error:
-            if not calls.is_unreadable(error):
+            if not is_unreadable(error):
                 raise
         return await self._line.ask(calls.claim_readable_jobs(call))
 

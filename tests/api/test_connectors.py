@@ -75,7 +75,7 @@ def test_a_viewer_sees_that_a_header_is_set_and_not_its_value(api: House) -> Non
         "url": "https://hooks.example.com/[redacted]",
         "headers": {"Authorization": "[redacted]", "X-Plain": "[redacted]"},
     }
-    assert viewer.get("/connectors").json()["items"] == [shown]
+    assert shown in viewer.get("/connectors").json()["items"]
     for where in (path, "/connectors", "/audit", "/events"):
         assert "hunter" not in viewer.get(where).text, where
     assert admin.delete(path).status_code == 204

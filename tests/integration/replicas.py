@@ -160,7 +160,10 @@ def flush(conn: Connection) -> str:
 
 def prepare_target(target: Connection) -> None:
     """Removes the rows that db migrate wrote, which would collide with the source's."""
-    target.execute("truncate jobforge.migrations, jobforge.statistics_position, jobforge.reaper")
+    target.execute(
+        "truncate jobforge.migrations, jobforge.statistics_position, jobforge.reaper,"
+        " jobforge.locks, jobforge.signing_key"
+    )
 
 
 def contents(conn: Connection) -> dict[str, list[str]]:

@@ -187,6 +187,7 @@ def _leases(engine: Engine) -> None:
     engine.clock.travel(minutes=2)
     assert [reaped["job_id"] for reaped in engine.call("reap_jobs")] == [lost["job_id"]]
     assert engine.state(lost["job_id"]) == "scheduled"
+    engine.of("cancel_job", lost["job_id"])  # its retry would be claimed instead of a later job
 
 
 def _steps(engine: Engine) -> None:
@@ -252,6 +253,8 @@ def _limits(engine: Engine) -> None:
         for _ in range(2)
     ]
     assert [[row["job_id"] for row in rows] for rows in claims] == [jobs[:1], []]
+    claim = {"worker_id": engine.worker, "queues": ["limited"], "limits": [1]}
+    assert engine.call("claim_readable_jobs", **claim) == []
 
 
 def _pauses(engine: Engine) -> None:
@@ -403,7 +406,7 @@ def _schedules(engine: Engine) -> None:
 
 def _requests(engine: Engine) -> None:
     engine.call("end_session", id=bytes(16), expires_at="tomorrow")
-    assert engine.call("is_session_ended", id=bytes(16))[0]["is_session_ended"]
+    assert engine.call("is_session_ended", id=bytes(16)) is True
     taken = [engine.call("take_request", bucket="b", rate=0.001, burst=1) for _ in range(2)]
     assert [row["allowed"] for [row] in taken] == [True, False]
     request = {"request_key": "r", "body_hash": bytes(32), "tenant_id": TENANT_A}
@@ -423,6 +426,16 @@ def _inventory(engine: Engine) -> None:
     assert engine.call("list_audit", filter={"action": "key.revoke"}) != []
 
 
+def _logins(engine: Engine) -> None:
+    login = f"bound_{uuid4().hex}"
+    engine.conn.execute(f"create role {login} login in role jobforge_client".encode())
+    engine.call("bind_login", login=login, tenants=[TENANT_A])
+    assert [row["login"] for row in engine.call("list_bound_logins")] == [login]
+    engine.call("unbind_login", login=login)
+    assert engine.call("list_bound_logins") == []
+    engine.conn.execute(f"drop role {login}".encode())
+
+
 def _stream(engine: Engine) -> None:
     [mark] = engine.call("read_stream")
     assert mark["kind"] == "mark"
@@ -433,6 +446,7 @@ def _stream(engine: Engine) -> None:
 def _condition(engine: Engine) -> None:
     assert "dead" in [row["gauge"] for row in engine.call("read_gauges")]
     assert engine.call("find_troubles") is not None
+    assert engine.call("find_unreadable") == []
     assert engine.call("list_misses") is not None
     assert engine.call("list_migrations") != []
     assert engine.call("access_faults") == []
@@ -535,6 +549,7 @@ PARTS: list[Callable[[Engine], None]] = [
     _events,
     _requests,
     _inventory,
+    _logins,
     _stream,
     _condition,
     _workers,

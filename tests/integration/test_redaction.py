@@ -248,7 +248,8 @@ def test_without_redaction_every_secret_is_found(
         program.end()
     sinks = Sinks({"worker": program.said, **_tables(conn)})
     found = {name for names in sinks.leaks(seed.canaries).values() for name in names}
-    assert set(seed.canaries.all) - found == set()
+    # The worker hides its database URL from the app before it loads it.
+    assert set(seed.canaries.all) - found == {"database url"}
 
 
 def test_every_line_of_a_worker_is_an_object(

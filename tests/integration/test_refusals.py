@@ -26,8 +26,12 @@ def _too_deep(levels: int) -> dict[str, Any]:
     return {"deep": value}
 
 
-ERASED = uuid4()
+ERASED, CONFIG = uuid4(), uuid4()
 TOKEN = Token(TENANT_A, uuid4(), 1)
+CONNECTOR = """{
+    "name": "crm", "connector": "http.request", "settings": {"url": "https://api.example"},
+    "secrets": {"token": {"from": "env:CRM_TOKEN"}}
+}"""
 REFUSED: dict[str, Callable[[], Call[object]]] = {
     "JF001": lambda: calls.enqueue_job(A_JOB),
     "JF002": lambda: calls.enqueue_job(A_JOB._replace(priority=40_000)).for_tenant(TENANT_A),
@@ -49,6 +53,9 @@ REFUSED: dict[str, Callable[[], Call[object]]] = {
         [A_JOB], request_key="asked", body_hash=bytes(32)
     ).for_tenant(TENANT_A),
     "JF014": lambda: calls.enqueue_job(A_JOB).for_tenant(ERASED),
+    "JF015": lambda: calls.edit_connector_config(
+        CONFIG, {"settings": {"url": "https://elsewhere.example"}}
+    ).for_tenant(TENANT_A),
 }
 BY_SQLSTATE = {
     error.sqlstate: error
@@ -74,6 +81,9 @@ async def test_a_refusal_of_the_engine_is_raised_as_its_class(
         [TENANT_A],
     )
     conn.execute("select jobforge.delete_tenant(%s)", [ERASED])
+    conn.execute(
+        "select jobforge.create_connector_config(%s, %s::jsonb, %s)", [CONFIG, CONNECTOR, TENANT_A]
+    )
     with db.connect(database.url_as("admin_login")) as mine:
         if code == "JF012":
             mine.execute("set default_transaction_isolation = 'repeatable read'")
@@ -130,7 +140,7 @@ async def test_a_hostile_payload_is_refused_and_nothing_is_enqueued(
 async def test_a_payload_that_psql_wrote_is_read_exactly(
     conn: Connection, database: Database
 ) -> None:
-    digits = "7" * 5000
+    digits = "7" * 308
     conn.execute(
         "select jobforge.enqueue_job('mail', %s::jsonb, '{}', %s)",
         [f'{{"long": {digits[:30]}, "longest": {digits}}}', TENANT_A],

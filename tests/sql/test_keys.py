@@ -234,9 +234,11 @@ def test_only_the_server_checks_keys_and_only_it_and_operators_make_them(
     assert call(connect("server_login"), "find_api_key", lookup="somebody") == []
 
 
-def test_an_ended_session_is_known_until_it_would_have_expired(conn: Connection) -> None:
+def test_an_ended_session_is_known_until_it_would_have_expired(
+    shared_clock: Clock, conn: Connection
+) -> None:
     session, another = uuid4().bytes, uuid4().bytes
-    end = datetime.now(UTC) + timedelta(hours=12)
+    end = shared_clock.now() + timedelta(hours=12)
     for _ in range(2):
         call(conn, "end_session", id=session, expires_at=end)
     assert call_for_value(conn, "is_session_ended", id=session)
@@ -244,17 +246,17 @@ def test_an_ended_session_is_known_until_it_would_have_expired(conn: Connection)
     for wrong in ({"id": b"short"}, {"expires_at": end + timedelta(days=400)}):
         with refused("JF002", field=next(iter(wrong))):
             call(conn, "end_session", **{"id": another, "expires_at": end} | wrong)
-    conn.execute("update jobforge.ended_sessions set expires_at = now() - interval '1 s'")
+    shared_clock.travel(hours=13)
     call(conn, "apply_retention")
     assert not call_for_value(conn, "is_session_ended", id=session)
 
 
-def test_a_rotated_key_ends_no_later_than_asked(conn: Connection) -> None:
-    end = datetime.now(UTC) + timedelta(minutes=1)
+def test_a_rotated_key_ends_no_later_than_asked(shared_clock: Clock, conn: Connection) -> None:
+    end = shared_clock.now() + timedelta(minutes=1)
     for own in (None, end + timedelta(days=30)):
         old, name = create(conn, expires_at=own), lookup()
         new = {"id": old, "lookup": name, "hash": HASH, "tenant_id": TENANT_A}
         with refused("JF002", field="ends_by"):
-            call(conn, "rotate_api_key", **new, ends_by=datetime.now(UTC) - timedelta(seconds=1))
+            call(conn, "rotate_api_key", **new, ends_by=shared_clock.now() - timedelta(seconds=1))
         call(conn, "rotate_api_key", **new, ends_by=end)
         assert find(conn, name)["expires_at"] == end

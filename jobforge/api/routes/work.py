@@ -51,6 +51,7 @@ from jobforge.api.schemas.work import (
     SettledJob,
 )
 from jobforge.calls import Call
+from jobforge.calls.work import is_unreadable
 from jobforge.errors import Denied, JobForgeError, Json, NotFound, TenantRequired
 from jobforge.job import (
     BeatStatus,
@@ -306,7 +307,7 @@ async def _claimed_now(caller: Calling, call: Call[list[ClaimedJob]]) -> list[Cl
     try:
         return await _run(caller, call)
     except JobForgeError as error:
-        if not calls.is_unreadable(error):
+        if not is_unreadable(error):
             raise
     return await _run(caller, calls.claim_readable_jobs(call))
 

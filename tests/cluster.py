@@ -5,6 +5,7 @@ starts it. The watchdog stops it when the run ends, also when the run is killed.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -81,8 +82,29 @@ class Database:
         # Lines that differ from dump to dump by design.
         return "\n".join(line for line in text.splitlines() if "restrict " not in line)
 
+    def definitions(self) -> set[str]:
+        """The entries of `dump` for schema jobforge, without triggers of the tests.
+
+        Partitions of all days count as one.
+        """
+        text = re.sub(r"_\d{8}(?!\d)", "_DAY", self.dump())
+        text = re.sub(r"'\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d'", "'DAY'", text)
+        entries = text.split("\n--\n-- Name: ")
+        return {
+            _sorted_grants(entry)
+            for entry in entries
+            if "; Schema: jobforge;" in entry and "EXECUTE FUNCTION public." not in entry
+        }
+
     def run_file(self, path: Path) -> None:
         run_program("psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", self.url, "-f", str(path))
+
+
+def _sorted_grants(entry: str) -> str:
+    """The entry with its grants sorted: their order is that in which they were given."""
+    lines = entry.rstrip("-\n").splitlines()
+    grants = [line for line in lines if line.startswith(("GRANT ", "REVOKE "))]
+    return "\n".join([line for line in lines if line not in grants] + sorted(grants))
 
 
 class Clock:

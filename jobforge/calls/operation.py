@@ -1,6 +1,7 @@
 """Calls of operators and of maintenance."""
 
 from collections.abc import Mapping
+from typing import Literal
 from uuid import UUID
 
 from jobforge import rows
@@ -9,6 +10,23 @@ from jobforge.control import Erasure, SweepPosition, TenantInfo, WorkerInfo
 from jobforge.errors import Json
 from jobforge.jsonb import encode
 from jobforge.rows import Rows
+
+RetentionKind = Literal[
+    "partitions",
+    "dead_jobs",
+    "idempotency_keys",
+    "workers",
+    "operations",
+    "idempotent_requests",
+    "steps",
+    "workflows",
+    "dependencies",
+    "heartbeats",
+    "buckets",
+    "firings",
+    "api_keys",
+    "failure_notes",
+]
 
 
 def override_definition(key: str, overrides: Mapping[str, Json]) -> Call[None]:
@@ -127,15 +145,21 @@ def ensure_partitions(*, days: int = 7) -> Call[int]:
 
 
 def apply_retention(
-    *, history_days: int = 14, dead_days: int = 90, audit_days: int = 365, limit: int = 10_000
+    kind: RetentionKind | None = None,
+    *,
+    history_days: int = 14,
+    dead_days: int = 90,
+    audit_days: int = 365,
+    limit: int = 10_000,
 ) -> Call[dict[str, Json]]:
-    """Answers what went, by kind; nothing when another caller is at it.
+    """Returns what one kind, or all kinds, lost; nothing when another caller is at it.
 
-    One that was cut off would be so again and again, and no history be dropped.
+    The statement timeout is long, because a deletion that is cut off starts from the beginning.
     """
     call: Call[dict[str, Json]] = Call(
-        "select jobforge.apply_retention(%s::integer, %s::integer, %s::integer, %s::integer)",
-        (history_days, dead_days, limit, audit_days),
+        "select jobforge.apply_retention"
+        "(%s::integer, %s::integer, %s::integer, %s::integer, %s::text)",
+        (history_days, dead_days, limit, audit_days, kind),
         rows.value,
     )
     return call.under("statement_timeout", "10min")

@@ -11,13 +11,14 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from jobforge import calls, telemetry
 from jobforge.calls import Call
+from jobforge.calls.operation import RetentionKind
 from jobforge.calls.statistics import MaintenanceTask
 from jobforge.control import SweepPosition
-from jobforge.errors import Json
+from jobforge.errors import JobForgeError
 from jobforge.loop import Loop
 
 _SOON_S = 2.0
@@ -109,24 +110,37 @@ class Maintenance:
         return bool(freed)
 
     async def _clear_away(self, loop: Loop) -> bool:
+        """Clear each kind in transactions of its own, so that none depends on another's success.
+
+        The history comes first: it grows fastest, and dropping it is cheap.
+        """
+        for kind in get_args(RetentionKind):
+            if loop.is_stopped:
+                break
+            try:
+                await self._clear(kind, loop)
+            except JobForgeError as error:
+                telemetry.emit("history.sweep_failed", "warning", kind=kind, error=error.message)
+        return True
+
+    async def _clear(self, kind: RetentionKind, loop: Loop) -> None:
         call = calls.apply_retention(
+            kind,
             history_days=self._history_days,
             dead_days=self._dead_days,
             audit_days=self._audit_days,
             limit=_REMOVED_AT_ONCE,
         )
         while not loop.is_stopped:
-            answer: dict[str, Json] = await self._run(call)
+            answer = await self._run(call)
             if answer.get("partitions", ()) is None:
                 telemetry.emit("history.in_use", "warning")
-            for kind, reason in answer.pop("failed", {}).items():
-                telemetry.emit("history.sweep_failed", "warning", kind=kind, error=reason)
-            gone = {kind: n for kind, n in answer.items() if n}
-            if gone:
-                telemetry.emit("history.cleared", **gone)
-            if not any(isinstance(n, int) and n >= _REMOVED_AT_ONCE for n in gone.values()):
+            for failed, reason in answer.pop("failed", {}).items():
+                telemetry.emit("history.sweep_failed", "warning", kind=failed, error=reason)
+            if any(answer.values()):
+                telemetry.emit("history.cleared", **answer)
+            if kind == "partitions" or answer.get(kind, 0) < _REMOVED_AT_ONCE:
                 break
-        return True
 
 
 def _jittered(seconds: float) -> float:

@@ -111,14 +111,11 @@ def test_workers_of_the_release_before_work_on_while_the_schema_is_migrated(
     assert {row["name"]: row["checksum"] for row in recorded} == {
         script.name: script.checksum for script in scripts(folder / "next")
     } | {"revision": str(revision())}
-    assert rights(trial.conn) == _rights_of_new(server, folder / "next")
-
-
-def _rights_of_new(server: Server, root: Path) -> set[str]:
-    with fresh_database(server, template="template1") as database:
-        _migrate(database, root)
-        with connect_to(database.url) as conn:
-            return rights(conn)
+    with fresh_database(server, template="template1") as fresh:
+        _migrate(fresh, folder / "next")
+        with connect_to(fresh.url) as conn:
+            assert rights(trial.conn) == rights(conn)
+        assert trial.database.definitions() == fresh.definitions()
 
 
 def _bring_the_next_release(database: Database, root: Path) -> None:

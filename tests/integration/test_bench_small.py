@@ -1,4 +1,4 @@
-"""The benches of the scheduler and of observability run, with tiny counts."""
+"""The benches of the scheduler, of observability and of claims run, with tiny counts."""
 
 import subprocess
 import sys
@@ -10,10 +10,16 @@ BENCH = Path(__file__).parents[2] / "bench"
 
 
 @pytest.mark.parametrize(
-    ("bench", "words", "figures"),
-    [("schedules.py", [], 3), ("observability.py", ["--only", "metrics and logs, inline"], 1)],
+    ("bench", "words", "target", "figures"),
+    [
+        ("schedules.py", [], "(target", 3),
+        ("observability.py", ["--only", "metrics and logs, inline"], "(target", 1),
+        ("claims.py", [], "  at most ", 8),
+    ],
 )
-def test_the_bench_runs_every_measurement(bench: str, words: list[str], figures: int) -> None:
+def test_the_bench_runs_every_measurement(
+    bench: str, words: list[str], target: str, figures: int
+) -> None:
     result = subprocess.run(
         [sys.executable, str(BENCH / bench), "--quick", *words],
         capture_output=True,
@@ -21,4 +27,4 @@ def test_the_bench_runs_every_measurement(bench: str, words: list[str], figures:
         check=False,
     )
     assert result.returncode == 0, result.stdout + result.stderr
-    assert result.stdout.count("(target") == figures
+    assert result.stdout.count(target) == figures

@@ -1,7 +1,7 @@
 """What a scheduler keeps in order by itself, without anybody asking."""
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from cluster import Clock, Connection, Database
@@ -11,6 +11,7 @@ from sql import engine
 from sql.mutation import mutate
 
 from jobforge import calls, db
+from jobforge.calls.operation import RetentionKind
 from jobforge.scheduler import maintenance
 
 pytestmark = pytest.mark.anyio
@@ -64,6 +65,7 @@ async def test_a_scheduler_clears_away_what_is_old_and_makes_partitions(
         await eventually(lambda: engine.count(conn, "api_keys") == 1)
         await eventually(lambda: engine.count(conn, "attempts_default") == 0)
         await eventually(lambda: engine.count(conn, "attempts") == 1)
+        await eventually(lambda: engine.count(conn, "failure_notes") == 0)
     assert counts(conn, "finished_jobs", "jobs", "failure_notes") == {
         "finished_jobs": 1,
         "jobs": 0,
@@ -135,3 +137,50 @@ async def test_retention_may_take_its_time(database: Database, conn: Connection)
     mutate(conn, "apply_retention", answer, told)
     async with db.Database(database.url_as("worker_login")) as pool:
         assert (await pool.run(calls.apply_retention()))["bound"] == "10min"
+
+
+async def test_a_killed_session_loses_one_sweep_and_none_of_the_others(
+    database: Database, conn: Connection, clock: Clock
+) -> None:
+    engine.definition(conn)
+    end(conn)
+    end(conn, "failed", final=True)
+    engine.enqueue_one(conn, key="k", key_mode="window", key_window_s=60)
+    engine.call(conn, "register_worker", worker_id=WORKER, queues=["q"], slots=1)
+    clock.travel(days=100)
+    mutate(conn, "sweep", SECOND, f"{SECOND} perform pg_sleep(3600);")
+    async with scheduling(database):
+        await eventually(lambda: bool(sleepers(conn)))
+        kept = counts(conn, "finished_jobs", "idempotency_keys", "workers")
+        for pid in sleepers(conn):
+            conn.execute("select pg_terminate_backend(%s)", [pid])
+        await eventually(lambda: engine.count(conn, "workers") == 0)
+    assert kept == {"finished_jobs": 0, "idempotency_keys": 1, "workers": 1}, "history goes first"
+    assert [each["state"] for each in engine.call(conn, "list_jobs", tenant_id=TENANT_A)] == [
+        "queued"
+    ]
+    assert engine.count(conn, "idempotency_keys") == 1
+    mutate(conn, "sweep", f"{SECOND} perform pg_sleep(3600);", SECOND)
+    gone = engine.call_for_value(conn, "apply_retention", kind="idempotency_keys")
+    assert gone == {"idempotency_keys": 1}
+
+
+SECOND = "when 'idempotency_keys' then"  # the second sweep
+
+
+def sleepers(conn: Connection) -> list[int]:
+    rows = conn.execute(
+        "select pid from pg_stat_activity where wait_event = 'PgSleep'"
+        " and datname = current_database()"
+    ).fetchall()
+    return [row["pid"] for row in rows]
+
+
+def test_all_kinds_together_are_the_kinds_that_maintenance_calls(conn: Connection) -> None:
+    together = engine.call_for_value(conn, "apply_retention")
+    apart = [
+        engine.call_for_value(conn, "apply_retention", kind=kind)
+        for kind in get_args(RetentionKind)
+    ]
+    assert [list(each) for each in apart] == [[kind] for kind in get_args(RetentionKind)]
+    assert set(together) == set(get_args(RetentionKind))

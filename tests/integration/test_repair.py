@@ -138,8 +138,8 @@ def test_a_migration_takes_back_what_the_release_does_not_list(
     assert rights(conn) == before
 
 
-def test_an_upgraded_database_has_the_rights_of_a_new_one(
-    conn: Connection, server: Server, tmp_path: Path
+def test_an_upgraded_database_has_the_schema_and_rights_of_a_new_one(
+    conn: Connection, database: Database, server: Server, tmp_path: Path
 ) -> None:
     """The release before had a function, a grant, a policy and a table's policy more or less."""
     earlier = _copy(tmp_path / "earlier")
@@ -157,8 +157,10 @@ def test_an_upgraded_database_has_the_rights_of_a_new_one(
             migrate(upgraded, root=earlier)
         with psycopg.connect(old.url, autocommit=True, row_factory=conn.row_factory) as upgraded:
             assert rights(upgraded) != rights(conn)
+            assert old.definitions() != database.definitions()
             migrate(upgraded)
             assert rights(upgraded) == rights(conn)
+        assert old.definitions() == database.definitions()
 
 
 def test_a_function_whose_signature_changed_is_dropped(conn: Connection, tmp_path: Path) -> None:

@@ -377,6 +377,7 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_lease_s double precision": _own("30", "0"),
     "p_registered boolean": _own("false", "true"),
     "p_folders text[]": _folders,
+    "apply_retention: p_kind text": _own(None, "partitions", "unknown"),
     "record_artifact_store: p_kind text": _own("app", "unknown"),
     "p_host text": _own("mill"),
     "p_pid integer": _own("7"),

@@ -25,6 +25,7 @@ from sql.engine import (
     new_worker,
     reap,
     release,
+    succeed,
 )
 from sql.interleave import Action, Outcome, Script
 from sql.ledger import Ledger
@@ -269,6 +270,8 @@ def scripts(world: World) -> dict[str, Script]:
         "capped claim that is rolled back": [_claim("capped")],
         "success": [_settle(world, "succeeded")],
         "success that is rolled back": [_settle(world, "succeeded")],
+        "plain success": [_succeed(world)],
+        "plain success that is rolled back": [_succeed(world)],
         "success, then capped claim": [_settle(world, "succeeded"), _claim("capped")],
         "failure": [_settle(world, "failed")],
         "last failure": [_settle(world, "failed", final=True)],
@@ -300,6 +303,7 @@ def _applications(world: World) -> list[Script]:
     held, ready = world.held["job_id"], world.ready
     left_open: dict[str, Action] = {
         "enqueue after the held job": _enqueue_after(held),
+        "enqueue after the ready job": _enqueue_after(ready),
         "cancel of the held job": _cancel(held),
         "cancel of the ready job": _cancel(ready),
         "edit of the ready job": _edit(ready),
@@ -315,6 +319,10 @@ def _applications(world: World) -> list[Script]:
         ("cancel of the ready job", "repeatable read", _cancel(ready)),
         ("success", "serializable", _settle(world, "succeeded")),
     ]
+    with_a_snapshot_left_open: list[tuple[str, str, Action]] = [
+        ("edit of the ready job", "serializable", _edit(ready)),
+        ("enqueue under a free key", "repeatable read", _enqueue("free")),
+    ]
     return [
         *(
             Script(f"{name}, left open", (action,), stays_open=True)
@@ -323,6 +331,15 @@ def _applications(world: World) -> list[Script]:
         *(
             Script(f"{name} at {level}", (_take_snapshot, action), isolation=level)
             for name, level, action in with_a_snapshot
+        ),
+        *(
+            Script(
+                f"{name} at {level}, left open",
+                (_take_snapshot, action),
+                stays_open=True,
+                isolation=level,
+            )
+            for name, level, action in with_a_snapshot_left_open
         ),
     ]
 
@@ -343,6 +360,15 @@ def _settle(world: World, outcome: str, **fields: Any) -> Action:
         "settled",
         outcome,
         complete(conn, world.holder, [world.held], outcome, **fields),
+    )
+
+
+def _succeed(world: World) -> Action:
+    """By succeed_jobs, which does not say why a job was not settled: it was lost or busy."""
+    return lambda conn: (
+        "settled",
+        "succeeded",
+        [{"status": "left" if succeed(conn, world.holder, [world.held]) else "ok"}],
     )
 
 

@@ -298,6 +298,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("apply_retention", {"history_days": 0}),
     ("apply_retention", {"dead_days": 0}),
     ("apply_retention", {"audit_days": 0}),
+    ("apply_retention", {"kind": "everything"}),
 ]
 
 

@@ -25,7 +25,7 @@ SEED = int(os.environ.get("JOBFORGE_SEED", "20261115"))
 SAMPLED_TRIPLES = 20
 SAMPLED_ORDERS = 3
 # Of a pair with an application's transaction, of which there are many.
-SAMPLED_ORDERS_OF_APPLICATIONS = 1
+SAMPLED_ORDERS_OF_APPLICATIONS = 3
 SHARDS = 10
 # As many as three sessions of two steps each have. Longer ones have up to 1,680.
 ORDERS_OF_LONG_TRIPLES = 90
@@ -37,6 +37,8 @@ KINDS = (
     "capped claim that is rolled back",
     "success",
     "success that is rolled back",
+    "plain success",
+    "plain success that is rolled back",
     "success, then capped claim",
     "failure",
     "last failure",
@@ -54,6 +56,7 @@ KINDS = (
     "retry of all dead jobs",
     "change of the capped definition",
     "enqueue after the held job, left open",
+    "enqueue after the ready job, left open",
     "cancel of the held job, left open",
     "cancel of the ready job, left open",
     "edit of the ready job, left open",
@@ -65,6 +68,8 @@ KINDS = (
     "enqueue after the held job at repeatable read",
     "cancel of the ready job at repeatable read",
     "success at serializable",
+    "edit of the ready job at serializable, left open",
+    "enqueue under a free key at repeatable read, left open",
 )
 # Transactions of applications: left open, or with an older snapshot. They come last.
 APPLICATIONS = KINDS[KINDS.index("enqueue after the held job, left open") :]

@@ -1,25 +1,30 @@
--- Maintenance calls this: drops history partitions older than p_history_days, whole months of the
--- audit log older than p_audit_days, and deletes, p_limit rows of each kind at most, dead jobs
--- older than p_dead_days, idempotency keys past their time, heartbeats of leases that ended,
--- workers gone for a day, operations, workflows and firings from before the history begins, API
--- keys that ended before it, steps and edges of jobs that are gone, notes about failures that are,
--- buckets of limit keys that are full, and what is remembered of requests for a day. Answers what
--- went; where it is p_limit, there may be more, and partitions are null while somebody's
--- transaction reads the history. Each kind is swept in a subtransaction: one that fails or takes
--- too long is reported in `failed` and stops neither the others nor the dropping of the history.
--- Runs as the owner of the tables; a caller while another is at it answers {}. Raises JF002, and
--- JF012 outside READ COMMITTED.
+-- Maintenance calls this once for each kind, 'partitions' first. That kind drops history
+-- partitions older than p_history_days and whole months of the audit log older than p_audit_days.
+-- Any other kind deletes p_limit rows at most: dead jobs older than p_dead_days, idempotency keys
+-- past their time, heartbeats of leases that ended, workers gone for a day, operations, workflows
+-- and firings from before the history begins, API keys that ended before it, steps and edges of
+-- jobs that are gone, notes about failures that are, buckets of limit keys that are full, or what
+-- is remembered of requests for a day. Without p_kind, all kinds in one transaction. Returns what
+-- went; where it is p_limit, there may be more, and partitions are null while another transaction
+-- reads the history. Each kind is swept in a subtransaction: one that fails or takes too long is
+-- reported in `failed`. Runs as the owner of the tables; a caller while another is at it gets {}.
+-- Raises JF002, and JF012 outside READ COMMITTED.
 create or replace function jobforge.apply_retention(
     p_history_days integer default 14,
     p_dead_days integer default 90,
     p_limit integer default 10000,
-    p_audit_days integer default 365
+    p_audit_days integer default 365,
+    p_kind text default null
 ) returns jsonb
 language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_now timestamptz := jobforge.now();
+    v_sweeps constant text[] := array[
+        'dead_jobs', 'idempotency_keys', 'workers', 'operations', 'idempotent_requests', 'steps',
+        'workflows', 'dependencies', 'heartbeats', 'buckets', 'firings', 'api_keys',
+        'failure_notes'];
     v_kind text;
     v_gone jsonb := '{}';
     v_failed jsonb := '{}';
@@ -29,12 +34,14 @@ begin
     if p_history_days < 1 or p_dead_days < 1 or p_audit_days < 1 then
         perform jobforge.refuse('JF002', 'history is kept for at least one day',
             '{"field": "history_days"}');
+    elsif p_kind <> 'partitions' and p_kind <> all (v_sweeps) then
+        perform jobforge.refuse('JF002', 'kind must be partitions or one of '
+            || array_to_string(v_sweeps, ', '), '{"field": "kind"}');
     elsif not jobforge.try_lock('partitions') then
         return '{}';
     end if;
-    foreach v_kind in array '{dead_jobs,idempotency_keys,workers,operations,idempotent_requests,
-        steps,workflows,dependencies,heartbeats,buckets,firings,api_keys,failure_notes}'::text[]
-    loop
+    foreach v_kind in array v_sweeps loop
+        continue when p_kind <> v_kind;
         begin
             v_gone := v_gone || jsonb_build_object(v_kind, jobforge.sweep(
                 v_kind, v_now, v_now - make_interval(days => p_history_days),
@@ -47,8 +54,10 @@ begin
     if v_failed <> '{}' then
         v_gone := v_gone || jsonb_build_object('failed', v_failed);
     end if;
-    -- Last, because the history is locked from then on until the transaction ends.
-    return v_gone
-        || jsonb_build_object(
-               'partitions', jobforge.drop_history(v_now, p_history_days, p_audit_days));
+    -- Last in a transaction of all kinds: from here on the history is locked until it ends.
+    if p_kind is null or p_kind = 'partitions' then
+        v_gone := v_gone || jsonb_build_object(
+            'partitions', jobforge.drop_history(v_now, p_history_days, p_audit_days));
+    end if;
+    return v_gone;
 end $$;

@@ -1,8 +1,8 @@
 -- Drops the partitions that end p_days or more before today, those of the audit log p_audit_days or
--- more, and returns their names. Until the transaction ends nobody can settle a job, so it is the
--- last that apply_retention does, and waits for nobody longer than a moment: others would wait
--- behind it. While somebody's transaction reads the history, nothing is dropped (null), and the
--- next call tries again.
+-- more, and returns their names. Until the transaction ends no session can settle a job. So
+-- maintenance calls apply_retention for the partitions alone, and this waits at most 100 ms for a
+-- lock: others would wait behind it. While another transaction reads the history, nothing is
+-- dropped (null), and the next call tries again.
 create or replace function jobforge.drop_history(
     p_now timestamptz,
     p_days integer,

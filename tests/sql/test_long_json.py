@@ -151,7 +151,7 @@ def test_a_planted_payload_does_not_stop_other_jobs(conn: Connection) -> None:
 
 
 @pytest.mark.attack("payloads")
-@pytest.mark.parametrize("column", ["payload", "result"])
+@pytest.mark.parametrize("column", ["payload", "result", "error"])
 def test_a_planted_value_of_a_job_can_be_seen_canceled_and_erased(
     conn: Connection, column: str
 ) -> None:

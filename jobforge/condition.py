@@ -18,7 +18,8 @@ class Trouble(NamedTuple):
     """Something that does not go on by itself.
 
     `kind` is unserved, overdue, faulty, webhook, event, operation or blocked; find_troubles.sql
-    says what subject and detail are. From find_unreadable it is job, trigger, event or removed.
+    says what subject and detail are. From find_unreadable it is job, removed or a table;
+    find_unreadable.sql says what subject and detail are.
     """
 
     kind: str

@@ -57,6 +57,8 @@ async def open_configuration(job: ConnectorJob[Any], name: str) -> Opened:
         kept = await job.call(calls.open_connector_config(name))
     except NotFound:
         raise Dead(f"there is no configuration {name}") from None
+    if "$unreadable" in kept.settings or "$unreadable" in kept.secrets:
+        raise Dead(f"configuration {name} is too long as JSON text: set its settings and secrets")
     key: TenantKey | None = None  # asked for by the first that is sealed
     found: dict[str, str] = {}
     for secret, where in kept.secrets.items():

@@ -8,6 +8,7 @@ import pytest
 from cluster import Connect, Connection, Database
 from integration.terminal import QuickTerminal, Terminal
 from sql import engine
+from sql.long_numbers import Column, plant_long_values
 
 from jobforge import calls, db, examination
 from jobforge.job import JobRequest
@@ -117,6 +118,26 @@ def test_schedules_and_events_that_nobody_handles_are_found(
     found = findings(shell)
     assert "the schedule nightly" in found["schedules"]
     assert "events wait, 1 of them" in found["events"]
+
+
+def test_a_row_that_is_too_long_as_text_is_named_until_its_statement_has_run(
+    shell: Terminal, conn: Connection
+) -> None:
+    tenant_id = uuid4()
+    db.run(conn, calls.put_definition("mail", 3, {"parameters": {"type": "object"}}))
+    db.run(conn, calls.enqueue_job(JobRequest("mail", {}), tenant_id=tenant_id))
+    for column in (Column("definitions", "parameters"), Column("audit_log", "detail")):
+        plant_long_values(conn, column)
+    found = [
+        each
+        for each in json.loads(shell.run("doctor", "--json").stdout)
+        if each["check"] == "values"
+    ]
+    [definition] = [each for each in found if "jobforge.definitions" in each["message"]]
+    assert "with key = 'mail' and version = '3'" in definition["message"]
+    for each in found:
+        conn.execute(each["fix"].encode())
+    assert "values" not in findings(shell)
 
 
 def test_advice_about_vacuum_has_the_tables_and_a_command_for_each_finding(

@@ -15,6 +15,7 @@ from cluster import Connection, Database
 from integration.loopback import Loopback, loopback
 from integration.seam import TENANT_A, TENANT_B
 from integration.workshop import Workshop
+from sql.long_numbers import Column, plant_long_values
 
 from jobforge import calls, db
 from jobforge.config import Config
@@ -188,6 +189,18 @@ async def test_a_payload_that_is_no_request_kills_the_job_before_anything_is_sen
         for job_id, payload in zip(jobs, WRONG, strict=True):
             ended = await shop.ended(job_id, State.DEAD)
             assert len(ended.attempts) == 1, payload
+
+
+@pytest.mark.parametrize("column", ["settings", "secrets"])
+async def test_a_configuration_that_is_too_long_as_text_kills_the_job(
+    shop: Shop, conn: Connection, column: str
+) -> None:
+    async with loopback(JSON) as server, shop.connecting(server):
+        shop.configure("shop", server.url, {})
+        plant_long_values(conn, Column("connector_configs", column))
+        job = await shop.request(State.DEAD, config="shop", url="/pay")
+        assert server.requests == []
+    assert "configuration shop is too long" in failure(job)["message"]
 
 
 async def test_secrets_go_to_their_own_origin_and_are_kept_nowhere_in_clear(

@@ -37,6 +37,7 @@ def test_the_sql_of_readme_and_reference_runs_from_top_to_bottom(
 # What readers of a page are taken to have. Its SQL is rolled back: roles are those of all tests.
 BEFORE = {
     "docs/deploy.md": "",
+    "docs/doctor.md": "",
     "docs/howto/multi-tenant.md": "",
     "docs/howto/transactional-enqueue.md": """
         create role app; create table users (email text);

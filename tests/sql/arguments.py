@@ -456,6 +456,17 @@ GENERATORS: dict[str, Callable[[Planted, Planted], Values]] = {
     "p_data jsonb": lambda _a, b: Values("{}", (json.dumps({"secret": f"{b.word}-data"}),)),
     "pending_events: p_after uuid": lambda _a, b: Values(None, (str(b.things["event"]),)),
     "p_deliveries jsonb": _deliveries,
+    "p_history_days integer": _own("14"),
+    "p_dead_days integer": _own("90"),
+    "p_audit_days integer": _own("365"),
+    "p_days integer": _own("7"),
+    "after_tenant uuid": _own(None),
+    "after_id uuid": _own(None),
+    "p_build text": _own(None),
+    "p_isolation text": _own(None),
+    "p_burst integer": _own("10"),
+    "p_slots integer": _own("1"),
+    "p_bucket text": _own("planted"),
     "create_connector_config: p_id uuid": _own(str(UUID(int=8))),
     **{
         f"{function}_connector_config: p_id uuid": _thing("connector")

@@ -3,14 +3,22 @@
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
+from uuid import UUID
 
+import psycopg
 from cluster import Connection
 from psycopg import sql
-from sql.arguments import Arguments, Function, Parameter, own_argument
+from sql.arguments import Arguments, Function, Parameter, Value, own_argument
 from sql.canary import Planted
-from sql.engine import Json
+from sql.engine import Json, call
 
 MARK = "<here>"
+TENANT_C = UUID("cccccccc-0000-4000-8000-000000000001")
+ROLES = ("jobforge_client", "jobforge_worker", "jobforge_admin", "jobforge_server")
+
+# An object of 81 kB, and of more than 1 GB as text.
+LONG = '{"x": [' + ",".join(["1e131071"] * 9000) + "]}"
 
 # The JSON texts that take the place of a value. The second takes 3 kB and 39 MB of text.
 POISONS = {
@@ -28,6 +36,15 @@ _SCHEDULE = {"label": "one", "definition": "planted", "cron": "@daily", "payload
 _FILTER = {"state": "dead", "queue": "q", "tag": "t", "created_after": "2026-01-01T00:00:00Z"}
 
 
+@dataclass(frozen=True, slots=True)
+class Column:
+    table: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.table}.{self.name}"
+
+
 def long_arguments(function: Function, a: Planted, b: Planted) -> Iterator[tuple[str, Arguments]]:
     """Calls that are valid but for one value somewhere in a JSON argument."""
     own: Arguments = {
@@ -38,15 +55,39 @@ def long_arguments(function: Function, a: Planted, b: Planted) -> Iterator[tuple
         for document in _documents(function, parameter, a):
             for place in ["$", *_places(document)]:
                 for name, poison in POISONS.items():
-                    text = json.dumps(_put(document, place)).replace(f'"{MARK}"', poison)
-                    if parameter.type == "jsonb[]":
-                        text = '{"' + text.replace('"', '\\"') + '"}'
+                    text = _as_text(parameter, _put(document, place), poison)
                     what = f"{function.name}({parameter.name}), {name} at {place}"
                     yield what, own | {parameter.name: text}
 
 
+def valid_calls(function: Function, a: Planted, b: Planted) -> Iterator[tuple[str, Arguments]]:
+    """Calls that are valid for a's tenant: with jobs in several states, and with documents."""
+    own: Arguments = {
+        parameter.name: "{}" if _is_json(parameter) else own_argument(function, parameter, a, b)
+        for parameter in function.parameters
+    }
+    documents: list[tuple[str, Value]] = [
+        (parameter.name, _as_text(parameter, document))
+        for parameter in filter(_is_json, function.parameters)
+        for document in _documents(function, parameter, a)
+    ]
+    # Filters and options may be empty; the others are required.
+    own |= dict(each for each in reversed(documents) if each[0] not in {"p_filter", "p_options"})
+    yield function.name, own
+    if function.takes("p_job_id"):
+        for state in ("dead", "running", "succeeded", "waiting"):
+            yield f"{function.name} of a {state} job", own | {"p_job_id": str(a.jobs[state])}
+    for number, (name, document) in enumerate(documents):
+        yield f"{function.name} with document {number}", own | {name: document}
+
+
 def is_concerned(function: Function) -> bool:
     return any(map(_is_json, function.parameters))
+
+
+def _as_text(parameter: Parameter, document: Json, poison: str = "") -> str:
+    text = json.dumps(document).replace(f'"{MARK}"', poison)
+    return '{"' + text.replace('"', '\\"') + '"}' if parameter.type == "jsonb[]" else text
 
 
 def _is_json(parameter: Parameter) -> bool:
@@ -55,27 +96,80 @@ def _is_json(parameter: Parameter) -> bool:
 
 def unbounded_columns(conn: Connection) -> list[str]:
     """The JSON columns of all tables that have a value whose text is too long."""
-    columns = conn.execute(
+    found = []
+    for column in json_columns(conn):
+        query = sql.SQL(
+            "select 1 from jobforge.{} as t where not jobforge.is_bounded(t.{}, 16777216) limit 1"
+        )
+        table, name = sql.Identifier(column.table), sql.Identifier(column.name)
+        if conn.execute(query.format(table, name)).fetchone():
+            found.append(str(column))
+    return found
+
+
+def json_columns(conn: Connection) -> list[Column]:
+    """All JSON columns of all tables."""
+    rows = conn.execute(
         """
-        select a.attrelid::regclass::text as name, a.attname as column
+        select c.relname as table, a.attname as name
           from pg_attribute as a
           join pg_class as c on c.oid = a.attrelid
          where c.relnamespace = 'jobforge'::regnamespace and c.relkind in ('r', 'p')
            and not c.relispartition and a.atttypid in ('json'::regtype, 'jsonb'::regtype)
+         order by 1, 2
         """
     ).fetchall()
-    found = []
-    for row in columns:
-        table, column = (
-            sql.Identifier(*row["name"].split(".")),
-            sql.Identifier(row["column"]),
-        )
-        query = sql.SQL(
-            "select 1 from {} as t where not jobforge.is_bounded(t.{}, 16777216) limit 1"
-        )
-        if conn.execute(query.format(table, column)).fetchone():
-            found.append(f"{row['name']}.{row['column']}")
-    return found
+    return [Column(row["table"], row["name"]) for row in rows]
+
+
+def plant_long_values(conn: Connection, column: Column, *, inside: bool = False) -> int:
+    """Store a long value in all rows of the table, as a superuser can; return their number.
+
+    If `inside`, it replaces each field of the objects that are stored there, else it is one more
+    field. Rows that have null stay so unless all have it. Return 0 if Postgres cannot store the
+    value, because a constraint of the table reads it as text.
+    """
+    value = sql.SQL(
+        """case when {inside} and jsonb_typeof({column}) = 'object' and {column} <> '{{}}'
+                then (select jsonb_object_agg(key, {long}) from jsonb_object_keys({column}) as key)
+                when jsonb_typeof({column}) = 'object' then {column} || {long}
+                when jsonb_typeof({column}) = 'array' then {column} || jsonb_build_array({long})
+                else {long} end"""
+    ).format(
+        column=sql.Identifier(column.name), inside=inside, long=sql.SQL("{}::jsonb").format(LONG)
+    )
+    query = sql.SQL(
+        """update jobforge.{table} set {column} = {value}
+            where {column} is not null
+               or not exists (select from jobforge.{table} where {column} is not null)"""
+    ).format(table=sql.Identifier(column.table), column=sql.Identifier(column.name), value=value)
+    try:
+        with conn.transaction():
+            conn.execute("set local session_replication_role = replica")
+            planted = conn.execute(query).rowcount
+            conn.execute("set local session_replication_role = origin")
+    except psycopg.errors.ProgramLimitExceeded:
+        return 0
+    return planted
+
+
+def fill_remaining_columns(conn: Connection) -> None:
+    """Store rows in tables that canary.plant leaves empty, for tests that plant in all columns.
+
+    A schedule that code declares for all tenants, and the erasure of a third tenant.
+    """
+    schedule = {"label": "one", "definition": "planted", "cron": "@daily"}
+    declared = [{"name": "planted", "tenant": "*", "settings": schedule}]
+    call(conn, "declare_triggers", declared=declared, definitions=["planted"])
+    call(conn, "put_tenant", tenant_id=TENANT_C, settings={"slug": "third", "name": "Third"})
+    call(conn, "delete_tenant", tenant_id=TENANT_C)
+
+
+def is_public(conn: Connection, function: Function) -> bool:
+    """Whether a login may call it."""
+    query = "select bool_or(has_function_privilege(r, %s, 'execute')) from unnest(%s::text[]) as r"
+    row = conn.execute(query, [function.signature, list(ROLES)]).fetchone()
+    return row is not None and bool(row["bool_or"])
 
 
 def _documents(function: Function, parameter: Parameter, a: Planted) -> Iterator[Json]:

@@ -31,13 +31,10 @@ from sql.engine import (
     refused,
     token,
 )
-from sql.long_numbers import is_concerned, long_arguments, unbounded_columns
+from sql.long_numbers import LONG, is_concerned, is_public, long_arguments, unbounded_columns
 
 from jobforge.embedded import Server
 
-ROLES = ("jobforge_client", "jobforge_worker", "jobforge_admin", "jobforge_server")
-# 81 kB, and more than 1 GB as text.
-LONG = '{"x": [' + ",".join(["1e131071"] * 9000) + "]}"
 REFUSAL = re.compile(r"JF0\d\d")
 
 # These settle or save what a handler left behind: they store what can be stored, and say so.
@@ -54,19 +51,13 @@ def world(server: Server) -> Iterator[World]:
         yield World.make(database, conn)
 
 
-def _is_public(conn: Connection, function: Function) -> bool:
-    query = "select bool_or(has_function_privilege(r, %s, 'execute')) from unnest(%s::text[]) as r"
-    row = conn.execute(query, [function.signature, list(ROLES)]).fetchone()
-    return row is not None and bool(row["bool_or"])
-
-
 @pytest.mark.attack("payloads")
 def test_every_json_argument_of_every_public_function_is_bounded(
     world: World, attempts: Attempts
 ) -> None:
     found = []
     for function in functions(world.conn):
-        if not is_concerned(function) or not _is_public(world.conn, function):
+        if not is_concerned(function) or not is_public(world.conn, function):
             continue
         for what, arguments in long_arguments(function, world.a, world.b):
             attempts(1)
@@ -160,15 +151,18 @@ def test_a_planted_payload_does_not_stop_other_jobs(conn: Connection) -> None:
 
 
 @pytest.mark.attack("payloads")
-def test_a_planted_payload_can_be_seen_canceled_and_erased(conn: Connection) -> None:
+@pytest.mark.parametrize("column", ["payload", "result", "error"])
+def test_a_planted_value_of_a_job_can_be_seen_canceled_and_erased(
+    conn: Connection, column: str
+) -> None:
     definition(conn)
     bad = enqueue_one(conn, TENANT_A)
-    _plant(conn, "jobs", "payload", bad)
+    _plant(conn, "jobs", column, bad)
     [trouble] = call(conn, "find_unreadable")
-    assert (trouble["kind"], trouble["subject"], trouble["detail"]) == ("job", str(bad), "payload")
+    assert (trouble["kind"], trouble["subject"], trouble["detail"]) == ("job", str(bad), column)
     assert [row["id"] for row in call(conn, "list_jobs", tenant_id=TENANT_A)] == [bad]
     job = call(conn, "get_job", job_id=bad, tenant_id=TENANT_A)[0]["job"]
-    assert job["payload"] == {"$unreadable": "the value is too long as JSON text"}
+    assert job[column] == {"$unreadable": "the value is too long as JSON text"}
     call(conn, "cancel_job", job_id=bad, tenant_id=TENANT_A)
     call(conn, "erase_job", job_id=bad, tenant_id=TENANT_A)
     assert unbounded_columns(conn) == []

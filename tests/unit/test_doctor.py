@@ -95,6 +95,10 @@ def test_advice_about_vacuum_is_what_the_doctor_says_of_it_and_else_nothing() ->
     ]
 
 
+def unreadable(kind: str, subject: str, detail: str) -> dict[str, Any]:
+    return {"unreadable": [Trouble(kind, subject, uuid4(), NOW, detail)]}
+
+
 def stuck(kind: str, subject: str, detail: str) -> dict[str, Any]:
     return {"troubles": [Trouble(kind, subject, uuid4(), NOW, detail)]}
 
@@ -154,6 +158,44 @@ CASES: list[tuple[dict[str, Any], str, Grade, str]] = [
     (stuck("event", "e1", "1000"), "events", Grade.FAILED, "jobforge scheduler"),
     (stuck("operation", "o1", "cancel"), "operations", Grade.FAILED, "keep a server running"),
     (stuck("blocked", "j1", "send"), "blocked", Grade.FAILED, "jobforge scheduler"),
+    (unreadable("removed", "j1", "payload"), "values", Grade.WARNING, "jobs cancel j1"),
+    (unreadable("job", "j1", "payload"), "values", Grade.FAILED, "jobs erase j1"),
+    (
+        unreadable("attempts", "job_id = 'j1' and lease = '7'", "error"),
+        "values",
+        Grade.FAILED,
+        "where job_id = 'j1' and lease = '7';  -- as a superuser",
+    ),
+    (
+        unreadable("finished_jobs", "id = 'j1'", "payload, result"),
+        "values",
+        Grade.FAILED,
+        """set payload = '{"$unreadable": "removed"}', result = '{"$unreadable": "removed"}' """,
+    ),
+    (
+        unreadable("operations", "id = 'o1'", "filter"),
+        "values",
+        Grade.FAILED,
+        """set filter = '{"$unreadable": "removed"}' where""",
+    ),
+    (
+        unreadable("operations", "id = 'o1'", "progress"),
+        "values",
+        Grade.FAILED,
+        """set progress = '{"phase": "jobs"}' where""",
+    ),
+    (
+        unreadable("connector_configs", "id = 'c1'", "secrets"),
+        "values",
+        Grade.FAILED,
+        "set secrets = '{}' where id = 'c1';",
+    ),
+    (
+        unreadable("declared_schedules", "name = 'nightly'", "settings"),
+        "values",
+        Grade.FAILED,
+        "delete from jobforge.declared_schedules where name = 'nightly';",
+    ),
 ]
 
 
@@ -164,6 +206,19 @@ def test_what_is_wrong_is_found_alone_and_has_its_remedy(
     (finding,) = ill(**facts)
     assert (finding.check, finding.grade) == (check, grade)
     assert remedy in (finding.fix or "")
+
+
+def test_a_row_with_a_long_value_is_named_with_its_table() -> None:
+    [finding] = ill(**unreadable("steps", "job_id = 'j1' and name = 'charge'", "result"))
+    assert finding.message.startswith(
+        "result of the row of jobforge.steps with job_id = 'j1' and name = 'charge' is too long"
+    )
+
+
+def test_where_all_values_are_readable_it_says_how_many_rows_were_checked() -> None:
+    [finding] = [each for each in diagnose(replace(WELL, unreadable=[])) if each.check == "values"]
+    assert finding.grade is Grade.OK
+    assert "50,000 rows of each table" in finding.message
 
 
 def test_a_snapshot_that_is_young_is_nobodys_business() -> None:

@@ -1,5 +1,6 @@
 -- After a tenant was made or changed: it gets the schedules that code declares for every tenant,
--- and those that go by its clocks are planned anew when it has other ones. Called by put_tenant.
+-- and those that go by its clocks are planned anew when it has other ones. A declared schedule that
+-- is too long as JSON text is left out (is_bounded). Called by put_tenant.
 create or replace function jobforge.adopt_schedules(
     p_tenant_id uuid,
     p_has_moved boolean,
@@ -9,7 +10,8 @@ language plpgsql
 as $$
 begin
     perform jobforge.declare_trigger(p_tenant_id, d.name, d.settings, p_now)
-       from jobforge.declared_schedules as d;
+       from jobforge.declared_schedules as d
+      where jobforge.is_bounded(d.settings);
     if not p_has_moved then
         return;
     end if;

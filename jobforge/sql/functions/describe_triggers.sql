@@ -18,7 +18,8 @@ as $$
         'triggers', (select jsonb_agg(to_jsonb(w.*)) from wanted as w),
         'definitions', (
             select jsonb_agg(jsonb_build_object(
-                       'key', k.definition, 'version', k.version, 'parameters', d.parameters))
+                       'key', k.definition, 'version', k.version,
+                       'parameters', jobforge.readable(d.parameters)))
               from (select distinct w.definition, w.version from wanted as w) as k
              cross join lateral jobforge.find_definition(k.definition, k.version) as d))
 $$;

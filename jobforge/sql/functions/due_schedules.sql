@@ -53,7 +53,8 @@ begin
                'payload', jobforge.readable(f.payload), 'pending', to_jsonb(f.pending))),
            (select jsonb_agg(jsonb_build_object(
                        'definition', n.definition, 'version', n.version,
-                       'is_active', d.is_active, 'parameters', d.parameters))
+                       'is_active', d.is_active,
+                       'parameters', jobforge.readable(d.parameters)))
               from (select distinct u.definition, u.version from found as u) as n
               left join lateral jobforge.find_definition(n.definition, n.version) as d on true)
       into v_triggers, v_definitions

@@ -24,7 +24,8 @@ begin
     end if;
     if p_config ? 'settings'
        and jobforge.url_origin(p_config -> 'settings' ->> 'url')
-           is distinct from jobforge.url_origin(v_old.settings ->> 'url') then
+           is distinct from jobforge.url_origin(jobforge.readable(v_old.settings) ->> 'url')
+       then
         v_missing := array(select s.name from jsonb_object_keys(v_old.secrets) as s(name)
                             where not coalesce(p_config -> 'secrets' ? s.name, false)
                             order by s.name);

@@ -11,9 +11,10 @@ as $$
                                            coalesce(p_job.cancel_reason, 'no reason given'))
                else format('It is dead since %s, after attempt %s of %s: %s.', p_job.finished_at,
                            p_job.attempt, p_job.max_attempts,
-                           coalesce(p_job.error ->> 'message', 'no message'))
+                           coalesce(e.error ->> 'message', 'no message'))
            end,
            case p_job.state when 'dead' then 'Retry it when the cause is mended.'
                             else 'Retry it to run it again as a new job.' end,
-           jsonb_build_object('finished_at', p_job.finished_at, 'error', p_job.error)
+           jsonb_build_object('finished_at', p_job.finished_at, 'error', e.error)
+      from (select jobforge.readable(p_job.error) as error) as e
 $$;

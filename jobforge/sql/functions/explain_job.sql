@@ -43,7 +43,7 @@ begin
                        v_job.run_at),
                 'Reschedule it to run now.',
                 jsonb_build_object('run_at', v_job.run_at, 'attempt', v_job.attempt,
-                                   'error', v_job.error);
+                                   'error', jobforge.readable(v_job.error));
         elsif not found and v_job.state = 'blocked' then
             return query select * from jobforge.explain_parents(v_job);
         end if;

@@ -8,7 +8,7 @@ as $$
            case w.kind
                when 'sleep' then format('It sleeps until %s.', p_job.run_at)
                when 'event' then format('It waits until %s for the event %s%s.', p_job.run_at,
-                    w.name, case when w.match <> '{}' then ' with ' || w.match::text end)
+                    w.name, case when m.match <> '{}' then ' with ' || m.match::text end)
                else format('It waits for %s of the %s jobs that it gathers.', c.open,
                            cardinality(w.jobs)) end,
            case w.kind
@@ -19,9 +19,10 @@ as $$
            jsonb_strip_nulls(jsonb_build_object(
                'since', w.since, 'until', case when w.kind <> 'gather' then p_job.run_at end,
                'event', case when w.kind = 'event' then w.name end,
-               'match', case when w.kind = 'event' then w.match end,
+               'match', case when w.kind = 'event' then m.match end,
                'jobs', c.jobs))
       from jobforge.waits as w
+     cross join lateral (select jobforge.readable(w.match) as match) as m
       left join lateral (
            select count(*) as open,
                   jsonb_agg(jsonb_build_object('job_id', j.id, 'state', j.state))

@@ -14,8 +14,9 @@ declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
 begin
     return query
-    select c.id, c.name, c.connector, c.settings, jobforge.shown_secrets(c.secrets), c.created_at,
-           c.created_by, c.updated_at, c.updated_by
+    select c.id, c.name, c.connector, jobforge.readable(c.settings),
+           jobforge.shown_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
+           c.updated_by
       from jobforge.connector_configs as c
      where c.tenant_id = v_tenant and c.id = p_id;
     if not found then

@@ -23,7 +23,8 @@ begin
            d.hooks, d.is_active, d.paused_at, d.created_at, d.updated_at,
            array(select n.version from jobforge.definitions as n
                   where n.key = d.key order by n.version),
-           d.registered, d.overrides, d.parameters
+           jobforge.readable(d.registered), jobforge.readable(d.overrides),
+           jobforge.readable(d.parameters)
       from jobforge.definitions as d
      where d.key = p_key and d.version = coalesce(p_version, d.version)
      order by d.is_active desc, d.version desc

@@ -30,7 +30,9 @@ begin
     end if;
     v_ended_until := least(v_until, v_job.finished_at + interval '1 day');
     attempts := (
-        select coalesce(jsonb_agg(to_jsonb(t) - 'tenant_id' - 'txid' order by t.lease), '[]')
+        select coalesce(jsonb_agg(to_jsonb(t) - 'tenant_id' - 'txid'
+                                  || jsonb_build_object('error', jobforge.readable(t.error))
+                                  order by t.lease), '[]')
           from (select * from jobforge.all_attempts as h
                  where h.tenant_id = v_tenant and h.job_id = p_job_id
                    and h.ended_at between v_since and v_ended_until) as t);
@@ -63,7 +65,7 @@ begin
                        jsonb_build_object('attempt', t.a -> 'attempt', 'outcome', t.a -> 'outcome')
                   from jsonb_array_elements(attempts) as t(a) where t.a ->> 'ended_at' is not null
                 union all
-                select n.at, 1, n.kind, n.actor, n.data
+                select n.at, 1, n.kind, n.actor, jobforge.readable(n.data)
                   from jobforge.job_events as n
                  where n.tenant_id = v_tenant and n.job_id = p_job_id and n.kind <> 'log'
                    and n.at between v_since and v_until

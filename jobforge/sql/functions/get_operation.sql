@@ -14,8 +14,9 @@ declare
     v_tenant uuid := jobforge.named_tenant(p_tenant_id);
 begin
     return query
-    select o.id, o.kind, o.state, o.filter, o.options, o.matched, o.done, o.skipped, o.reason,
-           o.created_by, o.created_at, o.started_at, o.finished_at
+    select o.id, o.kind, o.state, jobforge.readable(o.filter), jobforge.readable(o.options),
+           o.matched, o.done, o.skipped, o.reason, o.created_by, o.created_at, o.started_at,
+           o.finished_at
       from jobforge.operations as o
      where o.tenant_id = v_tenant and o.id = p_id;
     if not found then

@@ -29,7 +29,9 @@ begin
     v_nodes := array(select n from jobforge.nodes_of(v_tenant, p_id) as n);
     nodes := (
         select coalesce(jsonb_agg(to_jsonb(n) - '{place,path,result}'::text[]
-                                  || jsonb_build_object('node', n.path) order by n.place), '[]')
+                                  || jsonb_build_object(
+                                         'node', n.path, 'error', jobforge.readable(n.error))
+                                  order by n.place), '[]')
           from unnest(v_nodes[1:p_limit]) as n);
     edges := (
         select coalesce(jsonb_agg(jsonb_build_array(p.path, c.path)
@@ -43,7 +45,7 @@ begin
               from (select n.state, count(*) as jobs from unnest(v_nodes) as n
                      group by n.state) as s),
         'result', (
-            select coalesce(jsonb_object_agg(l.path, l.result), '{}')
+            select coalesce(jsonb_object_agg(l.path, jobforge.readable(l.result)), '{}')
               from (select n.path, n.result from unnest(v_nodes) as n
                      where n.state = 'succeeded'
                        and not exists (select from jobforge.dependencies as d

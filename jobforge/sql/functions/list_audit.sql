@@ -29,7 +29,7 @@ begin
     v_after := (p_filter ->> 'after')::timestamptz;
     v_before := (p_filter ->> 'before')::timestamptz;
     return query
-    select a.id, a.tenant_id, a.at, a.actor, a.action, a.target, a.detail
+    select a.id, a.tenant_id, a.at, a.actor, a.action, a.target, jobforge.readable(a.detail)
       from jobforge.audit_log as a
      where (v_tenant is null or a.tenant_id = v_tenant)
        and a.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')

@@ -17,8 +17,9 @@ declare
 begin
     perform jobforge.check_limit(p_limit, 200);
     return query
-    select c.id, c.name, c.connector, c.settings, jobforge.shown_secrets(c.secrets), c.created_at,
-           c.created_by, c.updated_at, c.updated_by
+    select c.id, c.name, c.connector, jobforge.readable(c.settings),
+           jobforge.shown_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
+           c.updated_by
       from jobforge.connector_configs as c
      where c.tenant_id = v_tenant and (p_after is null or c.name > p_after)
      order by c.name

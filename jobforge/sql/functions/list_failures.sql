@@ -59,8 +59,9 @@ begin
          order by s.id desc
          limit p_limit
     )
-    select p.fingerprint, p.definition, c.jobs, c.first_seen, c.last_seen, p.id, p.error,
-           k.note, k.snoozed_until, k.resolved_in, c.versions, c.hourly, r.build,
+    select p.fingerprint, p.definition, c.jobs, c.first_seen, c.last_seen, p.id,
+           jobforge.readable(p.error), k.note, k.snoozed_until, k.resolved_in, c.versions,
+           c.hourly, r.build,
            coalesce((select min(w.started_at) from jobforge.workers as w where w.build = r.build)
                     >= (select min(w.started_at) from jobforge.workers as w
                          where w.build = k.resolved_in), false)

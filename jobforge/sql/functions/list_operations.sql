@@ -18,8 +18,9 @@ declare
 begin
     perform jobforge.check_limit(p_limit, 200);
     return query
-    select o.id, o.kind, o.state, o.filter, o.options, o.matched, o.done, o.skipped, o.reason,
-           o.created_by, o.created_at, o.started_at, o.finished_at
+    select o.id, o.kind, o.state, jobforge.readable(o.filter), jobforge.readable(o.options),
+           o.matched, o.done, o.skipped, o.reason, o.created_by, o.created_at, o.started_at,
+           o.finished_at
       from jobforge.operations as o
      where o.tenant_id = v_tenant
        and o.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')

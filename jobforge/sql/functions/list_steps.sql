@@ -28,7 +28,7 @@ begin
      order by s.at, s.index;
     return query
     select w.kind, w.name, w.index, 'waiting', null::jsonb, w.lease, w.since, w.expires_at,
-           w.match, w.jobs
+           jobforge.readable(w.match), w.jobs
       from jobforge.waits as w
      where w.tenant_id = v_tenant and w.job_id = p_job_id;
 end $$;

@@ -12,7 +12,7 @@ declare
     v_tenant uuid := jobforge.require_tenant(p_tenant_id);
 begin
     return query
-    select c.id, c.settings, c.secrets
+    select c.id, jobforge.readable(c.settings), jobforge.readable(c.secrets)
       from jobforge.connector_configs as c
      where c.tenant_id = v_tenant and c.name = p_name;
     if not found then

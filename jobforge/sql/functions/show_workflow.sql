@@ -9,9 +9,11 @@ as $$
         'state', case when p_workflow.finished_at is null
                        and p_workflow.cancel_requested_at is not null
                       then 'canceling' else p_workflow.state end,
-        'size', p_workflow.size, 'is_open', p_workflow.is_open, 'counts', p_workflow.counts,
-        'input', p_workflow.input, 'correlation_id', p_workflow.correlation_id,
-        'callbacks', p_workflow.callbacks, 'called', to_jsonb(p_workflow.called),
+        'size', p_workflow.size, 'is_open', p_workflow.is_open,
+        'counts', jobforge.readable(p_workflow.counts),
+        'input', jobforge.readable(p_workflow.input),
+        'correlation_id', p_workflow.correlation_id,
+        'callbacks', jobforge.readable(p_workflow.callbacks), 'called', to_jsonb(p_workflow.called),
         'created_by', p_workflow.created_by, 'created_at', p_workflow.created_at,
         'finished_at', p_workflow.finished_at)
 $$;

@@ -1,13 +1,14 @@
 /**
  * Secrets by their names: a file of the secrets folder, as Kubernetes and Docker mount them, or the
- * variable JOBFORGE_SECRET_<NAME>. Whatever is looked up is hidden from then on.
+ * variable JOBFORGE_SECRET_<NAME>. Whatever is looked up is hidden in logs from then on.
  */
 
 import { readFileSync, realpathSync, statSync } from "node:fs";
 import { join, sep } from "node:path";
 import { variable } from "./environment.ts";
 import { Invalid, NotFound } from "./errors.ts";
-import { registerSecret } from "./redact/index.ts";
+import { registerHandedSecret, UNSAFE } from "./redact/index.ts";
+import { emit } from "./telemetry.ts";
 
 const LARGEST = 65_536;
 // Settings of the installation, whose names only look like those of a secret.
@@ -17,6 +18,7 @@ const OF_A_TENANT = /^JOBFORGE_SECRET_[0-9A-F]{32}_/;
 
 export class Secrets {
   readonly #folder: string | undefined;
+  readonly #warned = new Set<string>();
 
   constructor(folder?: string | undefined) {
     this.#folder = folder;
@@ -37,7 +39,10 @@ export class Secrets {
         hint: `looked at: ${folder}; the variable ${named}`,
       });
     }
-    registerSecret(value);
+    if (!registerHandedSecret(value) && !this.#warned.has(name)) {
+      this.#warned.add(name);
+      emit("secret.not_hidden", { secret_name: name, reason: UNSAFE }, "warning");
+    }
     return value;
   }
 

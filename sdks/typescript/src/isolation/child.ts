@@ -10,6 +10,7 @@ import { type Channel, Context } from "../context.ts";
 import { CURRENT, type Door } from "../current.ts";
 import type { Runnable } from "../definition.ts";
 import { Invalid, NotFound } from "../errors.ts";
+import { eraseEnvironment, refuseDebugger } from "../hardening.ts";
 import type { ClaimedJob, Enqueued, JobRequest, Json, JsonObject, NoteKind } from "../job.ts";
 import { jobScope } from "../redact/index.ts";
 import { byCode } from "../sqlstates.ts";
@@ -163,6 +164,9 @@ function end(verdict: Verdict): void {
   });
 }
 
+// Other jobs could read in /proc what the app needs to be imported. The mark is how it is found.
+eraseEnvironment(`${MARK}=${process.env[MARK]}`);
+refuseDebugger();
 process.on("SIGINT", () => undefined);
 process.on("SIGTERM", () => undefined);
 await main(process.argv[2] ?? "");

@@ -5,6 +5,7 @@
 
 import type { Runnable } from "../definition.ts";
 import { ConfigError } from "../errors.ts";
+import { eraseEnvironment } from "../hardening.ts";
 import type { ClaimedJob } from "../job.ts";
 import { LOG_SCOPE } from "../redact/index.ts";
 import type { Host, OnEnd, Run, Runner } from "../runner.ts";
@@ -51,6 +52,7 @@ export class Isolated implements Runner {
 
   /** Fails when the app cannot be imported, and says why. */
   async open(): Promise<void> {
+    eraseEnvironment();
     for (const [profile, limits] of this.#profiles) {
       const first = new Waiting(this.#module, limits);
       if (!(await first.ready)) {

@@ -34,6 +34,7 @@ from jobforge.definition import Definition
 from jobforge.embedded import Server
 from jobforge.errors import ChildFailed, JobForgeError, Json
 from jobforge.recognition import from_sqlstate
+from jobforge.redact import scope as scopes
 from jobforge.worker import Worker
 
 pytestmark = pytest.mark.anyio
@@ -240,6 +241,31 @@ def test_what_is_secret_is_hidden_as_the_contract_says() -> None:
         assert redact.redact(given) == shown
     for name, is_secret in contract["names"].items():
         assert redact.is_secret_name(name) is is_secret, name
+
+
+@pytest.mark.usefixtures("forgotten")
+@pytest.mark.parametrize("case", read("redaction")["scopes"], ids=lambda case: case["name"])
+def test_secrets_are_hidden_where_the_contract_says(case: dict[str, Json]) -> None:
+    job, other = redact.job_scope(case.get("payload", "{}")), redact.job_scope("{}")
+    for value in case.get("operator", []):
+        assert redact.register_operator_secret(value)
+    for value in case.get("app", []):
+        assert redact.register_secret(value)
+    for value in case.get("job", []):
+        assert job.add(value)
+        assert redact.register_handed_secret(value)
+    for name, scope in {"output": job, "other": other, "log": redact.log_scope()}.items():
+        for given, shown in case.get(name, []):
+            assert redact.redact(given, scope) == shown, name
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    """What the test registers in this process is removed afterwards."""
+    yield
+    for registry in (scopes.OPERATOR, scopes.HANDED, scopes.APP):
+        registry._values.clear()  # noqa: SLF001 - other tests begin without them
+        registry._index = None  # noqa: SLF001 - as above
 
 
 def test_templates_render_as_the_contract_says() -> None:

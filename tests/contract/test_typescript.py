@@ -26,7 +26,7 @@ from jobforge.job import JobRequest
 ACME = UUID("aaaaaaaa-0000-4000-8000-000000000000")
 
 
-@pytest.mark.parametrize("file", ["sdk", "link", "contract", "worker", "isolation"])
+@pytest.mark.parametrize("file", ["sdk", "link", "contract", "redact", "worker", "isolation"])
 def test_the_suite_of_the_sdk_passes(file: str, database: Database, tmp_path: Path) -> None:
     texts = tmp_path / "texts.json"
     texts.write_text(json.dumps(shown_texts() if file == "contract" else []))
@@ -90,6 +90,26 @@ def test_a_worker_ends_when_it_is_told_to_whatever_its_app_keeps_open(
         _serving(worker_command(str(app)), tmp_path, environment),
     ):
         wait_until(lambda: len(db.run(conn, calls.list_workers())) == 1, within_s=60)
+
+
+@pytest.mark.parametrize("url", ["{}:notaport/db", "[{}/db", "{}:1/db", "{}:1/db?sslrootcert=/x"])
+def test_errors_at_the_start_of_a_worker_do_not_show_the_password(url: str, tmp_path: Path) -> None:
+    app = tmp_path / "app.ts"
+    app.write_text(_APP_THAT_FAILS.replace("SDK", str(sdk() / "src" / "index.ts")))
+    url = url.format("postgresql://app:kanari0123456789@127.0.0.1")
+    for given, variables in ([], {"JOBFORGE_DATABASE_URL": url}), (["--database-url", url], {}):
+        for fails in ("", url):
+            done = subprocess.run(
+                [*worker_command(str(app)), "--queues", "q:1", *given],
+                env=node().environment() | variables | {"FAILS_WITH": fails},
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+            assert done.returncode != 0
+            assert "jobforge-worker: " in done.stderr
+            assert "kanari" not in done.stdout + done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +275,13 @@ import { JobForge } from "SDK";
 export const jf = new JobForge();
 jf.job("noop", { isolation: "inline" }, () => undefined);
 setInterval(() => undefined, 1000);
+"""
+_APP_THAT_FAILS = """
+import { JobForge } from "SDK";
+
+export const jf = new JobForge();
+jf.job("noop", { isolation: "inline" }, () => undefined);
+if (process.env.FAILS_WITH) throw new Error(`cannot reach ${process.env.FAILS_WITH}`);
 """
 _STALE = "run scripts/write_errors.py or scripts/write_http_types.py"
 _PRISMA_SCHEMA = """

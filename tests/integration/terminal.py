@@ -72,8 +72,14 @@ class Terminal:
     @contextmanager
     def started(self, *arguments: str) -> Iterator["Program"]:
         """A command that goes on until it is told to stop; killed at the end if it has not."""
+        with self.started_program(sys.executable, "-u", "-m", "jobforge", *arguments) as program:
+            yield program
+
+    @contextmanager
+    def started_program(self, *command: str) -> Iterator["Program"]:
+        """Another program, in the same way."""
         process = subprocess.Popen(
-            [*self.prefix, sys.executable, "-u", "-m", "jobforge", *arguments],
+            [*self.prefix, *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

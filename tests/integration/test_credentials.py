@@ -23,6 +23,7 @@ import psycopg
 import pytest
 from attacks import Attempts
 from cluster import Connection, Database, wait_until
+from contract.typescript import worker_command
 from integration.terminal import Program, QuickTerminal, Terminal, environment
 
 from jobforge import calls, db
@@ -52,6 +53,10 @@ COMMANDS = [
     (["scheduler"], '"scheduler.started"', 1),
     (["server", "--port", "0"], '"server.listening"', 1),
 ]
+
+
+# Its processes cannot hide their memory from others of the same user, so no scan reads it.
+TYPESCRIPT = "scanning_app.ts"
 
 
 @dataclass
@@ -245,14 +250,26 @@ def test_a_job_finds_no_credentials_in_any_process(
         for program, (_, words, times) in zip(programs, COMMANDS, strict=True):
             program.wait_for(words, times=times)
         programs.append(_waiting_command(running, site, shell, setting))
+        typescript = _typescript_worker(running, shell, setting)
         pids = [pid for program in programs for pid in _tree(program.process.pid)]
         scans = [
             site.scan("scan", pids),
             site.scan("scan_in_fleet", pids),
             site.scan_from_outside(pids),
+            site.scan("scan_in_typescript", [typescript.process.pid]),
         ]
+        typescript_said = typescript.said
     attempts(sum(scan.tried for scan in scans))
-    assert [scan.places for scan in scans] == [[], [], []]
+    assert [scan.places for scan in scans] == [[], [], [], []]
+    assert "Debugger" not in typescript_said
+    assert site.canary not in typescript_said
+
+
+def _typescript_worker(running: ExitStack, shell: Terminal, setting: Setting) -> Program:
+    command = [*worker_command(TYPESCRIPT), "--queues", "typescript:1", *setting.arguments]
+    program = running.enter_context(shell.started_program(*command))
+    program.wait_for('"worker.started"')
+    return program
 
 
 def _waiting_command(running: ExitStack, site: Site, shell: Terminal, setting: Setting) -> Program:

@@ -1,6 +1,7 @@
 /** The settings of a process, from its variables JOBFORGE_…; the only reader of them. */
 
 import { readFileSync } from "node:fs";
+import { variable } from "./environment.ts";
 import { ConfigError } from "./errors.ts";
 import { LEVELS, type Level } from "./telemetry.ts";
 
@@ -22,8 +23,8 @@ export interface Config {
   readonly logLevel: Level;
 }
 
-export function load(environment: NodeJS.ProcessEnv = process.env): Config {
-  const text = (name: string) => environment[`JOBFORGE_${name}`] || undefined;
+export function load(): Config {
+  const text = (name: string) => variable(`JOBFORGE_${name}`) || undefined;
   return {
     databaseUrl: text("DATABASE_URL") ?? ofFile(text("DATABASE_URL_FILE")),
     listenUrl: text("LISTEN_URL") ?? ofFile(text("LISTEN_URL_FILE")),

@@ -10,10 +10,11 @@ import { Invalid, InvalidResult } from "./errors.ts";
 import type { ClaimedJob, Json, JsonObject, NoteKind } from "./job.ts";
 import { legible } from "./jsonb.ts";
 import { type Queryable, runOn } from "./queryable.ts";
-import { redactText } from "./redact/index.ts";
+import { hideInHead, jobScope, type Scope } from "./redact/index.ts";
 import { Cancelled } from "./signals.ts";
 
 const LONGEST_MESSAGE = 8_000;
+const MOST_READ = 32 * 1024;
 const LONGEST_NAME = 200;
 
 /** How a running job reaches its worker. */
@@ -28,9 +29,11 @@ type LogLevel = "debug" | "info" | "warning" | "error";
 /** Lines that are kept with the attempt: `ctx.log.info("sent", { to })`. */
 export class Log {
   readonly #channel: Channel;
+  readonly #scope: () => Scope;
 
-  constructor(channel: Channel) {
+  constructor(channel: Channel, scope: () => Scope) {
     this.#channel = channel;
+    this.#scope = scope;
   }
 
   debug(message: string, fields: Readonly<Record<string, unknown>> = {}): void {
@@ -51,20 +54,29 @@ export class Log {
 
   #write(level: LogLevel, message: string, fields: Readonly<Record<string, unknown>>): void {
     const kept = legible(fields) as JsonObject;
-    this.#channel.note("log", { ...kept, level, message: short(String(message)) });
+    this.#channel.note("log", { ...kept, level, message: this.#short(String(message)) });
+  }
+
+  /** A cut might go through a secret, so that the rest of it is no longer known for one. */
+  #short(message: string): string {
+    if (message.length <= LONGEST_MESSAGE) return message;
+    return hideInHead(message, MOST_READ, this.#scope()).slice(0, LONGEST_MESSAGE);
   }
 }
 
 /** The job that runs, for its handler. */
 export class Context extends Durable<Channel> {
   readonly #workerId: string | null;
+  /** The job that a worker holds; that of a hook is about another. */
+  readonly #held: ClaimedJob;
   #controller: AbortController | null = null;
   #isAsked = false;
   #wasCompleted = false;
 
-  constructor(job: ClaimedJob, channel: Channel, workerId: string | null) {
+  constructor(job: ClaimedJob, channel: Channel, workerId: string | null, held = job) {
     super(job, channel);
     this.#workerId = workerId;
+    this.#held = held;
   }
 
   get jobId(): string {
@@ -131,7 +143,7 @@ export class Context extends Durable<Channel> {
   }
 
   get log(): Log {
-    return new Log(this.channel);
+    return new Log(this.channel, () => jobScope(this.#held));
   }
 
   /** How far the job has come. Only the latest of many in a row may be kept. */
@@ -149,9 +161,11 @@ export class Context extends Durable<Channel> {
     this.channel.note("event", { name, data: legible(data) });
   }
 
-  /** A secret of the worker's. Its value is redacted from all that the job says. */
+  /** A secret of the worker's. Its value is hidden in the output of this job, and in logs. */
   async secret(name: string): Promise<string> {
-    return await this.channel.secret(name);
+    const value = await this.channel.secret(name);
+    jobScope(this.#held).add(value);
+    return value;
   }
 
   /** Aborted when the job is canceled, times out or its worker ends; give it to what waits. */
@@ -190,7 +204,7 @@ export class Context extends Durable<Channel> {
 
   /** The same, speaking of another job: hooks are told of the job that has ended. */
   about(fields: Partial<ClaimedJob>): Context {
-    return new Context({ ...this.job, ...fields }, this.channel, null);
+    return new Context({ ...this.job, ...fields }, this.channel, null, this.#held);
   }
 
   get wasCompleted(): boolean {
@@ -220,13 +234,6 @@ function checkKept(state: string | null): void {
       " 64 levels deep",
     { field: "result" },
   );
-}
-
-/** A cut might go through a secret, so that the rest of it is no longer known for one. */
-function short(message: string): string {
-  return message.length <= LONGEST_MESSAGE
-    ? message
-    : redactText(message).slice(0, LONGEST_MESSAGE);
 }
 
 /** In milliseconds; as Postgres writes it, an offset may be of hours alone. */

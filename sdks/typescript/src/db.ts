@@ -5,6 +5,7 @@
 
 import pg from "pg";
 import type { Call, Row } from "./calls/call.ts";
+import { variable } from "./environment.ts";
 import { ConfigError, type JobForgeError, Unavailable } from "./errors.ts";
 import { explained } from "./sqlstates.ts";
 import { answered } from "./statement.ts";
@@ -34,6 +35,8 @@ export class Database {
   #isService: Promise<boolean> | null = null;
 
   constructor(url: string, options: DatabaseOptions = {}) {
+    // The driver reads process.env, where it may be no more.
+    pg.defaults.password ??= variable("PGPASSWORD");
     this.#url = url;
     this.#listenUrl = options.listenUrl ?? url;
     this.#behindPooler = options.behindPooler ?? false;
@@ -46,6 +49,13 @@ export class Database {
     });
     // A connection that is lost while nobody uses it: the next call opens another.
     this.#pool.on("error", () => undefined);
+  }
+
+  /** Of the URLs, and that of the environment. */
+  get passwords(): ReadonlySet<string> {
+    const urls = [this.#url, this.#listenUrl];
+    const found = [...urls.map(passwordOf), variable("PGPASSWORD")];
+    return new Set(found.filter((each): each is string => !!each));
   }
 
   /** The call in a transaction of its own. */
@@ -242,6 +252,14 @@ function settings(url: string, behindPooler: boolean, durable = true): pg.Client
     keepAliveInitialDelayMillis: 5_000,
     ...(behindPooler ? {} : { options: options.join(" ") }),
   };
+}
+
+function passwordOf(url: string): string | undefined {
+  try {
+    return new pg.Client(url).password ?? undefined;
+  } catch {
+    return undefined; // whoever connects is told what is wrong with it
+  }
 }
 
 async function decoded<T>(

@@ -8,7 +8,7 @@ import type { Runnable } from "./definition.ts";
 import type { ClaimedJob, Enqueued, JobRequest, Json, JsonObject, NoteKind } from "./job.ts";
 import type { Stop, Verdict } from "./verdict.ts";
 
-/** How a run ended. Without a verdict there is nothing to report: the lease is gone. */
+/** How a run ended, without secrets, but for the result. Without a verdict there is nothing to report: the lease is gone. */
 export interface Report {
   readonly verdict: Verdict | null;
   readonly exit_code?: number | undefined;
@@ -63,6 +63,6 @@ export interface Host {
     index: number,
     jobs: readonly JobRequest[],
   ): Promise<readonly Enqueued[]>;
-  /** Throws NotFound. From now on the value is redacted wherever it appears. */
+  /** Throws NotFound. From now on the value is hidden in logs. */
   secret(name: string): string;
 }

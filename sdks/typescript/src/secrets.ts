@@ -1,24 +1,27 @@
 /**
  * Secrets by their names: a file of the secrets folder, as Kubernetes and Docker mount them, or the
- * variable JOBFORGE_SECRET_<NAME>. Whatever is looked up is hidden from then on.
+ * variable JOBFORGE_SECRET_<NAME>. Whatever is looked up is hidden in logs from then on.
  */
 
 import { readFileSync, realpathSync, statSync } from "node:fs";
 import { join, sep } from "node:path";
+import { variable } from "./environment.ts";
 import { Invalid, NotFound } from "./errors.ts";
-import { registerSecret } from "./redact/index.ts";
+import { registerHandedSecret, UNSAFE } from "./redact/index.ts";
+import { emit } from "./telemetry.ts";
 
 const LARGEST = 65_536;
+// Settings of the installation, whose names only look like those of a secret.
+const RESERVED = /^JOBFORGE_SECRET_KEY(?:_PREVIOUS)?(?:_FILE)?$/;
 // These are for the connectors of one tenant.
 const OF_A_TENANT = /^JOBFORGE_SECRET_[0-9A-F]{32}_/;
 
 export class Secrets {
   readonly #folder: string | undefined;
-  readonly #environment: NodeJS.ProcessEnv;
+  readonly #warned = new Set<string>();
 
-  constructor(folder?: string | undefined, environment: NodeJS.ProcessEnv = process.env) {
+  constructor(folder?: string | undefined) {
     this.#folder = folder;
-    this.#environment = environment;
   }
 
   /** NotFound says where it was looked for, and no more. */
@@ -28,20 +31,19 @@ export class Secrets {
         field: "name",
       });
     }
-    const variable = `JOBFORGE_SECRET_${name.replace(/[.-]/g, "_").toUpperCase()}`;
-    const value = this.#fromFolder(name) ?? this.#fromEnvironment(variable);
+    const named = `JOBFORGE_SECRET_${name.replace(/[.-]/g, "_").toUpperCase()}`;
+    const value = this.#fromFolder(name) ?? fromEnvironment(named);
     if (value === undefined) {
       const folder = this.#folder ? `the file ${join(this.#folder, name)}` : "no secrets folder";
       throw new NotFound(`there is no secret ${name}`, {
-        hint: `looked at: ${folder}; the variable ${variable}`,
+        hint: `looked at: ${folder}; the variable ${named}`,
       });
     }
-    registerSecret(value);
+    if (!registerHandedSecret(value) && !this.#warned.has(name)) {
+      this.#warned.add(name);
+      emit("secret.not_hidden", { secret_name: name, reason: UNSAFE }, "warning");
+    }
     return value;
-  }
-
-  #fromEnvironment(variable: string): string | undefined {
-    return OF_A_TENANT.test(variable) ? undefined : this.#environment[variable];
   }
 
   #fromFolder(name: string): string | undefined {
@@ -53,6 +55,10 @@ export class Secrets {
     }
     return readFileSync(path, "utf8").replace(/\r?\n$/, "");
   }
+}
+
+function fromEnvironment(name: string): string | undefined {
+  return RESERVED.test(name) || OF_A_TENANT.test(name) ? undefined : variable(name);
 }
 
 /** Kubernetes mounts files as links into ..data, which stays inside; other links may not. */

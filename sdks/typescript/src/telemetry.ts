@@ -4,7 +4,7 @@
  */
 
 import type { ClaimedJob, Json } from "./job.ts";
-import { redactObject } from "./redact/index.ts";
+import { hideObject, LOG_SCOPE } from "./redact/index.ts";
 
 export const LEVELS = ["debug", "info", "warning", "error", "critical"] as const;
 export type Level = (typeof LEVELS)[number];
@@ -54,7 +54,7 @@ export function emit(event: string, fields: Fields = {}, level: Level = "info"):
     ...(writer.workerId === undefined ? {} : { worker_id: writer.workerId }),
   };
   const given = Object.entries(fields).filter(([, value]) => value !== undefined && value !== null);
-  const shown = Object.entries(redactObject(Object.fromEntries(given))).map(
+  const shown = Object.entries(hideObject(Object.fromEntries(given), LOG_SCOPE)).map(
     // A field of the caller's must not pass for one of ours.
     ([name, value]) => [name in head && name !== "worker_id" ? `${name}_` : name, value] as const,
   );

@@ -12,7 +12,8 @@ import {
   InvalidResult,
 } from "./errors.ts";
 import type { Json, JsonObject, Outcome } from "./job.ts";
-import { redact, redactText } from "./redact/index.ts";
+import { legible } from "./jsonb.ts";
+import { hideInHead, type Scope } from "./redact/index.ts";
 import type { Settings } from "./settings.ts";
 import { Cancel, Dead, Retry, Snooze } from "./signals.ts";
 import type { Waiting } from "./steps.ts";
@@ -20,6 +21,8 @@ import type { Waiting } from "./steps.ts";
 // The engine keeps errors of up to 64 KiB whole.
 const LONGEST_MESSAGE = 8_000;
 const LONGEST_TRACE = 16_000;
+// No more of a message or a stack is redacted: whatever a handler throws, it takes no long time.
+const MOST_READ = 32 * 1024;
 const DEEPEST_CAUSE = 10;
 // The next attempt would meet the same: what a step has come to is stored.
 const FINAL = [InvalidPayload, InvalidResult, EventTimeout, ChildFailed];
@@ -70,16 +73,17 @@ export function waits({ wait, delayS, runAt }: Waiting): Verdict {
 }
 
 /** The handler returned something that cannot be kept: it would again. */
-export function unusable(error: Invalid): Verdict {
-  return { outcome: "failed", error: described(error, "InvalidResult"), final: true };
+export function unusable(error: Invalid, scope: Scope): Verdict {
+  return { outcome: "failed", error: described(error, scope, "InvalidResult"), final: true };
 }
 
 export function thrown(
   error: unknown,
   settings: Pick<Settings, "giveUpOn">,
   stopped: Stop | null,
+  scope: Scope,
 ): Verdict {
-  return after(said(error, settings), stopped);
+  return after(said(error, settings, scope), stopped);
 }
 
 /** A process has ended; `told` is what it said before. Null: there is nothing to report. */
@@ -88,18 +92,19 @@ export function exited(how: Exit, stopped: Stop | null, told: Verdict | null): V
   return after(told ?? { outcome: "crashed", error: crash(how) }, stopped);
 }
 
-function said(error: unknown, settings: Pick<Settings, "giveUpOn">): Verdict {
+function said(error: unknown, settings: Pick<Settings, "giveUpOn">, scope: Scope): Verdict {
   if (error instanceof Snooze) {
     return { outcome: "snoozed", retry_in_s: error.delayS, run_at: error.runAt };
   }
-  if (error instanceof Cancel) return { outcome: "canceled", reason: redactText(error.message) };
-  if (error instanceof Dead) return { outcome: "failed", error: described(error), final: true };
+  if (error instanceof Cancel) return { outcome: "canceled", reason: head(error.message, scope) };
+  if (error instanceof Dead)
+    return { outcome: "failed", error: described(error, scope), final: true };
   if (error instanceof Retry) {
-    return { outcome: "failed", error: described(error), retry_in_s: error.afterS };
+    return { outcome: "failed", error: described(error, scope), retry_in_s: error.afterS };
   }
   if (isOutOfMemory(error)) return { outcome: "crashed", error: over("memory") };
   const isFinalError = [...FINAL, ...settings.giveUpOn].some((kind) => error instanceof kind);
-  return { outcome: "failed", error: described(error), final: isFinalError || undefined };
+  return { outcome: "failed", error: described(error, scope), final: isFinalError || undefined };
 }
 
 /** What a run said that had been told to end: only an answer of its own choice still counts. */
@@ -130,13 +135,29 @@ function isOutOfMemory(error: unknown): boolean {
 }
 
 /** Whatever was thrown: a handler may throw anything. */
-export function described(error: unknown, name?: string): JsonObject {
-  // Redacted before it is cut: half a secret would not be known as one.
+function described(error: unknown, scope: Scope, name?: string): JsonObject {
   return {
-    type: name ?? read(() => typeOf(error)),
-    message: redactText(read(() => messageOf(error))).slice(0, LONGEST_MESSAGE),
-    traceback: redactText(read(() => traceOf(error))).slice(0, LONGEST_TRACE),
+    type:
+      name ??
+      head(
+        read(() => typeOf(error)),
+        scope,
+      ),
+    message: head(
+      read(() => messageOf(error)),
+      scope,
+    ).slice(0, LONGEST_MESSAGE),
+    traceback: head(
+      read(() => traceOf(error)),
+      scope,
+    ).slice(0, LONGEST_TRACE),
   };
+}
+
+// Redacted before it is cut to what is kept: half a secret would not be known as one.
+
+function head(text: string, scope: Scope): string {
+  return hideInHead(text, MOST_READ, scope);
 }
 
 function read(find: () => unknown): string {
@@ -157,13 +178,13 @@ function messageOf(error: unknown): unknown {
   if (error instanceof AggregateError && error.message === "") {
     return error.errors.map(messageOf).join("; ");
   }
-  return "message" in error ? error.message : JSON.stringify(redact(error));
+  return "message" in error ? error.message : JSON.stringify(legible(error));
 }
 
 /** With what it was caused by, and what it gathers. */
 function traceOf(error: unknown, depth = 0): string {
   if (!(error instanceof Error))
-    return typeof error === "object" ? JSON.stringify(redact(error)) : String(error);
+    return typeof error === "object" ? JSON.stringify(legible(error)) : String(error);
   const within = [error.cause, ...(error instanceof AggregateError ? error.errors : [])];
   const causes = depth < DEEPEST_CAUSE ? within.filter((each) => each !== undefined) : [];
   return [error.stack, ...causes.map((each) => `caused by: ${traceOf(each, depth + 1)}`)].join(

@@ -19,7 +19,17 @@ import {
   Snooze,
   verifyWebhook,
 } from "../src/index.ts";
-import { isSecretName, redactTail } from "../src/redact/index.ts";
+import type { ClaimedJob } from "../src/job.ts";
+import {
+  hide,
+  hideInTail,
+  isSecretName,
+  jobScope,
+  LOG_SCOPE,
+  registerHandedSecret,
+  registerOperatorSecret,
+} from "../src/redact/index.ts";
+import { CURRENT_SCOPE } from "../src/redact/scope.ts";
 import { explained, fromSqlstate } from "../src/sqlstates.ts";
 import { Worker } from "../src/worker/index.ts";
 import { until, urlOf } from "./ground.ts";
@@ -276,6 +286,33 @@ test("what is secret is hidden as the contract says", () => {
   }
 });
 
+interface ScopeCase {
+  readonly name: string;
+  readonly payload?: string;
+  readonly operator?: readonly string[];
+  readonly app?: readonly string[];
+  readonly job?: readonly string[];
+  readonly output?: readonly [Value, Value][];
+  readonly other?: readonly [Value, Value][];
+  readonly log?: readonly [Value, Value][];
+}
+
+for (const scoped of (read("cases/redaction.json") as unknown as { scopes: ScopeCase[] }).scopes) {
+  test(`redaction: ${scoped.name}`, () => {
+    const tenant = randomUUID();
+    const [own, other] = [scoped.payload ?? "{}", "{}"].map((payload_json) =>
+      jobScope({ tenant_id: tenant, payload_json } as ClaimedJob),
+    );
+    assert.ok(own && other);
+    for (const value of scoped.operator ?? []) assert.ok(registerOperatorSecret(value));
+    for (const value of scoped.app ?? []) assert.ok(registerSecret(value));
+    for (const value of scoped.job ?? []) assert.ok(own.add(value) && registerHandedSecret(value));
+    for (const [given, shown] of scoped.output ?? []) assert.deepEqual(hide(given, own), shown);
+    for (const [given, shown] of scoped.other ?? []) assert.deepEqual(hide(given, other), shown);
+    for (const [given, shown] of scoped.log ?? []) assert.deepEqual(hide(given, LOG_SCOPE), shown);
+  });
+}
+
 const webhooks = read("cases/webhooks.json") as unknown as {
   headers: Record<string, string>;
   body: string;
@@ -314,7 +351,7 @@ test("texts are shown as Python shows them", { skip: !process.env.JOBFORGE_TEST_
   registerSecret("correct horse battery");
   for (const [given, shown, tail] of JSON.parse(text) as [string, string, string][]) {
     assert.equal(redactText(given), shown, given);
-    assert.equal(redactTail(given, true), tail, given);
+    assert.equal(hideInTail(given, true, CURRENT_SCOPE), tail, given);
     assert.equal(redactText(shown), shown, "what was hidden stays as it is");
   }
 });

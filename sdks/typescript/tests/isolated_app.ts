@@ -18,10 +18,18 @@ export const look = jf.job("iso.look", settings, async (ctx) => {
     pid: process.pid,
     attempt: ctx.attempt,
     home: process.env.HOME === process.cwd(),
-    names: Object.keys(process.env).filter((name) => /PG|DATABASE|SECRET/.test(name)),
+    names: [...Object.keys(process.env), shown("self"), shown(String(process.ppid))]
+      .flatMap((text) => text.split("\0"))
+      .filter((name) => /PG|DATABASE|SECRET/.test(name)),
     secret: await ctx.secret("isolated"),
   };
 });
+
+/** With what a process was started, as the kernel tells others. */
+function shown(pid: string): string {
+  const file = `/proc/${pid}/environ`;
+  return existsSync(file) ? readFileSync(file, "utf8") : "";
+}
 
 export const child = jf.job(
   "iso.child",

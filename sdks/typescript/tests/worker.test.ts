@@ -10,6 +10,7 @@ import type { ClaimedJob } from "../src/job.ts";
 import type { Loop } from "../src/loop.ts";
 import type { Line } from "../src/outage.ts";
 import { RELEASED, type Report, SUCCEEDED } from "../src/runner.ts";
+import { Secrets } from "../src/secrets.ts";
 import type { JobOptions } from "../src/settings.ts";
 import { now } from "../src/worker/clock.ts";
 import { configureLogs, Worker } from "../src/worker/index.ts";
@@ -313,6 +314,14 @@ test("what a job says is kept, redacted, before its outcome", async () => {
     assert.equal(said.event.data.token, "[redacted]");
     assert.equal(said.log.message, "logging in with [redacted]");
   });
+});
+
+test("a job cannot ask for the key of the installation", () => {
+  process.env.JOBFORGE_SECRET_KEY = "00".repeat(32);
+  process.env.JOBFORGE_SECRET_KEY_PREVIOUS = "11".repeat(32);
+  for (const name of ["key", "KEY", "key.previous", "key_previous"]) {
+    assert.throws(() => new Secrets().lookup(name), { code: "not_found" }, name);
+  }
 });
 
 test("a wait cannot be caught, and what goes on beside it does no more steps", async () => {

@@ -10,8 +10,9 @@ import { type Channel, Context } from "../context.ts";
 import { CURRENT, type Door } from "../current.ts";
 import type { Runnable } from "../definition.ts";
 import { Invalid, NotFound } from "../errors.ts";
+import { eraseEnvironment, refuseDebugger } from "../hardening.ts";
 import type { ClaimedJob, Enqueued, JobRequest, Json, JsonObject, NoteKind } from "../job.ts";
-import { registerSecret } from "../redact/index.ts";
+import { jobScope } from "../redact/index.ts";
 import { byCode } from "../sqlstates.ts";
 import type { Waiting } from "../steps.ts";
 import { returned, thrown, unusable, type Verdict, waits } from "../verdict.ts";
@@ -41,9 +42,7 @@ class Wire implements Channel, Door {
   }
 
   async secret(name: string): Promise<string> {
-    const value = (await this.#ask((id) => ({ kind: "secret", id, name }))) as string;
-    registerSecret(value);
-    return value;
+    return (await this.#ask((id) => ({ kind: "secret", id, name }))) as string;
   }
 
   async enqueue(jobs: readonly JobRequest[]): Promise<readonly Enqueued[]> {
@@ -136,7 +135,8 @@ async function verdictOf(
   door: Door,
 ): Promise<Verdict> {
   if (definition === undefined) {
-    return thrown(new NotFound(`the app has no ${job.definition}`), { giveUpOn: [] }, null);
+    const error = new NotFound(`the app has no ${job.definition}`);
+    return thrown(error, { giveUpOn: [] }, null, jobScope(job));
   }
   try {
     const current = { tenantId: job.tenant_id, door };
@@ -144,11 +144,11 @@ async function verdictOf(
     try {
       return returned(definition.dump(ctx, result));
     } catch (error) {
-      if (error instanceof Invalid) return unusable(error);
+      if (error instanceof Invalid) return unusable(error, jobScope(job));
       throw error;
     }
   } catch (error) {
-    return thrown(error, definition.settings, null);
+    return thrown(error, definition.settings, null, jobScope(job));
   }
 }
 
@@ -164,6 +164,9 @@ function end(verdict: Verdict): void {
   });
 }
 
+// Other jobs could read in /proc what the app needs to be imported. The mark is how it is found.
+eraseEnvironment(`${MARK}=${process.env[MARK]}`);
+refuseDebugger();
 process.on("SIGINT", () => undefined);
 process.on("SIGTERM", () => undefined);
 await main(process.argv[2] ?? "");

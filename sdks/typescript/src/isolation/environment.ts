@@ -4,9 +4,10 @@
  * without that, because the app may need it to be imported; a job gets a built one.
  */
 
+import { isCredential } from "../environment.ts";
+
 const PLAIN = ["PATH", "LANG", "LC_ALL", "TZ"];
 const DEFAULTS = { LANG: "C.UTF-8", LC_ALL: "C.UTF-8", TZ: "UTC" };
-const HARMLESS = ["JOBFORGE_LOG_LEVEL", "JOBFORGE_LOG_FORMAT", "JOBFORGE_TENANT"];
 
 /** The worker's variables without what leads to the database or to secrets. */
 export function forWaiting(environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
@@ -24,5 +25,5 @@ export function reduce(letThrough: readonly string[], own: Readonly<Record<strin
 }
 
 function isConfidential(name: string): boolean {
-  return /^(PG|JOBFORGE_)/.test(name) && !HARMLESS.includes(name);
+  return isCredential(name) || name.startsWith("PG");
 }

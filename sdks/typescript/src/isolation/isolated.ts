@@ -5,7 +5,9 @@
 
 import type { Runnable } from "../definition.ts";
 import { ConfigError } from "../errors.ts";
+import { eraseEnvironment } from "../hardening.ts";
 import type { ClaimedJob } from "../job.ts";
+import { LOG_SCOPE } from "../redact/index.ts";
 import type { Host, OnEnd, Run, Runner } from "../runner.ts";
 import type { Limits, Settings } from "../settings.ts";
 import { profileOf } from "./limits.ts";
@@ -50,13 +52,13 @@ export class Isolated implements Runner {
 
   /** Fails when the app cannot be imported, and says why. */
   async open(): Promise<void> {
+    eraseEnvironment();
     for (const [profile, limits] of this.#profiles) {
       const first = new Waiting(this.#module, limits);
       if (!(await first.ready)) {
         first.kill();
-        throw new ConfigError(
-          `the processes of jobs cannot import the app: ${first.stderr.text()}`,
-        );
+        const said = await first.stderr.text(LOG_SCOPE);
+        throw new ConfigError(`the processes of jobs cannot import the app: ${said}`);
       }
       this.#waiting.set(profile, [first]);
       this.#refill(profile, limits);

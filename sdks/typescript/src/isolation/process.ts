@@ -9,7 +9,9 @@ import type { Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import type { Runnable } from "../definition.ts";
 import { JobForgeError } from "../errors.ts";
-import type { ClaimedJob } from "../job.ts";
+import type { ClaimedJob, JsonObject } from "../job.ts";
+import { hideAside } from "../redact/background.ts";
+import { jobScope, type Scope } from "../redact/index.ts";
 import type { Host, OnEnd, Run } from "../runner.ts";
 import type { Limits } from "../settings.ts";
 import { type Exit, exited, isFinal, type Limit, type Stop, type Verdict } from "../verdict.ts";
@@ -166,7 +168,7 @@ export class Process implements Run {
         this.#used = word.used;
         break;
       case "secret":
-        void this.#answer(word.id, async () => this.#host.secret(word.name));
+        void this.#answer(word.id, async () => this.#secret(word.name));
         break;
       case "enqueue":
         void this.#answer(word.id, () => this.#host.enqueue(this.job, word.jobs));
@@ -181,6 +183,12 @@ export class Process implements Run {
         break;
       default:
     }
+  }
+
+  #secret(name: string): string {
+    const value = this.#host.secret(name);
+    jobScope(this.job).add(value);
+    return value;
   }
 
   async #saved({ name, index, result }: Word & { readonly kind: "step" }): Promise<null> {
@@ -205,16 +213,34 @@ export class Process implements Run {
     remove(this.#folder);
     const { stdout, stderr, child } = this.#waiting;
     const how: Exit = { code, signal, over: this.#isTooHeavy ? "memory" : over(signal, stderr) };
+    const scope = jobScope(this.job);
+    const verdict = exited(how, this.#stopped, this.#said);
+    const [said, stdout_tail, stderr_tail] = await Promise.all([
+      verdict && withoutSecrets(verdict, scope),
+      stdout.text(scope),
+      stderr.text(scope),
+    ]);
     this.hasEnded = true;
     this.#onEnd(this.job, {
-      verdict: exited(how, this.#stopped, this.#said),
+      verdict: said,
       exit_code: exitCode(code, signal),
       pid: child.pid,
       ...this.#used,
-      stdout_tail: stdout.text(),
-      stderr_tail: stderr.text(),
+      stdout_tail,
+      stderr_tail,
     });
   }
+}
+
+/** The process may not have redacted what it said. */
+async function withoutSecrets(verdict: Verdict, scope: Scope): Promise<Verdict> {
+  const { error, reason } = verdict;
+  if (error === undefined && reason === undefined) return verdict;
+  const [shown] = await hideAside([
+    [{ value: { error: error ?? null, reason: reason ?? null } }, scope],
+  ]);
+  const said = shown as { error: JsonObject | null; reason: string | null };
+  return { ...verdict, error: said.error ?? undefined, reason: said.reason ?? undefined };
 }
 
 /** As Python has it: negative after a signal. */

@@ -1,6 +1,7 @@
 /** The end of what a job printed: kept small, made safe to store and to show on a terminal. */
 
-import { redactTail } from "../redact/index.ts";
+import { hideAside } from "../redact/background.ts";
+import type { Scope } from "../redact/index.ts";
 
 const TAIL_BYTES = 64 * 1024;
 
@@ -19,11 +20,12 @@ export class Tail {
   }
 
   /** What is left of it, for people; undefined when nothing was printed. */
-  text(): string | undefined {
+  async text(scope: Scope): Promise<string | undefined> {
     if (this.#bytes.length === 0) return undefined;
     if (this.#bytes.length > TAIL_BYTES) this.#cut();
-    const shown = neutral(redactTail(this.#bytes.toString("utf8"), this.#isCut));
-    return Buffer.from(shown)
+    const item = { tail: this.#bytes.toString("utf8"), isCut: this.#isCut };
+    const [shown] = await hideAside([[item, scope]]);
+    return Buffer.from(neutral(String(shown)))
       .subarray(-TAIL_BYTES)
       .toString("utf8")
       .replace(/^\ufffd+/, "");

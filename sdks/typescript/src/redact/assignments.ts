@@ -57,6 +57,8 @@ const HARMLESS = new Set([
   "missing",
 ]);
 
+const AROUND = " \t,;)}]";
+
 type Span = readonly [start: number, end: number];
 
 interface Found {
@@ -210,18 +212,31 @@ function endOfJoined(text: string, end: number): number {
 
 function beginsALine(text: string, start: number): boolean {
   const lowest = Math.max(0, start - LONGEST_BEFORE);
-  const line = text.lastIndexOf("\n", start - 1);
-  if (line < lowest && lowest > 0) return false;
-  return LIST_MARK.test(text.slice(Math.max(line + 1, lowest), start));
+  const before = text.slice(lowest, start);
+  const line = before.lastIndexOf("\n");
+  if (line < 0 && lowest > 0) return false;
+  return LIST_MARK.test(before.slice(line + 1));
 }
 
 /** "unexpected token: expected a comma" tells no token. */
 function isProse(name: string, value: string): boolean {
-  return name.toLowerCase().endsWith("token") && /^\p{L}+$/u.test(value.replace(/[.,;]+$/, ""));
+  return (
+    name.toLowerCase().endsWith("token") && /^\p{L}+$/u.test(value.slice(0, endOf(value, ".,;")))
+  );
 }
 
 function stripped(value: string): string {
-  return value.replace(/^[ \t,;)}\]]+|[ \t,;)}\]]+$/g, "");
+  const end = endOf(value, AROUND);
+  let start = 0;
+  while (start < end && AROUND.includes(value[start] ?? "")) start += 1;
+  return value.slice(start, end);
+}
+
+/** Where the value ends without these letters. A pattern would try from each of them to the last. */
+function endOf(value: string, letters: string): number {
+  let end = value.length;
+  while (end > 0 && letters.includes(value[end - 1] ?? "")) end -= 1;
+  return end;
 }
 
 function matched(pattern: RegExp, text: string, start: number): Span {

@@ -10,39 +10,62 @@ import type { Json, JsonObject } from "../job.ts";
 import { legible } from "../jsonb.ts";
 import { hideAssigned } from "./assignments.ts";
 import { isSecretName } from "./names.ts";
-import { Registry } from "./registry.ts";
+import { CURRENT_SCOPE, HANDED, MARKER, OPERATOR, register, type Scope } from "./scope.ts";
 import { hidePrivateKeys, hideShapes, withoutPemEnd } from "./shapes.ts";
 
+export { canBeHidden } from "./registry.ts";
+export { jobScope, LOG_SCOPE, MARKER, type Scope } from "./scope.ts";
 export { isSecretName };
 
-export const MARKER = "[redacted]";
-
 const DEEPEST = 100;
-const LONGEST_FIRST_LINE = 4096;
+const LONGEST_AT_CUT = 4096;
 // More than this under `tokens` or `keys` may be a secret, less is their number.
 const MOST_COUNTED = 10_000;
-const registry = new Registry(MARKER);
+/** Why a value is not registered, for a warning. */
+export const UNSAFE =
+  "not hidden where it is printed: a secret must have 8 characters or more, and 12 if it is a" +
+  " single word of letters";
 
 /**
- * Hides this value from now on. Returns false for a value that cannot be hidden: one of less than 8
+ * Hides this value from now on: in a job, in the output of its tenant's jobs; elsewhere, in the
+ * output of all jobs. Returns false for a value that cannot be hidden: one of less than 8
  * characters, or a single word of letters of less than 12.
  */
 export function registerSecret(value: string): boolean {
-  return registry.add(value);
+  return register(value);
+}
+
+/** Hides a secret of the installation in logs. It is never forgotten. */
+export function registerOperatorSecret(value: string): boolean {
+  return OPERATOR.add(value);
+}
+
+/** Hides a secret that a job was given in logs; the job's scope hides it in its output. */
+export function registerHandedSecret(value: string): boolean {
+  return HANDED.add(value);
 }
 
 /** The value with every secret in it hidden; what JSON cannot hold becomes a text. */
 export function redact(value: unknown): Json {
-  return redacted(legible(value), 0);
-}
-
-export function redactObject(value: JsonObject): JsonObject {
-  return redact(value) as JsonObject;
+  return hide(value, CURRENT_SCOPE);
 }
 
 /** The text with every secret in it hidden. */
 export function redactText(text: string): string {
-  return withoutTelling(registry.hide(text));
+  return hideText(text, CURRENT_SCOPE);
+}
+
+/** The value with every secret hidden that is one in this scope. */
+export function hide(value: unknown, scope: Scope): Json {
+  return redacted(legible(value), scope, 0);
+}
+
+export function hideObject(value: JsonObject, scope: Scope): JsonObject {
+  return hide(value, scope) as JsonObject;
+}
+
+export function hideText(text: string, scope: Scope): string {
+  return withoutTelling(scope.hide(text));
 }
 
 /** The text without the secrets that their name or their form gives away. */
@@ -55,30 +78,39 @@ function withoutTelling(text: string): string {
  * The end of an output with every secret hidden, also one that the cut went through: when it
  * `isCut`, the first line is incomplete and is left out, up to 4,096 characters of it.
  */
-export function redactTail(text: string, isCut: boolean): string {
-  if (!isCut) return redactText(text);
-  const whole = withoutPemEnd(registry.withoutHalf(text.replace(/^\ufffd+/, "")), MARKER);
-  const shown = redactText(whole);
-  const line = shown.slice(0, LONGEST_FIRST_LINE).indexOf("\n");
-  return shown.slice(line >= 0 ? line + 1 : LONGEST_FIRST_LINE);
+export function hideInTail(text: string, isCut: boolean, scope: Scope): string {
+  if (!isCut) return hideText(text, scope);
+  const whole = withoutPemEnd(scope.withoutRest(text.replace(/^\ufffd+/, "")), MARKER);
+  const shown = hideText(whole, scope);
+  const line = shown.slice(0, LONGEST_AT_CUT).indexOf("\n");
+  return shown.slice(line >= 0 ? line + 1 : LONGEST_AT_CUT);
 }
 
-function redacted(value: Json, depth: number): Json {
+/**
+ * The beginning of a text with every secret hidden, also one that the cut goes through: of a text
+ * that is longer than `most`, no more is read, and the last 4,096 characters are left out.
+ */
+export function hideInHead(text: string, most: number, scope: Scope): string {
+  const shown = hideText(text.slice(0, most), scope);
+  return text.length > most ? shown.slice(0, -LONGEST_AT_CUT) : shown;
+}
+
+function redacted(value: Json, scope: Scope, depth: number): Json {
   if (value === null || typeof value === "boolean") return value;
-  if (typeof value === "number") return registry.has(String(value)) ? MARKER : value;
-  if (typeof value === "string") return redactText(value);
+  if (typeof value === "number") return scope.has(String(value)) ? MARKER : value;
+  if (typeof value === "string") return hideText(value, scope);
   if (depth >= DEEPEST) return MARKER;
-  if (isList(value)) return value.map((element) => redactedElement(element, depth + 1));
-  return redactedObject(value, depth);
+  if (isList(value)) return value.map((element) => redactedElement(element, scope, depth + 1));
+  return redactedObject(value, scope, depth);
 }
 
-function redactedObject(value: JsonObject, depth: number): JsonObject {
+function redactedObject(value: JsonObject, scope: Scope, depth: number): JsonObject {
   const isNamed = secretIsNamed(value);
   const members = Object.entries(value).map(([name, inner = null]) => {
     const isSecret = isSecretName(name) || (isNamed && name === "value");
     const isHidden = isSecret && !isCount(name, inner);
     // Registered values are not searched in names: a password may be the name of a field.
-    const shown = isHidden ? hidden(inner) : redacted(inner, depth + 1);
+    const shown = isHidden ? hidden(inner) : redacted(inner, scope, depth + 1);
     return [withoutTelling(name), shown] as const;
   });
   return Object.fromEntries(members);
@@ -91,12 +123,14 @@ function isCount(name: string, value: Json): boolean {
 }
 
 /** An element of a list; a pair there may be a name and its value, as headers often come. */
-function redactedElement(value: Json, depth: number): Json {
+function redactedElement(value: Json, scope: Scope, depth: number): Json {
   if (isList(value) && value.length === 2) {
     const [name, inner = null] = value;
-    if (typeof name === "string" && isSecretName(name)) return [redactText(name), hidden(inner)];
+    if (typeof name === "string" && isSecretName(name)) {
+      return [hideText(name, scope), hidden(inner)];
+    }
   }
-  return redacted(value, depth);
+  return redacted(value, scope, depth);
 }
 
 /** `{"name": "Authorization", "value": …}`, as headers and variables are also written. */

@@ -1,7 +1,7 @@
 /**
  * Values that are known to be secret, found in a text in whatever form they were written: as it is,
  * JSON-escaped, in HTML, percent-encoded, in hexadecimal, and inside base64, also where a line ends
- * in the middle of it.
+ * in the middle of it. The time for a text is proportional to its length and to the number of forms.
  */
 
 const SHORTEST = 8;
@@ -10,41 +10,66 @@ const SHORTEST_WORD = 12;
 const WORD = /^[A-Z]?(?:[a-z]+|[A-Z]+)$/;
 // The part of a form that is recognized at a cut must have this length.
 const SHORTEST_REST = 4;
-// Enough for the secrets of a worker. Beyond it the one registered longest ago is forgotten.
-const MOST = 1000;
 // Up to this number of forms are searched one by one.
 const FEW = 256;
+// V8 builds the tables of its search (Boyer-Moore) for this many characters. In a text made for it,
+// a longer form would take time in proportion to the product of both lengths.
+const LONGEST_FOR_V8 = 250;
 // How a line ends in a text, and in one that was escaped; an empty line separates.
 const LINE_ENDS = /(?:\r?\n[ \t]*|(?:\\r)?\\n)+/g;
 const LINE_END = /^(?:\r?\n[ \t]*|(?:\\r)?\\n)$/;
 
-/** False below 8 characters, and below 12 for a single word of letters such as a table's name. */
+/** One way in which a value may be written. */
+interface Form {
+  readonly text: string;
+  readonly value: string;
+}
+
+/** All forms, and the same by their first characters. */
+interface Index {
+  readonly forms: readonly Form[];
+  readonly byStart: ReadonlyMap<string, readonly Form[]>;
+}
+
+/**
+ * False for a value that is likely to occur in ordinary text: below 8 characters, and below 12 for a
+ * single word of letters such as a table's name.
+ */
 export function canBeHidden(value: string): boolean {
   return value.length >= SHORTEST && (value.length >= SHORTEST_WORD || !WORD.test(value));
 }
 
+/** A set of secret values. With `most`, the value registered longest ago makes room. */
 export class Registry {
-  readonly #marker: string;
-  readonly #values = new Map<string, readonly string[]>();
-  #forms: readonly string[] = [];
-  #byStart = new Map<string, string[]>();
+  readonly #most: number;
+  readonly #values = new Set<string>();
+  #index: Index | null = null;
 
-  constructor(marker: string) {
-    this.#marker = marker;
+  constructor(most = Number.POSITIVE_INFINITY) {
+    this.#most = most;
+  }
+
+  get size(): number {
+    return this.#values.size;
+  }
+
+  get values(): Iterable<string> {
+    return this.#values;
   }
 
   /** Returns false for a value that `canBeHidden` refuses; it is not registered. */
   add(value: string): boolean {
     if (!canBeHidden(value)) return false;
-    const known = this.#values.get(value);
-    this.#values.delete(value);
-    this.#values.set(value, known ?? formsOf(value));
-    if (known !== undefined) return true;
-    if (this.#values.size > MOST) {
-      const [oldest] = this.#values.keys();
+    if (this.#values.delete(value)) {
+      this.#values.add(value);
+      return true;
+    }
+    this.#values.add(value);
+    if (this.#values.size > this.#most) {
+      const [oldest] = this.#values;
       if (oldest !== undefined) this.#values.delete(oldest);
     }
-    this.#index();
+    this.#index = null;
     return true;
   }
 
@@ -52,76 +77,165 @@ export class Registry {
     return this.#values.has(value);
   }
 
-  /** The text with every known value replaced; those that overlap or touch become one marker. */
-  hide(text: string): string {
-    if (this.#forms.length === 0) return text;
-    const covered = new Uint8Array(text.length);
-    for (const [start, end] of this.#find(text)) covered.fill(1, start, end);
-    const joined = join(text);
-    if (joined !== null) {
-      for (const [start, end] of this.#find(joined.text)) {
-        covered.fill(1, joined.original(start), joined.original(end - 1) + 1);
-      }
-    }
-    return this.#replaced(text, covered);
-  }
-
-  /** The text without the rest of a known value whose beginning was cut off before it. */
-  withoutHalf(text: string): string {
-    const start = text.slice(0, SHORTEST_REST);
-    if (start.trim() === "") return text;
-    let longest = 0;
-    for (const forms of this.#values.values()) {
-      for (const form of forms) longest = Math.max(longest, halfAtTheStart(text, start, form));
-    }
-    return text.slice(longest);
-  }
-
-  *#find(text: string): Generator<readonly [number, number]> {
-    for (const form of this.#candidates(text)) {
-      for (let place = text.indexOf(form); place >= 0; ) {
-        const end = place + form.length;
-        yield [place, end];
-        place = text.indexOf(form, end);
-      }
-    }
-  }
-
   /** The forms to search: of many only those that begin somewhere in the text. */
-  #candidates(text: string): readonly string[] {
-    if (this.#forms.length <= Math.min(text.length, FEW)) return this.#forms;
+  candidates(text: string): readonly Form[] {
+    this.#index ??= indexOf(this.#values);
+    const { forms, byStart } = this.#index;
+    if (forms.length <= Math.min(text.length, FEW)) return forms;
     const starts = new Set<string>();
     for (let place = 0; place <= text.length - SHORTEST; place += 1) {
       const start = text.slice(place, place + SHORTEST);
-      if (this.#byStart.has(start)) starts.add(start);
+      if (byStart.has(start)) starts.add(start);
     }
-    return [...starts].flatMap((start) => this.#byStart.get(start) ?? []);
+    return [...starts].flatMap((start) => byStart.get(start) ?? []);
   }
 
-  #replaced(text: string, covered: Uint8Array): string {
-    let start = covered.indexOf(1);
-    if (start < 0) return text;
+  /** How many characters at the start are the rest of a value that was cut. */
+  restAtStart(text: string): number {
+    const start = text.slice(0, SHORTEST_REST);
+    if (start.trim() === "") return 0;
+    this.#index ??= indexOf(this.#values);
+    const forms = this.#index.forms.filter((form) => form.text.includes(start));
+    if (forms.length === 0) return 0;
+    const longest = forms.reduce((most, form) => Math.max(most, form.text.length), 0);
+    const head = text.slice(0, longest);
+    const table = prefixTable(head);
+    return forms.reduce((most, form) => Math.max(most, overlap(form.text, head, table)), 0);
+  }
+}
+
+/**
+ * Replaces all occurrences of the values, except of those for which `isShown` is true. Occurrences
+ * that overlap or touch become one marker.
+ */
+export function hideForms(
+  text: string,
+  registries: readonly Registry[],
+  marker: string,
+  isShown: (value: string) => boolean,
+): string {
+  const covered = new Covered(text);
+  for (const [start, end] of spans(text, registries, isShown)) covered.add(start, end);
+  const joined = join(text);
+  if (joined !== null) {
+    for (const [start, end] of spans(joined.text, registries, isShown)) {
+      covered.add(joined.original(start), joined.original(end - 1) + 1);
+    }
+  }
+  return covered.replaced(marker);
+}
+
+/** Whether the value is in the text, in any of its forms. */
+export function occursIn(value: string, text: string): boolean {
+  return formsOf(value).some((form) => placesOf(form, text).next().done === false);
+}
+
+function* spans(
+  text: string,
+  registries: readonly Registry[],
+  isShown: (value: string) => boolean,
+): Generator<readonly [number, number]> {
+  for (const registry of registries) {
+    for (const form of registry.candidates(text)) {
+      for (const place of placesOf(form.text, text)) {
+        if (isShown(form.value)) break;
+        yield [place, place + form.text.length];
+      }
+    }
+  }
+}
+
+/** The places in the text where the form begins, none within another. */
+function* placesOf(form: string, text: string): Generator<number> {
+  const start = form.slice(0, LONGEST_FOR_V8);
+  let place = text.indexOf(start);
+  if (place < 0) return;
+  if (form.length > LONGEST_FOR_V8) {
+    yield* placesOfLong(form, text, place);
+    return;
+  }
+  for (; place >= 0; place = text.indexOf(form, place + form.length)) yield place;
+}
+
+/** The algorithm of Knuth, Morris and Pratt: slower than V8's for most texts, linear for all. */
+function* placesOfLong(form: string, text: string, from: number): Generator<number> {
+  const table = prefixTable(form);
+  let length = 0;
+  for (let place = from; place < text.length; place += 1) {
+    const letter = text.charCodeAt(place);
+    while (length > 0 && letter !== form.charCodeAt(length)) length = table[length - 1] ?? 0;
+    if (letter === form.charCodeAt(length)) length += 1;
+    if (length === form.length) {
+      yield place + 1 - length;
+      length = 0;
+    }
+  }
+}
+
+/** The prefix function of Knuth, Morris and Pratt. */
+function prefixTable(text: string): Uint32Array {
+  const table = new Uint32Array(text.length);
+  let length = 0;
+  for (let place = 1; place < text.length; place += 1) {
+    const letter = text.charCodeAt(place);
+    while (length > 0 && letter !== text.charCodeAt(length)) length = table[length - 1] ?? 0;
+    if (letter === text.charCodeAt(length)) length += 1;
+    table[place] = length;
+  }
+  return table;
+}
+
+/** The length of the longest end of the form, not all of it, that begins the text. */
+function overlap(form: string, head: string, table: Uint32Array): number {
+  let length = 0;
+  for (let place = 1; place < form.length; place += 1) {
+    const letter = form.charCodeAt(place);
+    if (length === head.length) length = table[length - 1] ?? 0;
+    while (length > 0 && letter !== head.charCodeAt(length)) length = table[length - 1] ?? 0;
+    if (letter === head.charCodeAt(length)) length += 1;
+  }
+  return length >= SHORTEST_REST ? length : 0;
+}
+
+/** The parts of a text that are to be replaced. */
+class Covered {
+  readonly #text: string;
+  #marks: Uint8Array | null = null;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  add(start: number, end: number): void {
+    this.#marks ??= new Uint8Array(this.#text.length);
+    this.#marks.fill(1, start, end);
+  }
+
+  /** The text with one marker for each covered run. */
+  replaced(marker: string): string {
+    const [text, marks] = [this.#text, this.#marks];
+    if (marks === null) return text;
     const parts: string[] = [];
     let done = 0;
-    while (start >= 0) {
-      parts.push(text.slice(done, start), this.#marker);
-      const end = covered.indexOf(0, start);
+    for (let start = marks.indexOf(1); start >= 0; start = marks.indexOf(1, done)) {
+      parts.push(text.slice(done, start), marker);
+      const end = marks.indexOf(0, start);
       done = end < 0 ? text.length : end;
-      start = covered.indexOf(1, done);
     }
     return parts.join("") + text.slice(done);
   }
+}
 
-  #index(): void {
-    this.#forms = [...new Set([...this.#values.values()].flat())];
-    this.#byStart = new Map();
-    for (const form of this.#forms) {
-      const start = form.slice(0, SHORTEST);
-      const others = this.#byStart.get(start);
-      if (others === undefined) this.#byStart.set(start, [form]);
-      else others.push(form);
-    }
+function indexOf(values: Iterable<string>): Index {
+  const forms = [...values].flatMap((value) => formsOf(value).map((text) => ({ text, value })));
+  const byStart = new Map<string, Form[]>();
+  for (const form of forms) {
+    const start = form.text.slice(0, SHORTEST);
+    const others = byStart.get(start);
+    if (others === undefined) byStart.set(start, [form]);
+    else others.push(form);
   }
+  return { forms, byStart };
 }
 
 interface Joined {
@@ -161,13 +275,6 @@ function lastUpTo(numbers: readonly number[], limit: number): number {
     else high = middle - 1;
   }
   return low;
-}
-
-function halfAtTheStart(text: string, start: string, form: string): number {
-  for (let place = form.indexOf(start, 1); place > 0; place = form.indexOf(start, place + 1)) {
-    if (text.startsWith(form.slice(place))) return form.length - place;
-  }
-  return 0;
 }
 
 function formsOf(value: string): readonly string[] {

@@ -10,6 +10,7 @@ import { CURRENT } from "../current.ts";
 import type { Runnable } from "../definition.ts";
 import { Invalid } from "../errors.ts";
 import type { ClaimedJob, Enqueued, JobRequest, Json, JsonObject, NoteKind } from "../job.ts";
+import { jobScope } from "../redact/index.ts";
 import { type Host, type OnEnd, type Report, type Run, type Runner, SUCCEEDED } from "../runner.ts";
 import type { Waiting } from "../steps.ts";
 import { isFinal, returned, type Stop, thrown, unusable, waits } from "../verdict.ts";
@@ -150,13 +151,16 @@ class InlineRun implements Run {
       const dumped = this.#definition.dump(this.#context, result);
       return dumped === undefined ? SUCCEEDED : { verdict: returned(dumped) };
     } catch (error) {
-      return error instanceof Invalid ? { verdict: unusable(error) } : this.#thrown(error);
+      return error instanceof Invalid
+        ? { verdict: unusable(error, jobScope(this.job)) }
+        : this.#thrown(error);
     }
   }
 
   #thrown(error: unknown): Report {
     if (this.#stopped === "lost") return { verdict: null };
-    return { verdict: thrown(error, this.#definition.settings, this.#stopped) };
+    const { settings } = this.#definition;
+    return { verdict: thrown(error, settings, this.#stopped, jobScope(this.job)) };
   }
 }
 

@@ -4,14 +4,22 @@
  */
 
 import type { ClaimedJob, JsonObject, Note, NoteKind } from "../job.ts";
-import { redactObject } from "../redact/index.ts";
+import { hideAside, weigh } from "../redact/background.ts";
+import { jobScope } from "../redact/index.ts";
 import { emit } from "../telemetry.ts";
 
 const ROOM = 10_000;
 const LARGEST_BATCH = 2_000;
+// In characters.
+const HEAVIEST_BATCH = 1024 ** 2;
+
+interface Kept {
+  readonly note: Note;
+  readonly job: ClaimedJob;
+}
 
 export class Notes {
-  readonly #notes = new Map<number, Note>(); // by number, oldest first
+  readonly #notes = new Map<number, Kept>(); // by number, oldest first
   readonly #progress = new Map<ClaimedJob, number>();
   #last = 0;
   #dropped = 0;
@@ -29,24 +37,34 @@ export class Notes {
       this.#progress.set(job, this.#last);
     }
     const { tenant_id, job_id, lease } = job;
-    this.#notes.set(this.#last, { tenant_id, job_id, lease, kind, data });
+    const note = { tenant_id, job_id, lease, kind, data };
+    this.#notes.set(this.#last, { note, job });
   }
 
-  /** The oldest, as many as go into one call. */
-  take(): Note[] {
+  /** The oldest, as many as go into one call, redacted. */
+  async take(): Promise<Note[]> {
     if (this.#dropped > 0) {
       emit("notes.dropped", { notes: this.#dropped }, "warning");
       this.#dropped = 0;
     }
-    const taken = [...this.#notes].slice(0, LARGEST_BATCH);
-    for (const [number] of taken) this.#notes.delete(number);
+    const taken: Kept[] = [];
+    let weight = 0;
+    for (const [number, kept] of this.#notes) {
+      if (taken.length >= LARGEST_BATCH || weight >= HEAVIEST_BATCH) break;
+      this.#notes.delete(number);
+      taken.push(kept);
+      weight += weigh(kept.note.data);
+    }
     if (this.#notes.size === 0) this.#progress.clear();
-    return taken.map(([, note]) => ({ ...note, data: redactObject(note.data) }));
+    const shown = await hideAside(
+      taken.map(({ note, job }) => [{ value: note.data }, jobScope(job)]),
+    );
+    return taken.map(({ note }, place) => ({ ...note, data: shown[place] as JsonObject }));
   }
 
   #dropOne(): void {
     this.#dropped += 1;
-    for (const [number, note] of this.#notes) {
+    for (const [number, { note }] of this.#notes) {
       if (note.kind !== "log") continue;
       this.#notes.delete(number);
       return;

@@ -11,7 +11,6 @@ import { Contended, Denied, NotCommitted, Unavailable } from "../errors.ts";
 import type { ClaimedJob, Note, OutcomeReport, Settled, Token } from "../job.ts";
 import type { Loop } from "../loop.ts";
 import type { Line } from "../outage.ts";
-import { redactObject, redactText } from "../redact/index.ts";
 import { type Report, SUCCEEDED } from "../runner.ts";
 import { emit, fieldsOf, isEnabled, type Level } from "../telemetry.ts";
 import { RELEASED, type Verdict } from "../verdict.ts";
@@ -262,7 +261,7 @@ export class Outcomes {
 
   async #sendNotes(): Promise<void> {
     while (this.#saying.length > 0 || this.#notes.size > 0) {
-      if (this.#saying.length === 0) this.#saying = this.#notes.take();
+      if (this.#saying.length === 0) this.#saying = await this.#notes.take();
       try {
         this.#leases.lose(await this.#line.run(noteJobs(this.#workerId, this.#saying)));
       } catch (error) {
@@ -286,15 +285,12 @@ function isPlain(report: Report): boolean {
 }
 
 function outcomeOf(job: ClaimedJob, { verdict, ...report }: Report): OutcomeReport {
-  const { error, reason, ...said } = verdict ?? RELEASED;
   return {
     tenant_id: job.tenant_id,
     job_id: job.job_id,
     lease: job.lease,
     started_at: job.started_at,
-    ...said,
-    error: error && redactObject(error),
-    reason: reason && redactText(reason),
+    ...(verdict ?? RELEASED),
     ...report,
   };
 }

@@ -3,6 +3,7 @@
 import { setImmediate as turn } from "node:timers/promises";
 import type { ClaimedJob } from "../job.ts";
 import type { Loop } from "../loop.ts";
+import { jobScope } from "../redact/index.ts";
 import { isReport, type OnEnd, RELEASED, type Report, type Run } from "../runner.ts";
 import { emit, fieldsOf, isEnabled } from "../telemetry.ts";
 import { thrown } from "../verdict.ts";
@@ -101,7 +102,7 @@ export class Starts {
       this.#begun.push({ run, deadline, timeoutS });
       return null;
     } catch (error) {
-      return { verdict: thrown(error, definition.settings, null) };
+      return { verdict: thrown(error, definition.settings, null, jobScope(job)) };
     }
   }
 

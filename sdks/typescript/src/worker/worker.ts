@@ -36,10 +36,11 @@ import type {
 } from "../job.ts";
 import { Loop } from "../loop.ts";
 import { Line, Outage } from "../outage.ts";
+import { isSecretName, registerOperatorSecret, registerSecret, UNSAFE } from "../redact/index.ts";
 import { type Host, RELEASED, type Report, type Runner } from "../runner.ts";
 import { Secrets } from "../secrets.ts";
 import type { Isolation } from "../settings.ts";
-import { emit, fieldsOf, isEnabled } from "../telemetry.ts";
+import { emit, type Fields, fieldsOf, isEnabled } from "../telemetry.ts";
 import { Claims } from "./claims.ts";
 import { Inline } from "./inline.ts";
 import { Leases } from "./leases.ts";
@@ -65,6 +66,7 @@ export class Worker implements Host {
   readonly #app: JobForge;
   readonly #database: Database;
   readonly #secrets: Secrets;
+  readonly #jobEnvironment: readonly string[];
   readonly #drainS: number;
   readonly #registration: Call<void>;
   readonly #runners: ReadonlyMap<Isolation, Runner>;
@@ -100,6 +102,7 @@ export class Worker implements Host {
     this.#app = app;
     this.#database = app.database();
     this.#secrets = new Secrets(options.secretsDir);
+    this.#jobEnvironment = options.jobEnvironment ?? [];
     this.#drainS = options.drainS ?? 30;
     this.#runners = runnersFor(this, definitions, options);
     const served = serve(definitions, this.#runners);
@@ -244,6 +247,7 @@ export class Worker implements Host {
   }
 
   async #open(): Promise<void> {
+    this.#registerSecrets();
     for (const call of [...this.#app.registrations(), ensurePartitions()]) {
       await this.#upkeepLine.run(call);
     }
@@ -251,6 +255,17 @@ export class Worker implements Host {
     await this.#upkeepLine.run(this.#registration);
     this.#isRunning = true;
     emit("worker.started", { slots: this.#slots.total });
+  }
+
+  /** Hides the secrets of this process in its log lines, and those of jobs in their output. */
+  #registerSecrets(): void {
+    for (const password of this.#database.passwords) {
+      if (!registerOperatorSecret(password)) warnOf({ setting: "database_url" });
+    }
+    for (const name of this.#jobEnvironment.filter(isSecretName)) {
+      const value = process.env[name];
+      if (value && !registerSecret(value)) warnOf({ variable: name });
+    }
   }
 
   async #close(): Promise<void> {
@@ -337,6 +352,10 @@ export class Worker implements Host {
     await within(holds, seconds);
     this.#onMoved = null;
   }
+}
+
+function warnOf(secret: Fields): void {
+  emit("secret.not_hidden", { ...secret, reason: UNSAFE }, "warning");
 }
 
 /** Until it has ended, or the time is up. */

@@ -262,6 +262,36 @@ def _repeat(text: str, times: int) -> str:
     return text * times
 
 
+def test_erasing_a_job_deletes_its_artifacts(
+    shell: Terminal, terminal: Callable[[str], Terminal], conn: Connection
+) -> None:
+    erasing = terminal("store")
+    with erasing.started("worker", "app.py") as worker:
+        worker.wait_for(STARTED)
+        erased, kept = (_enqueue(erasing, "repeat", text="x" * 300_000, times=4) for _ in range(2))
+        for job_id in (erased, kept):
+            assert erasing.run("jobs", "wait", job_id).returncode == 0
+    files = _files(shell.folder / "store")
+    assert len(files) == 4
+    erasing.read("jobs", "erase", erased, "--yes")
+    left = _files(shell.folder / "store")
+    assert len(left) == 2
+    assert left < files
+    columns = "select payload, result from jobforge.finished_jobs where id = %s"
+    found = conn.execute(columns, [erased]).fetchone()
+    assert found
+    assert (list(found["payload"]), found["result"]) == (["$erased"], None)
+    other = conn.execute(columns, [kept]).fetchone()
+    assert other
+    for marker in other.values():
+        ref = marker["$artifact"]["ref"].removeprefix("artifact:")
+        assert any(str(path).endswith(ref) for path in left)
+
+
+def _files(store: Path) -> set[Path]:
+    return set(store.glob("*/*/*/*.json"))
+
+
 def test_all_who_open_a_folder_at_once_read_one_id(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as threads:
         found = set(threads.map(lambda _: at_folder(tmp_path / "a").store.identity(), range(40)))

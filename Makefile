@@ -32,9 +32,9 @@ test: $(INSTALLED) ui system-deps ## run all tests, on all cores
 test-15: $(INSTALLED) ui system-deps ## run all tests on Debian's Postgres 15
 	@JOBFORGE_TEST_PG_BIN=/usr/lib/postgresql/15/bin $(BIN)/pytest -n $(TESTERS) $(ARGS)
 
-test-long: $(INSTALLED) ## all orders of three sessions, long storms and state machines: about two hours
+test-long: $(INSTALLED) ## all orders of three sessions, long storms, state machines, interrupts: about two hours
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n auto tests/sql/test_interleavings.py tests/sql/test_storm.py \
-		tests/sql/test_state_machine.py $(ARGS)
+		tests/sql/test_state_machine.py tests/integration/test_interrupts.py $(ARGS)
 
 faults: $(INSTALLED) system-deps ## kill, freeze, crash and cut workers and database for hours; prints seeds
 	@JOBFORGE_LONG=1 $(BIN)/pytest -n 2 tests/faults $(ARGS)

@@ -209,9 +209,7 @@ class Client(Line):
     def _put_payloads(self, tenant_id: UUID, jobs: Sequence[JobRequest]) -> Sequence[JobRequest]:
         artifacts = self._artifacts()
         smaller = artifacts.put_payloads(tenant_id, jobs)
-        if self._is_to_record_store():
-            with suppress(JobForgeError):  # it is for the doctor alone
-                self.run(_recording(artifacts))
+        self._record_store(artifacts)
         return smaller
 
     async def _aput_payloads(
@@ -219,10 +217,18 @@ class Client(Line):
     ) -> Sequence[JobRequest]:
         artifacts = self._artifacts()
         smaller = await _in_thread(artifacts.put_payloads, tenant_id, jobs)
+        await self._arecord_store(artifacts)
+        return smaller
+
+    def _record_store(self, artifacts: Artifacts) -> None:
+        if self._is_to_record_store():
+            with suppress(JobForgeError):  # it is for the doctor alone
+                self.run(_recording(artifacts))
+
+    async def _arecord_store(self, artifacts: Artifacts) -> None:
         if self._is_to_record_store():
             with suppress(JobForgeError):  # as above
                 await self.arun(await _in_thread(_recording, artifacts))
-        return smaller
 
     def _is_to_record_store(self) -> bool:
         """Once in an hour, over a connection of our own: the caller's transaction is not ours."""
@@ -293,7 +299,9 @@ class Client(Line):
         refuse_inside_job()
         if self.pools.is_remote:
             return self.pools.transport().run(_download(job))
-        return decode(self._artifacts().read(marker, job.tenant_id))
+        artifacts = self._artifacts()
+        self._record_store(artifacts)  # first: a read from the wrong store fails
+        return decode(artifacts.read(marker, job.tenant_id))
 
     async def aget_result(self, job: Job) -> Json:
         marker = marker_in(job.result)
@@ -302,7 +310,9 @@ class Client(Line):
         refuse_inside_job()
         if self.pools.is_remote:
             return await (await self.pools.transport_of_this_loop()).run(_download(job))
-        return decode(await _in_thread(self._artifacts().read, marker, job.tenant_id))
+        artifacts = self._artifacts()
+        await self._arecord_store(artifacts)
+        return decode(await _in_thread(artifacts.read, marker, job.tenant_id))
 
     async def aget_job(self, tenant_id: UUID, job_id: UUID) -> Job:
         history = await self.arun_for(

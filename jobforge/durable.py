@@ -188,9 +188,9 @@ class Durable:
     ) -> Event:
         """Wait for an event of that name whose data has these values, and return it.
 
-        `match` has paths: `{"order.id": 7}`. Events emitted since the job was created count, or
-        those emitted after `since`; each event ends one wait of the job. The job holds no slot
-        while it waits. Raises EventTimeout.
+        `match` has paths: `{"order.id": 7}`. Events emitted since the job was created count, also
+        those emitted while it was still queued, or those emitted after `since`; each event ends
+        one wait of the job. The job holds no slot while it waits. Raises EventTimeout.
         """
         key = self._steps.begin("event", name)
         if key not in self._steps:

@@ -153,7 +153,8 @@ def cancel(
 def erase(scope: Session, job: Id, *, yes: Yes = False) -> None:
     """Erase the data of a finished job permanently.
 
-    Erases payload, result, errors, output, steps and artifacts.
+    Erases payload, result, errors, output, steps and artifacts. If an event created the job, the
+    event's data stays until retention drops it (history_days, default: 14).
     """
     job_id = scope.find("job", job)
     if not yes:

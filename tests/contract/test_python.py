@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, cast
 from uuid import UUID
@@ -84,8 +85,11 @@ async def act_durably(ctx: Context, script: Script, own: Definition[..., Any]) -
             first = await ctx.step("turn", _answering(0))
             await ctx.sleep(script.after)
             return [first, await ctx.step("turn", _answering(1))]
-        case "wait":
-            event = await ctx.wait_for_event(script.message, script.value, timeout=script.after)
+        case "wait" | "wait_since":
+            since = None if script.do == "wait" else datetime.now(UTC) - timedelta(hours=1)
+            event = await ctx.wait_for_event(
+                script.message, script.value, timeout=script.after, since=since
+            )
             return event.data
         case _:
             children = await ctx.aenqueue_many(own, [own.args(**each) for each in script.value])

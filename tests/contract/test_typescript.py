@@ -21,7 +21,9 @@ from contract.texts import shown_texts
 from contract.typescript import ROOT, node, run_node, sdk, urls_of, worker_command
 
 from jobforge import calls, db
+from jobforge.event import DeliveryOutcome, EventDelivery
 from jobforge.job import JobRequest
+from jobforge.trigger import TriggerType
 
 ACME = UUID("aaaaaaaa-0000-4000-8000-000000000000")
 
@@ -77,6 +79,32 @@ def test_workers_of_both_languages_on_one_queue_run_what_they_serve(
     served = {(job.worker_id, job.definition) for job in jobs}
     assert len(served) == len({worker_id for worker_id, _ in served}) == len(_LANGUAGES)
     assert {job.result for job in jobs} == {1, "python"}
+
+
+def test_events_with_one_key_make_one_job_and_events_with_two_keys_make_two(
+    database: Database, tmp_path: Path
+) -> None:
+    paid = {"label": "ship it", "definition": "ship", "event": "order.paid"}
+    environment = {"JOBFORGE_DATABASE_URL": database.url}
+    with db.connect(database.url) as conn:
+        db.run(conn, calls.put_definition("ship", 1))
+        db.run(conn, calls.create_trigger(TriggerType.EVENT, paid, tenant_id=ACME))
+        said = run_node("--input-type=module", "-e", _EMIT, environment=environment)
+        events = [UUID(each) for each in json.loads(said)]
+
+        def deliveries() -> list[EventDelivery]:
+            found = [db.run(conn, calls.get_event(each, tenant_id=ACME)) for each in events]
+            return [delivery for event in found for delivery in event.deliveries]
+
+        with _serving([sys.executable, "-m", "jobforge", "scheduler"], tmp_path, environment):
+            wait_until(lambda: len(deliveries()) == len(events), within_s=60)
+        first, again, other = deliveries()
+    assert [each.outcome for each in (first, again, other)] == [
+        DeliveryOutcome.ENQUEUED,
+        DeliveryOutcome.DEDUPLICATED,
+        DeliveryOutcome.ENQUEUED,
+    ]
+    assert first.job_id == again.job_id != other.job_id
 
 
 def test_a_worker_ends_when_it_is_told_to_whatever_its_app_keeps_open(
@@ -322,6 +350,16 @@ const states = await Promise.all(
 );
 console.log(JSON.stringify({ states, refused }));
 await Promise.all([prisma.$disconnect(), jf.close()]);
+"""
+_EMIT = f"""
+import {{ JobForge }} from "./src/index.ts";
+
+const jf = new JobForge(undefined, {{ tenant: "{ACME}" }});
+const events = [];
+for (const key of ["payment-1", "payment-1", "payment-2"])
+  events.push(await jf.emit("order.paid", {{ amount: 20 }}, {{ key }}));
+console.log(JSON.stringify(events));
+await jf.close();
 """
 _ASK = """
 import { Worker } from "@jobforge/sdk/worker";

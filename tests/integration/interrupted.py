@@ -2,7 +2,7 @@
 
 Writes a byte to FD as soon as the command line handles signals; what comes before is Python's own
 start. With CALLS of 0 or more, it sends SIGINT to itself at that call of a function, counted from
-there: so windows of a few instructions are hit that no clock would find.
+there, and writes a second byte: so windows of a few instructions are hit that no clock would find.
 """
 
 import os
@@ -22,17 +22,19 @@ def main() -> None:
     def begin() -> None:
         install()
         os.write(int(fd), b".")
-        os.close(int(fd))
         if int(calls) >= 0:
-            sys.setprofile(_Countdown(int(calls)).count)
+            sys.setprofile(_Countdown(int(calls), int(fd)).count)
+        else:
+            os.close(int(fd))
 
     interrupts.install = begin
     runpy.run_module("jobforge", run_name="__main__", alter_sys=True)
 
 
 class _Countdown:
-    def __init__(self, left: int) -> None:
+    def __init__(self, left: int, fd: int) -> None:
         self._left = left
+        self._fd = fd
 
     def count(self, _frame: FrameType, event: str, _argument: object) -> None:
         if event not in {"call", "c_call"}:
@@ -40,6 +42,7 @@ class _Countdown:
         self._left -= 1
         if self._left < 0:
             sys.setprofile(None)
+            os.write(self._fd, b"!")
             signal.raise_signal(signal.SIGINT)
 
 

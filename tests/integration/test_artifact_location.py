@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -160,28 +161,38 @@ def test_dev_keeps_a_folder_next_to_its_database(folder: Path) -> None:
     assert Embedded(folder / ".jobforge" / "pg").running() is None
 
 
-def test_doctor_and_workers_name_processes_that_do_not_share_a_store(
-    database: Database, shell: Terminal
-) -> None:
-    def terminal(store: str) -> Terminal:
+@pytest.fixture
+def terminal(database: Database, shell: Terminal) -> Callable[[str], Terminal]:
+    """The shell with the artifact store of that name."""
+
+    def with_store(name: str) -> Terminal:
         return Terminal(
             shell.folder,
             JOBFORGE_DATABASE_URL=database.url,
             JOBFORGE_TENANT="acme",
-            JOBFORGE_ARTIFACTS=str(shell.folder / store),
+            JOBFORGE_ARTIFACTS=str(shell.folder / name),
         )
 
+    return with_store
+
+
+def test_doctor_and_workers_name_processes_that_do_not_share_a_store(
+    shell: Terminal, terminal: Callable[[str], Terminal]
+) -> None:
     with terminal("one").started("worker", "app.py") as first:
         first.wait_for(STARTED)
         wait_until(lambda: _stores(shell)["message"] == "all processes share one artifact store")
         assert "artifacts.stores_differ" not in first.said
-        with terminal("two").started("server", "--port", "0") as second:
+        with terminal("two").started("worker", "app.py") as second:
             second.wait_for('"artifacts.stores_differ"')
+        with terminal("two").started("server", "--port", "0") as third:
+            third.wait_for('"artifacts.stores_differ"')
         found = _stores(shell)
         assert found["grade"] == "warning"
         assert f"worker {first.process.pid} on" in found["message"]
         assert f"{shell.folder}/one" in found["message"]
-        assert f"server {second.process.pid} on" in found["message"]
+        assert f"worker {second.process.pid} on" in found["message"]
+        assert f"server {third.process.pid} on" in found["message"]
         assert f"{shell.folder}/two" in found["message"]
         assert "JOBFORGE_ARTIFACTS" in found["fix"]
 
@@ -213,6 +224,72 @@ async def test_an_app_that_puts_a_payload_records_its_store(
     assert (user.kind, user.pid) == ("app", os.getpid())
     assert user.store_id == at_folder(tmp_path / "store").store.identity()
     await jf.aclose()
+
+
+@pytest.mark.anyio
+async def test_doctor_names_an_app_that_reads_results_from_another_store(
+    database: Database,
+    shell: Terminal,
+    terminal: Callable[[str], Terminal],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    apps, handles = [], []
+    for name in ("reader", "async_reader"):
+        monkeypatch.setenv("JOBFORGE_ARTIFACTS", str(shell.folder / name))
+        jf = JobForge(database.url, tenant="acme")
+        repeat = jf.job(key="repeat")(_repeat)
+        jf.register()
+        handles.append(repeat.enqueue("l" * 200_000, times=10))
+        apps.append(jf)
+    with terminal("one").started("worker", "app.py"):
+        for handle in handles:
+            await handle.await_(timeout=60)
+    with pytest.raises(errors.ArtifactNotFound):
+        handles[0].result()
+    found = _stores(shell)
+    assert found["grade"] == "warning"
+    assert f"app {os.getpid()} on" in found["message"]
+    assert f"{shell.folder}/reader" in found["message"]
+    assert f"{shell.folder}/one" in found["message"]
+    with pytest.raises(errors.ArtifactNotFound):
+        await handles[1].aresult()
+    assert f"{shell.folder}/async_reader" in _stores(shell)["message"]
+    for app in apps:
+        await app.aclose()
+
+
+def _repeat(text: str, times: int) -> str:
+    return text * times
+
+
+def test_erasing_a_job_deletes_its_artifacts(
+    shell: Terminal, terminal: Callable[[str], Terminal], conn: Connection
+) -> None:
+    erasing = terminal("store")
+    with erasing.started("worker", "app.py") as worker:
+        worker.wait_for(STARTED)
+        erased, kept = (_enqueue(erasing, "repeat", text="x" * 300_000, times=4) for _ in range(2))
+        for job_id in (erased, kept):
+            assert erasing.run("jobs", "wait", job_id).returncode == 0
+    files = _files(shell.folder / "store")
+    assert len(files) == 4
+    erasing.read("jobs", "erase", erased, "--yes")
+    left = _files(shell.folder / "store")
+    assert len(left) == 2
+    assert left < files
+    columns = "select payload, result from jobforge.finished_jobs where id = %s"
+    found = conn.execute(columns, [erased]).fetchone()
+    assert found
+    assert (list(found["payload"]), found["result"]) == (["$erased"], None)
+    other = conn.execute(columns, [kept]).fetchone()
+    assert other
+    for marker in other.values():
+        ref = marker["$artifact"]["ref"].removeprefix("artifact:")
+        assert any(str(path).endswith(ref) for path in left)
+
+
+def _files(store: Path) -> set[Path]:
+    return set(store.glob("*/*/*/*.json"))
 
 
 def test_all_who_open_a_folder_at_once_read_one_id(tmp_path: Path) -> None:

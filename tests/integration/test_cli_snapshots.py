@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import anyio
 import pytest
 from api.house import SECRET_KEY, house
 from cluster import Connection, Database, connect_to, fresh_database
@@ -21,6 +22,8 @@ from jobforge import calls, db
 from jobforge.embedded import Server
 from jobforge.event import DeliveryOutcome, Dispatched, Reaction
 from jobforge.job import ClaimedJob, JobRequest, Note, Outcome, OutcomeReport, Step
+from jobforge.outage import Line, Outage
+from jobforge.scheduler.events import Dispatcher
 from jobforge.trigger import TriggerType
 from jobforge.workflow import WorkflowRequest
 
@@ -140,7 +143,25 @@ def _automation(conn: Connection) -> dict[str, UUID]:
     }
     reaction = Reaction(made["trigger"], DeliveryOutcome.FAILED, "no such definition")
     db.run(conn, calls.record_deliveries([Dispatched(made["event"], [reaction])]))
-    return made
+    return {**made, **_equal_events(conn)}
+
+
+def _equal_events(conn: Connection) -> dict[str, UUID]:
+    """Two events of which one job is made, because their data is equal."""
+
+    async def dispatch() -> None:
+        async with db.Database(conn.info.dsn, size=1) as opened:
+            line = Line(opened.link(), Outage())
+            while await Dispatcher().dispatch(line):
+                pass
+            await line.close()
+
+    emit = calls.emit_event("order.paid", {"order": 8}, tenant_id=ACME)
+    first, second = (db.run(conn, emit) for _ in range(2))
+    anyio.run(dispatch)
+    [covering] = db.run(conn, calls.get_event(first, tenant_id=ACME)).deliveries
+    assert covering.job_id
+    return {"first": first, "second": second, "covering": covering.job_id}
 
 
 @pytest.mark.parametrize("transcript", TRANSCRIPTS, ids=lambda path: path.stem)

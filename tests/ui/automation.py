@@ -134,8 +134,10 @@ def _make_triggers(made: Automation) -> None:
     order = {"order": 4711, "email": "ada@example.com", "name": "Ada", "total": 49}
     for data in ({**order, "total": 5}, order):
         ids["event"] = made.post("/events", {"name": "order.paid", "data": data})["id"]
-    made.post("/events", {"name": "order.seen", "data": {"order": 4711}})
     wait_until(lambda: bool(made.get(f"/events/{ids['event']}")["deliveries"]))
+    ids["duplicate"] = made.post("/events", {"name": "order.paid", "data": order})["id"]
+    made.post("/events", {"name": "order.seen", "data": {"order": 4711}})
+    wait_until(lambda: bool(made.get(f"/events/{ids['duplicate']}")["deliveries"]))
     wait_until(lambda: _has_fired(made))
 
 

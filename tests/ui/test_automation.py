@@ -155,6 +155,26 @@ def test_an_event_is_sent_and_shows_what_it_caused(
         _sees_no_secret(look)
 
 
+def test_a_trigger_shows_how_many_events_it_deduplicated_and_the_job_that_covers_each(
+    shop_at_work: Automation, browser: Browser
+) -> None:
+    made = shop_at_work
+    [delivery] = made.get(f"/events/{made.ids['event']}")["deliveries"]
+    with looking(browser, made.scene, _admin(made)) as look:
+        look.go(f"/triggers/{made.ids['reaction']}")
+        look.see("Deduplicated events")
+        count = look.page.locator("dt", has_text="Deduplicated events").locator("+ dd")
+        expect(count).to_have_text("1")
+        deliveries = look.page.get_by_role("region", name="Deliveries")
+        row = deliveries.get_by_role("row").filter(has_text="Deduplicated")
+        expect(row).to_have_count(1)
+        expect(row).to_contain_text("This job covers the event.")
+        job, event = row.get_by_role("link").all()
+        expect(event).to_have_attribute("href", re.compile(made.ids["duplicate"]))
+        job.click()
+        expect(look.page).to_have_url(re.compile(f"/jobs/{delivery['job_id']}"))
+
+
 def _sees_no_secret(look: Look) -> None:
     look.go("/settings?tab=connectors")
     look.press("Edit billing")

@@ -233,7 +233,8 @@ async def cancel_job(job_id: UUID, caller: Caller, body: Cancel | None = None) -
 async def erase_job(job_id: UUID, caller: Caller) -> Answer:
     """Erases payload, result, errors, output, notes, steps and artifacts of a job that has finished
     or is dead; its id, times and states stay. An erased job cannot be retried. A job that has not
-    finished is refused with `conflict`: cancel it first."""
+    finished is refused with `conflict`: cancel it first. If an event created the job, the event's
+    data stays until retention drops it (`history_days`, default: 14)."""
     folders = await caller.run(calls.erase_job(job_id))
     await asyncio.to_thread(delete_folders, caller.server.artifacts, folders)
     return Answer(status=204)

@@ -89,9 +89,9 @@ export class Durable<C extends Channel = Channel> {
 
   /**
    * Wait for an event of that name whose data has these values, and return it. `match` has paths:
-   * `{ "order.id": 7 }`. Events emitted since the job was created count, or those emitted after
-   * `since`; each event ends one wait of the job. The job holds no slot while it waits. Throws
-   * EventTimeout.
+   * `{ "order.id": 7 }`. Events emitted since the job was created count, also those emitted while
+   * it was still queued, or those emitted after `since`; each event ends one wait of the job. The
+   * job holds no slot while it waits. Throws EventTimeout.
    */
   async waitForEvent(
     name: string,

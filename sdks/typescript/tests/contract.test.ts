@@ -86,6 +86,12 @@ async function act(
       const event = await ctx.waitForEvent(script.message, { match, timeout: script.after });
       return event.data as Value;
     }
+    case "wait_since": {
+      const match = script.value as Record<string, number>;
+      const since = new Date(Date.now() - 3_600_000);
+      const event = await ctx.waitForEvent(script.message, { match, timeout: script.after, since });
+      return event.data as Value;
+    }
     case "gather":
     case "gather_all": {
       const children = script.value as z.input<typeof SCRIPT>[];

@@ -1,5 +1,8 @@
 """Commands: from a payload to an argument list, and what is refused on the way."""
 
+import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -130,6 +133,48 @@ def test_a_schema_checks_the_payload_and_gives_defaults() -> None:
         command.arguments(1, {"size": 101})
     assert refused.value.field == "size"
     assert "101" not in str(refused.value)
+
+
+PAGE = (Path(__file__).parents[2] / "docs/commands.md").read_text(encoding="utf-8")
+IMAGES = [
+    *("msl:evil.png", "msl:/tmp/evil.png", "label:@/etc/passwd", "label:@/etc/passwd.png"),
+    *("text:/etc/passwd", "caption:@secrets.png", "ephemeral:a.png", "@list.png", "|id.png"),
+    *(
+        "https://example.com/a.png",
+        "//example.com/a.png:",
+        "a.png[0]",
+        "a.svg",
+        "a.png\n",
+        "../a.png",
+    ),
+    *("-write", "--", "a.png; id", "%d.png", "", "fd:3", "MSL:a.png", "mvg:a.png", "png:a.png"),
+]
+
+
+@pytest.fixture(scope="module", params=["python", "toml"])
+def thumbnail(request: pytest.FixtureRequest) -> Command:
+    """The example of the page."""
+    [example] = re.findall(rf"^```{request.param}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    app = JobForge()
+    if request.param == "toml":
+        add_commands(app.command, tomllib.loads(example)["commands"])
+    else:
+        exec(example, {"jf": app})  # noqa: S102 - the documentation's own code
+    command = app.definitions["thumbnail"]
+    assert isinstance(command, Command)
+    return command
+
+
+@pytest.mark.attack("argv")
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_example_of_the_page_takes_no_coder_of_imagemagick(
+    thumbnail: Command, name: str
+) -> None:
+    good = {"source": "in/a.png", "target": "out/a.png", "size": 64}
+    assert _argv(thumbnail, **good)[-2:] == ["in/a.png", "out/a.png"]
+    for parameter in ("source", "target"):
+        with pytest.raises(InvalidPayload):
+            thumbnail.arguments(1, {**good, parameter: name})
 
 
 def test_a_model_checks_the_payload_and_gives_defaults() -> None:

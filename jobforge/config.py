@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -125,6 +126,7 @@ def load(
     config = Config(**settings)
     _check_beats(config)
     _check_job_environment(config)
+    _check_metrics(config)
     return config
 
 
@@ -352,6 +354,25 @@ def _check_job_environment(config: Config) -> None:
                 field="job_environment",
                 hint="use ctx.secret() for secrets of jobs, or a variable with another name",
             )
+
+
+def _check_metrics(config: Config) -> None:
+    # Figures of all tenants: queues, definitions, how many jobs failed.
+    if config.metrics_port is None or config.metrics_token or _is_loopback(config.metrics_host):
+        return
+    raise ConfigError(
+        f"metrics_host is {config.metrics_host!r}, which other machines can reach, "
+        "and metrics_token is not set",
+        field="metrics_token",
+        hint="set metrics_token to 32 characters or more, or metrics_host to 127.0.0.1",
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 _DAY = 86_400

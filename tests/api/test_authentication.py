@@ -20,7 +20,8 @@ def _bearer(key: str) -> dict[str, str]:
     return {"authorization": f"Bearer {key}"}
 
 
-def test_nobody_gets_in_without_a_key_that_holds(api: House) -> None:
+@pytest.mark.attack("API keys")
+def test_nobody_gets_in_without_a_key_that_holds(api: House, attempts: Attempts) -> None:
     good = api.a.keys["viewer"]
     unknown = make_key().text
     wrong = good[:-4] + ("AAAA" if not good.endswith("AAAA") else "BBBB")
@@ -50,6 +51,7 @@ def test_nobody_gets_in_without_a_key_that_holds(api: House) -> None:
     assert len(bodies - {None}) == 1
     assert client.get("/jobs", headers=_bearer(good)).status_code == 200
     assert client.get(f"/jobs?key={good}").status_code == 401
+    attempts(len(refused) + 1)
 
 
 def test_a_revoked_key_ends_at_once_and_an_expired_one_with_its_time(api: House) -> None:
@@ -85,7 +87,8 @@ def test_a_rotated_key_works_during_the_overlap(api: House) -> None:
     assert api.client(None).get("/session", headers=_bearer(last["key"])).status_code == 200
 
 
-def test_a_narrow_key_cannot_turn_a_wider_one_into_its_own(api: House) -> None:
+@pytest.mark.attack("API keys")
+def test_a_narrow_key_cannot_turn_a_wider_one_into_its_own(api: House, attempts: Attempts) -> None:
     admin = api.client("tenant_admin")
     wide = admin.post("/keys", json={"name": "wide", "role": "tenant_admin"}).json()
     scopes = {"name": "narrow", "role": "tenant_admin", "scopes": ["keys:write", "jobs:read"]}
@@ -95,6 +98,7 @@ def test_a_narrow_key_cannot_turn_a_wider_one_into_its_own(api: House) -> None:
     assert narrow.post(f"/keys/{UUID(int=2**128 - 1)}/rotate").status_code == 404
     assert api.client(None).get("/session", headers=_bearer(wide["key"])).status_code == 200
     assert narrow.post(f"/keys/{own['id']}/rotate").status_code == 201
+    attempts(2)
 
 
 def test_what_a_key_consists_of_is_shown_once_and_kept_nowhere(api: House) -> None:
@@ -140,7 +144,8 @@ def test_a_session_is_a_cookie_that_holds_no_key_and_ends_with_it(api: House) ->
     assert _login(api, made["key"]).status_code == 401
 
 
-def test_a_session_cannot_be_forged_nor_prolonged(api: House) -> None:
+@pytest.mark.attack("sessions")
+def test_a_session_cannot_be_forged_nor_prolonged(api: House, attempts: Attempts) -> None:
     key = api.a.keys["viewer"]
     value = _cookie(_login(api, key)).partition("=")[2]
     lookup, expires, session_id, seal = value.split(".")
@@ -160,6 +165,7 @@ def test_a_session_cannot_be_forged_nor_prolonged(api: House) -> None:
     ):
         headers = {"cookie": f"jobforge_session={forged}"}
         assert api.client(None).get("/session", headers=headers).status_code == 401, forged
+        attempts(1)
     session = read_session(value)
     assert session is not None
     assert session.fits(own.hash, None)
@@ -231,6 +237,7 @@ def test_a_key_creates_none_that_outlives_it(api: House, attempts: Attempts) -> 
     attempts(len(made) + 1)
 
 
+@pytest.mark.attack("sessions")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -244,8 +251,9 @@ def test_a_key_creates_none_that_outlives_it(api: House, attempts: Attempts) -> 
     ],
 )
 def test_a_session_acts_for_pages_of_the_server_only(
-    api: House, headers: dict[str, str], status: int
+    api: House, headers: dict[str, str], status: int, attempts: Attempts
 ) -> None:
+    attempts(int(status == 403))
     sent = {name: value.format(own=api.url) for name, value in headers.items()}
     sent["cookie"] = _cookie(_login(api, api.a.keys["tenant_admin"]))
     answer = api.client(None).post("/jobs", json={"definition": "plain"}, headers=sent)
@@ -253,6 +261,7 @@ def test_a_session_acts_for_pages_of_the_server_only(
     assert api.client(None).get("/jobs", headers=sent).status_code == 200
 
 
+@pytest.mark.attack("sessions")
 def test_another_site_cannot_log_a_browser_in(api: House) -> None:
     key = api.a.keys["viewer"]
     assert _login(api, key, origin="https://evil.example").status_code == 403

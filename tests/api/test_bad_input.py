@@ -151,6 +151,7 @@ def test_a_text_that_is_too_long_is_counted_in_characters(api: House) -> None:
         assert "at most 255 characters" in answer.json()["detail"]
 
 
+@pytest.mark.attack("malformed HTTP requests")
 @pytest.mark.parametrize(
     ("key", "status", "code"),
     [("", 422, "invalid"), ("k" * 256, 422, "invalid"), ("\x80", 422, "invalid")],
@@ -171,6 +172,7 @@ def test_what_is_wrong_is_told_with_its_place_and_without_the_value(api: House) 
     assert problem["errors"][0]["field"] == "jobs.1.payload"
 
 
+@pytest.mark.attack("malformed HTTP requests")
 def test_what_is_no_http_is_refused_by_a_problem_too(api: House) -> None:
     with closing(HTTPConnection(urlsplit(api.url).netloc)) as connection:
         connection.request("POST", "/api/v1/jobs", headers={"transfer-encoding": "none"})
@@ -181,6 +183,7 @@ def test_what_is_no_http_is_refused_by_a_problem_too(api: House) -> None:
     assert answer.getheader("x-request-id") == problem["request_id"]
 
 
+@pytest.mark.attack("malformed HTTP requests")
 def test_a_head_without_an_end_is_refused(api: House) -> None:
     with closing(HTTPConnection(urlsplit(api.url).netloc)) as connection:
         connection.putrequest("GET", "/health")
@@ -196,12 +199,14 @@ def test_a_refused_method_is_told_all_others_of_its_path(api: House) -> None:
     assert client.put(f"/jobs/{uuid4()}").headers["allow"] == "GET, PATCH"
 
 
+@pytest.mark.attack("malformed HTTP requests")
 def test_a_body_of_unknown_length_is_cut_off_too(api: House) -> None:
     chunks = (b" " * 100_000 for _ in range(20))
     answer = api.client("tenant_admin").post("/jobs", content=chunks, headers=JSON)
     assert answer.status_code == 413
 
 
+@pytest.mark.attack("malformed HTTP requests")
 @pytest.mark.parametrize("path", ["/jobs/batch", "/batches", "/batches/{}/jobs", "/workflows"])
 def test_bodies_of_many_jobs_may_be_larger_than_others(api: House, path: str) -> None:
     post = partial(api.client("tenant_admin").post, path.format(uuid4()), headers=JSON)
@@ -222,6 +227,7 @@ def test_sound_json_is_taken(text: str, value: Any) -> None:
     assert value in (None, parse(text.encode()))
 
 
+@pytest.mark.attack("malformed HTTP requests")
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -243,8 +249,9 @@ PADDINGS = {
 }
 
 
+@pytest.mark.attack("malformed HTTP requests")
 @pytest.mark.parametrize("padding", list(PADDINGS))
-def test_bodies_of_all_sizes_are_held_to_the_same_rules(padding: str) -> None:
+def test_bodies_of_all_sizes_are_held_to_the_same_rules(padding: str, attempts: Attempts) -> None:
     before = PADDINGS[padding]
     after = "]" if "[" in before else ""
     for text, expected in {
@@ -266,6 +273,7 @@ def test_bodies_of_all_sizes_are_held_to_the_same_rules(padding: str) -> None:
             continue
         with pytest.raises(expected):
             parse(body)
+        attempts(1)
 
 
 @pytest.mark.attack("limits")
@@ -297,6 +305,7 @@ def test_other_requests_are_answered_while_a_large_body_is_parsed(
         assert (small.status_code, large.result().status_code) == (201, 201)
 
 
+@pytest.mark.attack("malformed HTTP requests")
 @pytest.mark.timeout(20)  # of the size of a body, not of its square
 @pytest.mark.parametrize(
     ("text", "error"),

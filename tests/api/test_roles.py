@@ -97,17 +97,20 @@ def test_a_viewer_changes_nothing_and_a_worker_only_works() -> None:
             assert roles == {Role.SUPER_ADMIN}, rule
 
 
-def test_scopes_narrow_a_role_down(api: House) -> None:
+@pytest.mark.attack("API keys")
+def test_scopes_narrow_a_role_down(api: House, attempts: Attempts) -> None:
     reader = api.make_key("tenant_admin", api.a.tenant_id, scopes=["jobs:read"])
     client = api.bare({"authorization": f"Bearer {reader}"})
     assert client.get("/jobs").status_code == 200
     refused = client.post("/jobs", json={"definition": "plain"})
     assert (refused.status_code, refused.json()["code"]) == (403, "out_of_scope")
     assert client.get("/queues").json()["code"] == "out_of_scope"
+    attempts(2)
     assert "jobs:write" in SCOPES
 
 
-def test_a_key_cannot_make_one_that_may_do_more(api: House) -> None:
+@pytest.mark.attack("API keys")
+def test_a_key_cannot_make_one_that_may_do_more(api: House, attempts: Attempts) -> None:
     narrow = api.make_key("tenant_admin", api.a.tenant_id, scopes=["keys:write", "jobs:read"])
     client = api.bare({"authorization": f"Bearer {narrow}"})
     wish = {"name": "wider", "role": "viewer"}
@@ -117,9 +120,12 @@ def test_a_key_cannot_make_one_that_may_do_more(api: House) -> None:
     admin = api.client("tenant_admin")
     refused = admin.post("/keys", json={"name": "up", "role": "super_admin"})
     assert refused.status_code == 422
+    attempts(3)
 
 
-def test_only_a_super_admin_may_name_another_tenant(api: House) -> None:
+@pytest.mark.attack("API keys")
+def test_only_a_super_admin_may_name_another_tenant(api: House, attempts: Attempts) -> None:
+    attempts(len(TENANT_ROLES))
     header = {"x-jobforge-tenant": str(api.b.tenant_id)}
     for role in TENANT_ROLES:
         path = "/jobs" if role != "worker" else "/session"

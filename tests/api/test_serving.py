@@ -3,13 +3,18 @@
 import json
 import signal
 import socket
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx2
 import pytest
-from cluster import Database, connect_to, fresh_database
+from attacks import Attempts
+from cluster import Database, connect_to, fresh_database, wait_until
 from integration.terminal import Program, Terminal
 
 from jobforge.embedded import Server
@@ -172,3 +177,74 @@ def test_keys_are_made_listed_rotated_and_revoked(shell: Terminal) -> None:
 
 def test_the_document_is_printed(shell: Terminal) -> None:
     assert "/api/v1/jobs" in json.loads(shell.read("openapi"))["paths"]
+
+
+@pytest.mark.attack("limits")
+@pytest.mark.timeout(300)  # it takes seconds to parse, and longer on a busy machine
+def test_a_server_answers_others_while_it_parses_millions_of_arrays(
+    shell: Terminal, attempts: Attempts
+) -> None:
+    key = shell.read("keys", "create", "deep", "--super-admin")
+    nested = b"[" * 60 + b"]" * 60 + b","
+    body = b"[" + nested * (16_000_000 // len(nested)) + b"0]"
+    is_sent = threading.Event()
+
+    def chunks() -> Iterator[bytes]:
+        yield from (body[at : at + 65_536] for at in range(0, len(body), 65_536))
+        is_sent.set()
+
+    headers = {
+        "authorization": f"Bearer {key}",
+        "content-type": "application/json",
+        "content-length": str(len(body)),
+        "x-jobforge-tenant": str(uuid4()),
+    }
+    answered = 0
+    with shell.started("server") as program, ThreadPoolExecutor(1) as pool:
+        url = _url(program)
+        with (
+            httpx2.Client(base_url=url, headers=headers, trust_env=False, timeout=240) as sender,
+            httpx2.Client(base_url=url, trust_env=False, timeout=240) as other,
+        ):
+            large = pool.submit(sender.post, "/api/v1/jobs/batch", content=chunks())
+            while not large.done():
+                counts = is_sent.is_set()
+                assert other.get("/health").status_code == 200
+                answered += counts
+        assert large.result().status_code == 422, large.result().text
+    # If the server parsed in its loop, it would answer one, which came before the end of the body.
+    assert answered >= 10
+    attempts(1)
+
+
+FEW_FILES = ["sh", "-c", 'ulimit -n 256; exec "$@"', "sh"]
+
+
+@pytest.mark.attack("limits")
+@pytest.mark.parametrize(
+    ("addresses", "header_timeout_s"),
+    [(1, 600), (8, 2)],
+    ids=["one address", "eight addresses"],
+)
+def test_half_open_connections_do_not_use_up_the_files_of_a_server(
+    shell: Terminal, addresses: int, header_timeout_s: int, attempts: Attempts
+) -> None:
+    """One address is held to its share; those of many end by their time limit."""
+    setting = f"JOBFORGE_HEADER_TIMEOUT_S={header_timeout_s}"
+    shell.prefix = [*FEW_FILES, "env", setting]
+    with shell.started("server") as program, ExitStack() as kept:
+        url = _url(program)
+        port = httpx2.URL(url).port
+        assert port is not None
+        for number in range(400):
+            source = f"127.0.0.{2 + number % addresses}"
+            half = socket.create_connection(("127.0.0.1", port), 30, source_address=(source, 0))
+            kept.enter_context(half)
+            with suppress(OSError):  # the server has closed it
+                half.sendall(b"GET /health HTTP/1.1\r\nHost: here\r\n")
+        transport = httpx2.HTTPTransport(local_address="127.0.0.20")
+        with httpx2.Client(base_url=url, transport=transport, trust_env=False) as client:
+            wait_until(lambda: client.get("/ready").status_code == 200)
+            assert client.get("/api/v1/session").status_code == 401
+    assert "Too many open files" not in program.said
+    attempts(400)

@@ -137,7 +137,7 @@ def _is_of_a_tenant(rule: Rule) -> bool:
 @pytest.mark.attack("HTTP routes, with another tenant's IDs")
 @pytest.mark.parametrize("mention", MENTIONS)
 def test_a_foreign_id_beside_ones_own_is_as_if_it_did_not_exist(
-    api: House, foreign: Foreign, own: dict[str, str], mention: str
+    api: House, foreign: Foreign, own: dict[str, str], mention: str, attempts: Attempts
 ) -> None:
     name, path, body = MENTIONS[mention]
     before = list(rows_of(api.conn, foreign.tenant_id))
@@ -147,6 +147,7 @@ def test_a_foreign_id_beside_ones_own_is_as_if_it_did_not_exist(
         answer = api.client("tenant_admin").post(path.format(**own, id=one), json=sent or None)
         return _told(answer, [one])
 
+    attempts(len(foreign.named[name]))
     for one in foreign.named[name]:
         told = ask(one)
         assert told[0] == 404, told
@@ -154,8 +155,11 @@ def test_a_foreign_id_beside_ones_own_is_as_if_it_did_not_exist(
     assert list(rows_of(api.conn, foreign.tenant_id)) == before
 
 
+@pytest.mark.attack("HTTP routes, with another tenant's IDs")
 @pytest.mark.parametrize("role", ["viewer", "tenant_admin"])
-def test_a_key_may_name_its_own_tenant_and_learns_of_no_other(api: House, role: str) -> None:
+def test_a_key_may_name_its_own_tenant_and_learns_of_no_other(
+    api: House, role: str, attempts: Attempts
+) -> None:
     client = api.client(role)
 
     def ask(tenant: str) -> httpx2.Response:
@@ -163,11 +167,15 @@ def test_a_key_may_name_its_own_tenant_and_learns_of_no_other(api: House, role: 
 
     assert [ask(own).status_code for own in (str(api.a.tenant_id), "tenant-a")] == [200, 200]
     refused = [ask(other) for other in (str(api.b.tenant_id), "tenant-b", "nobody", "x" * 201)]
+    attempts(len(refused))
     told = {(each.status_code, each.json()["detail"]) for each in refused}
     assert told == {(403, "this key is of another tenant")}
 
 
-def test_no_list_of_a_tenant_has_anything_of_another(api: House, foreign: Foreign) -> None:
+@pytest.mark.attack("HTTP routes, with another tenant's IDs")
+def test_no_list_of_a_tenant_has_anything_of_another(
+    api: House, foreign: Foreign, attempts: Attempts
+) -> None:
     admin = api.client("tenant_admin")
     assert admin.post("/jobs", json={"definition": "plain"}).status_code == 201
     lists = [
@@ -180,6 +188,7 @@ def test_no_list_of_a_tenant_has_anything_of_another(api: House, foreign: Foreig
         if path == "/stream":
             continue
         for params in ({}, cursor) if path in {"/jobs", "/operations", "/keys"} else ({},):
+            attempts(1)
             answer = admin.get(path, params=params)
             assert answer.status_code == 200, f"{path}: {answer.text}"
             told = _without_accesses(answer.json()) if path == "/audit" else answer.text
@@ -192,12 +201,16 @@ def _without_accesses(audit: dict[str, Any]) -> str:
     return str([entry for entry in audit["items"] if entry["action"] != "tenant.access"])
 
 
-def test_a_filter_that_names_foreign_jobs_finds_none(api: House, foreign: Foreign) -> None:
+@pytest.mark.attack("HTTP routes, with another tenant's IDs")
+def test_a_filter_that_names_foreign_jobs_finds_none(
+    api: House, foreign: Foreign, attempts: Attempts
+) -> None:
     admin = api.client("tenant_admin")
     for which in ({"tag": "of-b"}, {"fingerprint": foreign.named["fingerprint"][0]}):
         counted = admin.post("/operations/count", json={"kind": "cancel", "filter": which})
         assert counted.json() == {"jobs": 0}
         assert admin.get("/jobs", params=which).json()["items"] == []
+        attempts(2)
     mine = {key["id"] for key in admin.get("/keys").json()["items"]}
     theirs = api.client("tenant_admin", api.b).get("/keys").json()["items"]
     assert theirs

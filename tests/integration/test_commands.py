@@ -20,6 +20,7 @@ def rig() -> Iterator[Rig]:
     made.close()
 
 
+@pytest.mark.attack("argv")
 def test_each_value_is_one_argument_and_no_shell_reads_it(rig: Rig) -> None:
     report = rig.run("say", first="$(id) `id` ; * \"' \n-n", second=2.5)
     assert outcome(report) is Outcome.SUCCEEDED
@@ -53,6 +54,7 @@ def test_a_program_that_cannot_be_run_is_a_final_failure(rig: Rig, definition: s
     assert error(report)["type"] == "CommandNotStarted"
 
 
+@pytest.mark.attack("argv")
 @pytest.mark.parametrize(
     "payload",
     [{}, {"first": 1, "second": 2}, {"first": "a", "second": 1, "third": 1}, {"first": "a\0b"}],
@@ -64,6 +66,7 @@ def test_a_payload_that_does_not_fit_is_final(rig: Rig, payload: dict[str, objec
     assert error(report)["type"] == "InvalidPayload"
 
 
+@pytest.mark.attack("argv")
 def test_a_command_has_the_built_environment_and_nothing_else(rig: Rig) -> None:
     report = rig.run("tell_environment")
     assert report.stdout_tail is not None
@@ -73,6 +76,7 @@ def test_a_command_has_the_built_environment_and_nothing_else(rig: Rig) -> None:
     }
 
 
+@pytest.mark.attack("argv")
 def test_a_command_has_no_way_to_the_worker(rig: Rig) -> None:
     assert rig.run("list_descriptors").stdout_tail == "0\n1\n2\n"
 
@@ -118,6 +122,7 @@ def test_a_canceled_command_is_asked_first(rig: Rig, tmp_path: Path) -> None:
     assert report.stdout_tail == "asked\n"
 
 
+@pytest.mark.attack("argv")
 def test_a_command_that_the_worker_does_not_allow_is_refused(rig: Rig) -> None:
     report = rig.run("forbidden")
     assert outcome(report) is Outcome.FAILED

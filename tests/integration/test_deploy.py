@@ -313,6 +313,85 @@ def test_the_image_has_a_locked_version_of_all_that_it_needs() -> None:
     assert sorted(wanted - set(locked)) == []
 
 
+def test_each_dependency_of_the_image_is_installed_by_its_hash() -> None:
+    steps = DockerfileParser(path=str(DEPLOY / "Dockerfile")).structure
+    runs = " && ".join(step["value"] for step in steps if step["instruction"] == "RUN")
+    installs = [
+        words for words in re.split(r"\s*&&\s*", runs) if re.search(r"pip3? install", words)
+    ]
+    assert [words.split()[-1] for words in installs] == [
+        *("requirements/image.txt", "requirements/build.txt", "/wheels/*.whl")
+    ]
+    for words in installs[:-1]:
+        assert "--require-hashes" in words
+    assert "--no-deps" in installs[-1]
+    [wheel] = [words for words in re.split(r"\s*&&\s*", runs) if "pip wheel" in words]
+    assert {"--no-deps", "--no-build-isolation"} <= set(wheel.split())
+
+
+@pytest.mark.parametrize("name", ["build.txt", "image.txt", "uv.txt", "dev.txt"])
+def test_each_locked_version_has_its_hashes(name: str) -> None:
+    text = (ROOT / "requirements" / name).read_text("utf-8").replace("\\\n", " ")
+    locked = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
+    assert locked
+    for line in locked:
+        assert re.match(r"[\w.\[\],-]+==\S+ .*--hash=sha256:[0-9a-f]{64}", line), line
+
+
+def test_metrics_that_other_machines_reach_have_a_token() -> None:
+    """Otherwise the container does not start."""
+    environments = [
+        [entry["name"] for entry in container.get("env", ())]
+        for manifest in read("kubernetes/jobforge.yaml")
+        if "template" in manifest["spec"]
+        for container in manifest["spec"]["template"]["spec"]["containers"]
+    ]
+    [compose] = read("compose.yaml")
+    environments += [list(each.get("environment", ())) for each in compose["services"].values()]
+    open_to_all = [names for names in environments if "JOBFORGE_METRICS_HOST" in names]
+    assert len(open_to_all) == 3  # the worker of Kubernetes; server and workers of Compose
+    for names in open_to_all:
+        assert "JOBFORGE_METRICS_TOKEN" in names
+
+
+def test_every_image_can_be_pinned_by_its_digest() -> None:
+    """By a build argument, a variable, or the comment that asks to replace it."""
+    digest = "@sha256:"
+    dockerfile = (DEPLOY / "Dockerfile").read_text("utf-8")
+    sources = re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
+    assert set(sources) == {"${PYTHON_IMAGE}"}
+    assert re.search(rf"PYTHON_IMAGE=\S+{digest}", dockerfile)
+    [compose] = read("compose.yaml")
+    for service in compose["services"].values():
+        assert re.fullmatch(r"\$\{(POSTGRES|JOBFORGE)_IMAGE:-[\w:.]+\}", service["image"])
+    assert re.search(rf"POSTGRES_IMAGE=\S+{digest}", (DEPLOY / "compose.yaml").read_text("utf-8"))
+    assert digest in (DEPLOY / "kubernetes/jobforge.yaml").read_text("utf-8")
+
+
+# The first version of each dependency without a known vulnerability that concerns us.
+FIXED = {
+    "cryptography": (50,),
+    "orjson": (3, 11, 6),
+    "pyjwt": (2, 13),
+    "starlette": (1, 3, 1),
+    "fastapi": (0, 133, 1),  # the first that permits this Starlette
+}
+
+
+def test_the_minimum_versions_have_no_known_vulnerabilities() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(each for extra in extras.values() for each in extra)]
+    floors: dict[str, list[tuple[int, ...]]] = {}
+    for each in wanted:
+        if found := re.match(r"([\w-]+)(?:\[[\w,]+\])?>=([\d.]+)", each):
+            version = tuple(map(int, found[2].split(".")))
+            floors.setdefault(found[1].lower(), []).append(version)
+    for name, fixed in FIXED.items():
+        assert floors[name], name
+        assert all(floor >= fixed for floor in floors[name]), (name, floors[name])
+
+
 def _check_environment(names: Any) -> None:
     settings = {f"JOBFORGE_{name.upper()}" for name in Config.__dataclass_fields__}
     assert set(names) <= settings

@@ -112,6 +112,7 @@ ANSWERS = [
 ]
 
 
+@pytest.mark.attack("response bombs")
 @pytest.mark.parametrize(("answer", "error"), ANSWERS, ids=range(len(ANSWERS)))
 async def test_an_answer_that_goes_beyond_its_limits_ends_as_what_it_is(
     answer: Any, error: type[EgressError]
@@ -132,12 +133,14 @@ async def test_an_answer_at_the_limit_is_read_whole_and_unpacked() -> None:
             assert b"connection: close" in server.requests[0]
 
 
+@pytest.mark.attack("response bombs")
 async def test_the_answer_to_a_head_has_no_body_whatever_it_announces() -> None:
     async with loopback(HEAD + b"content-length: 10000000000\r\n\r\n") as server:
         response = await client(server).send(Request("HEAD", server.url))
     assert (response.status, response.body) == (200, b"")
 
 
+@pytest.mark.attack("response bombs")
 async def test_a_thousand_redirects_are_three() -> None:
     again = b"HTTP/1.1 302 Found\r\nlocation: /again\r\ncontent-length: 0\r\n\r\n"
     async with loopback(again) as server:

@@ -271,6 +271,7 @@ def test_what_a_job_says_reaches_the_host_in_order(rig: Rig) -> None:
     assert (report.stdout_tail, report.stderr_tail) == ("to stdout\n", "to stderr\n")
 
 
+@pytest.mark.attack("terminal escapes")
 def test_output_cannot_command_a_terminal(rig: Rig) -> None:
     report = rig.run("show", text="\x1b[2Jred\x07 \xff\n")
     assert report.stdout_tail == "␛[2Jred␇ �\n"

@@ -223,14 +223,19 @@ def test_a_function_opened_to_workers_must_say_whether_a_tenant_confines_it(worl
         attack_function(world, WORKER, "promote_jobs")
 
 
-def test_row_security_cannot_be_switched_off(calm_world: World) -> None:
+@pytest.mark.attack("tenancy")
+def test_row_security_cannot_be_switched_off(calm_world: World, attempts: Attempts) -> None:
     for relation in relations(calm_world.conn):
+        attempts(1)
         with calm_world.session(CLIENT) as session, refused(DENIED), session.transaction() as conn:
             conn.execute("set local row_security = off")
             conn.execute(sql.SQL("table {}").format(sql.Identifier("jobforge", relation.name)))
 
 
-def test_a_leaky_function_in_a_filter_sees_only_own_rows(calm_world: World) -> None:
+@pytest.mark.attack("tenancy")
+def test_a_leaky_function_in_a_filter_sees_only_own_rows(
+    calm_world: World, attempts: Attempts
+) -> None:
     told: list[str] = []
     with calm_world.session(CLIENT) as session, session.transaction() as conn:
         conn.add_notice_handler(lambda notice: told.append(notice.message_primary or ""))
@@ -246,15 +251,18 @@ def test_a_leaky_function_in_a_filter_sees_only_own_rows(calm_world: World) -> N
                 continue
             query = sql.SQL("select from {} as r where pg_temp.leak(to_jsonb(r)::text)")
             conn.execute(query.format(sql.Identifier("jobforge", relation.name)))
+            attempts(1)
     assert calm_world.a.found_in(" ".join(told))
     assert calm_world.b.found_in(" ".join(told)) == set()
 
 
-def test_the_catalogue_tells_nothing_of_rows(calm_world: World) -> None:
+@pytest.mark.attack("tenancy")
+def test_the_catalogue_tells_nothing_of_rows(calm_world: World, attempts: Attempts) -> None:
     calm_world.conn.execute("analyze")
     with calm_world.session(CLIENT) as session:
         for view in ("pg_stats", "pg_stats_ext", "pg_stat_activity", "pg_settings", "pg_locks"):
             answer = session.run(sql.SQL("table {}").format(sql.Identifier(view)), {})
+            attempts(1)
             assert answer.code is None
             assert calm_world.b.found_in(answer.text) == set()
 
@@ -276,23 +284,27 @@ ESCALATIONS = """
 """
 
 
+@pytest.mark.attack("tenancy")
 @pytest.mark.parametrize(
     "login", ["client_login", "service_login", "worker_login", "server_login", *BOUND_LOGINS]
 )
-def test_no_login_can_raise_itself(connect: Connect, login: str) -> None:
+def test_no_login_can_raise_itself(connect: Connect, login: str, attempts: Attempts) -> None:
     conn = connect(login)
     for statement in ESCALATIONS.split(";"):
         with refused(DENIED):
             conn.execute(statement.encode())
+        attempts(1)
 
 
-def test_a_setting_that_is_no_tenant_opens_nothing(calm_world: World) -> None:
+@pytest.mark.attack("tenancy")
+def test_a_setting_that_is_no_tenant_opens_nothing(calm_world: World, attempts: Attempts) -> None:
     with calm_world.session(NOBODYS) as session:
         for setting in ("not-a-uuid", "*", "null"):
             for query in ("select * from jobforge.jobs", "select * from jobforge.list_jobs()"):
                 with refused(INVALID_TEXT), session.transaction() as conn:
                     conn.execute("select set_config('app.tenant_id', %s, true)", [setting])
                     conn.execute(query.encode())
+                attempts(1)
 
 
 def test_the_same_key_serves_both_tenants(conn: Connection, connect: Connect) -> None:
@@ -307,6 +319,7 @@ def test_the_same_key_serves_both_tenants(conn: Connection, connect: Connect) ->
     assert answers[0]["job_id"] == answers[2]["job_id"] != answers[1]["job_id"]
 
 
+@pytest.mark.attack("tenancy")
 def test_a_duplicate_key_names_only_the_tenants_own_job(conn: Connection, connect: Connect) -> None:
     client = connect("client_login")
     call(conn, "put_definition", key="test", version=1)
@@ -319,6 +332,7 @@ def test_a_duplicate_key_names_only_the_tenants_own_job(conn: Connection, connec
         call(client, "enqueue_job", definition="test", options=options)
 
 
+@pytest.mark.attack("tenancy")
 def test_a_worker_confined_to_a_tenant_claims_only_its_jobs(
     conn: Connection, connect: Connect
 ) -> None:
@@ -332,6 +346,7 @@ def test_a_worker_confined_to_a_tenant_claims_only_its_jobs(
     assert len(claimed) == 3
 
 
+@pytest.mark.attack("tenancy")
 def test_a_worker_confined_to_a_tenant_may_not_name_another(connect: Connect) -> None:
     worker = connect("worker_login")
     with refused("JF006"), as_tenant(worker, TENANT_A):
@@ -377,6 +392,7 @@ def test_a_slug_that_nobody_has_is_not_found(conn: Connection) -> None:
             call(conn, "find_tenant", slug=slug)
 
 
+@pytest.mark.attack("tenancy")
 def test_within_a_tenant_only_its_own_slug_is_found(conn: Connection, connect: Connect) -> None:
     for tenant, slug in ((TENANT_A, "acme"), (TENANT_B, "globex")):
         call(conn, "put_tenant", tenant_id=tenant, settings={"slug": slug})
@@ -387,6 +403,7 @@ def test_within_a_tenant_only_its_own_slug_is_found(conn: Connection, connect: C
         call(service, "find_tenant", slug="globex")
 
 
+@pytest.mark.attack("tenancy")
 def test_notifications_carry_nothing(world: World, connect: Connect) -> None:
     """Anybody may LISTEN to any channel whose name they guess."""
     channels = {f"jobforge:{world.b.queue}", f"jobforge:worker:{world.b.worker}"}

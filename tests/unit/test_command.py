@@ -1,8 +1,12 @@
 """Commands: from a payload to an argument list, and what is refused on the way."""
 
+import re
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
+from attacks import Attempts
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
@@ -30,6 +34,7 @@ def _argv(command: Command, **payload: Any) -> list[str]:
     return command.render(command.arguments(1, payload))
 
 
+@pytest.mark.attack("argv")
 @given(TEXTS, TEXTS)
 def test_every_element_is_one_argument_whatever_the_values_hold(first: str, second: str) -> None:
     template = read_template(["echo", "--", "{first}", "<{first}|{second}>"])
@@ -45,6 +50,7 @@ def test_texts_numbers_and_booleans_are_written_as_json_has_them(value: Any, tex
     assert read_template(["p", "--", "{v}"]).render({"v": value}) == ["p", "--", text]
 
 
+@pytest.mark.attack("argv")
 @pytest.mark.parametrize("value", [None, [1], {"a": 1}, "a\0b", "\ud800", "x" * 200_000])
 def test_what_cannot_be_an_argument_is_refused_with_its_name(value: Any) -> None:
     with pytest.raises(InvalidPayload) as refused:
@@ -52,6 +58,7 @@ def test_what_cannot_be_an_argument_is_refused_with_its_name(value: Any) -> None
     assert refused.value.field == "v"
 
 
+@pytest.mark.attack("argv")
 @pytest.mark.parametrize(
     ("argv", "value", "is_refused"),
     [
@@ -64,7 +71,13 @@ def test_what_cannot_be_an_argument_is_refused_with_its_name(value: Any) -> None
         (["p", "{v}", "--"], "-rf", True),
     ],
 )
-def test_a_value_cannot_become_an_option(argv: list[str], value: Any, is_refused: bool) -> None:  # noqa: FBT001 - a column of the table
+def test_a_value_cannot_become_an_option(
+    argv: list[str],
+    value: Any,
+    is_refused: bool,  # noqa: FBT001 - a column of the table
+    attempts: Attempts,
+) -> None:
+    attempts(int(is_refused))
     template = read_template(argv)
     if not is_refused:
         assert template.render({"v": value})
@@ -73,6 +86,7 @@ def test_a_value_cannot_become_an_option(argv: list[str], value: Any, is_refused
         template.render({"v": value})
 
 
+@pytest.mark.attack("argv")
 @pytest.mark.parametrize(
     "argv",
     [
@@ -121,6 +135,48 @@ def test_a_schema_checks_the_payload_and_gives_defaults() -> None:
     assert "101" not in str(refused.value)
 
 
+PAGE = (Path(__file__).parents[2] / "docs/commands.md").read_text(encoding="utf-8")
+IMAGES = [
+    *("msl:evil.png", "msl:/tmp/evil.png", "label:@/etc/passwd", "label:@/etc/passwd.png"),
+    *("text:/etc/passwd", "caption:@secrets.png", "ephemeral:a.png", "@list.png", "|id.png"),
+    *(
+        "https://example.com/a.png",
+        "//example.com/a.png:",
+        "a.png[0]",
+        "a.svg",
+        "a.png\n",
+        "../a.png",
+    ),
+    *("-write", "--", "a.png; id", "%d.png", "", "fd:3", "MSL:a.png", "mvg:a.png", "png:a.png"),
+]
+
+
+@pytest.fixture(scope="module", params=["python", "toml"])
+def thumbnail(request: pytest.FixtureRequest) -> Command:
+    """The example of the page."""
+    [example] = re.findall(rf"^```{request.param}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    app = JobForge()
+    if request.param == "toml":
+        add_commands(app.command, tomllib.loads(example)["commands"])
+    else:
+        exec(example, {"jf": app})  # noqa: S102 - the documentation's own code
+    command = app.definitions["thumbnail"]
+    assert isinstance(command, Command)
+    return command
+
+
+@pytest.mark.attack("argv")
+@pytest.mark.parametrize("name", IMAGES)
+def test_the_example_of_the_page_takes_no_coder_of_imagemagick(
+    thumbnail: Command, name: str
+) -> None:
+    good = {"source": "in/a.png", "target": "out/a.png", "size": 64}
+    assert _argv(thumbnail, **good)[-2:] == ["in/a.png", "out/a.png"]
+    for parameter in ("source", "target"):
+        with pytest.raises(InvalidPayload):
+            thumbnail.arguments(1, {**good, parameter: name})
+
+
 def test_a_model_checks_the_payload_and_gives_defaults() -> None:
     command = _command("convert", "{source}", "{size}", parameters=Thumbnail)
     assert _argv(command, source="a") == ["convert", "a", "64"]
@@ -128,6 +184,7 @@ def test_a_model_checks_the_payload_and_gives_defaults() -> None:
         command.arguments(1, {"source": "a", "size": "many"})
 
 
+@pytest.mark.attack("argv")
 @pytest.mark.parametrize(
     "schema",
     [
@@ -143,6 +200,7 @@ def test_parameters_that_cannot_serve_are_refused(schema: dict[str, Any]) -> Non
         _command("echo", "{v}", parameters=schema)
 
 
+@pytest.mark.attack("argv")
 def test_a_pattern_takes_no_time() -> None:
     schema = {"properties": {"v": {"type": "string", "pattern": "^(a+)+$"}}, "required": ["v"]}
     with pytest.raises(InvalidPayload):
@@ -192,6 +250,7 @@ def test_a_table_that_is_not_right_is_refused_by_name(table: dict[str, Any]) -> 
     assert "shrink" in str(refused.value)
 
 
+@pytest.mark.attack("argv")
 def test_only_commands_that_are_allowed_are_served() -> None:
     app = JobForge()
     allowed = app.command("allowed", argv=["true"])

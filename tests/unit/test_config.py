@@ -391,3 +391,21 @@ def test_a_config_file_without_credentials_is_not_among_them(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert secret_files(load()) == []
+
+
+@pytest.mark.attack("credentials")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "", "metrics.example.com"])  # noqa: S104 - refused
+def test_metrics_are_not_open_to_other_machines_without_a_token(tmp_path: Path, host: str) -> None:
+    (tmp_path / "jobforge.toml").write_text(f'metrics_host = "{host}"')
+    with pytest.raises(ConfigError) as refused:
+        load(flags={"metrics_port": 9100}, environ={}, folder=tmp_path)
+    assert (refused.value.code, refused.value.field) == ("config_error", "metrics_token")
+    token = {"JOBFORGE_METRICS_TOKEN": "t" * 32}
+    assert load(flags={"metrics_port": 9100}, environ=token, folder=tmp_path).metrics_host == host
+    assert load(environ={}, folder=tmp_path).metrics_port is None
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
+def test_metrics_of_this_machine_need_no_token(tmp_path: Path, host: str) -> None:
+    environ = {"JOBFORGE_METRICS_HOST": host, "JOBFORGE_METRICS_PORT": "9100"}
+    assert load(environ=environ, folder=tmp_path).metrics_token is None

@@ -610,6 +610,7 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.attack("redaction")
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_the_work_grows_with_the_text_and_no_faster(piece: str) -> None:
     register_secret("Tr0ub4dor")
@@ -617,6 +618,7 @@ def test_the_work_grows_with_the_text_and_no_faster(piece: str) -> None:
     assert large <= 2.2 * small + 100
 
 
+@pytest.mark.attack("redaction")
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_a_long_text_of_malice_is_read(piece: str) -> None:
     # What grew with the square of a text would not end within the time that a test has.

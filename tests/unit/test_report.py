@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+from attacks import Attempts
 
 from jobforge.report import Column, Row, Table, columns_of, write_csv, write_html, write_json
 
@@ -51,6 +52,7 @@ def _cells(rows: list[Row]) -> list[list[str]]:
     return list(csv.reader(io.StringIO(text, newline="")))
 
 
+@pytest.mark.attack("reports")
 @pytest.mark.parametrize("formula", FORMULAS)
 def test_no_cell_of_csv_begins_as_a_formula(formula: str) -> None:
     headings, row = _cells([{formula: formula}])
@@ -64,6 +66,7 @@ def test_numbers_stay_numbers_and_texts_stay_texts() -> None:
     assert _cells([{"long": 10**30}])[1] == ["1" + "0" * 30]
 
 
+@pytest.mark.attack("reports")
 @pytest.mark.parametrize("text", HOSTILE)
 def test_invisible_characters_are_put_into_letters(text: str) -> None:
     written = b"".join(write_csv(_table([{"a": text}]))).decode()
@@ -94,7 +97,9 @@ class _Seen(HTMLParser):
         self.texts.append(data)
 
 
-def test_a_page_has_no_element_that_a_cell_brought() -> None:
+@pytest.mark.attack("reports")
+def test_a_page_has_no_element_that_a_cell_brought(attempts: Attempts) -> None:
+    attempts(len(HOSTILE))
     rows: list[Row] = [{text: text, "n": 1} for text in HOSTILE]
     page = b"".join(write_html(_table(rows, title="<script>alert(1)</script>"))).decode()
     seen = _Seen(page)

@@ -2,6 +2,7 @@
 
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ def test_pictures_of_control_characters_do_not_outgrow_the_limit() -> None:
     assert len(text.encode()) <= TAIL_BYTES
 
 
+@pytest.mark.attack("terminal escapes")
 @given(st.lists(st.binary(max_size=40), max_size=20))
 def test_no_output_yields_half_a_character_or_a_control_character(pieces: list[bytes]) -> None:
     text = _tail(*pieces, limit=64) or ""
@@ -62,10 +64,12 @@ def test_a_cut_goes_between_characters(text: str) -> None:
     assert text.endswith(shown)
 
 
+@pytest.mark.attack("terminal escapes")
 def test_control_characters_become_pictures() -> None:
     assert neutral("\x1b[31mred\x07\0\x7f\x9b\r\n\t\rx") == "␛[31mred␇␀␡\\x9b\n\t␍x"
 
 
+@pytest.mark.attack("terminal escapes")
 def test_text_cannot_be_turned_around() -> None:
     assert neutral("abc\u202edcba") == "abc\\u202edcba"
 

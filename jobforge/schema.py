@@ -3,7 +3,7 @@
     roles.sql          the migrating user: roles
     schema.sql         the migrating user: schema, the record of applied files
     migrations/*.sql   jobforge_owner: tables; each once, for ever the same
-    functions/*.sql    jobforge_owner: all again when one of them changed
+    functions/**/*.sql jobforge_owner: all again when one of them changed; folders by subject
     access.sql         the migrating user: owners, policies, grants; again when anything changed
     revision           a number that grows with every change of these files
 
@@ -29,6 +29,7 @@ SEARCH_PATH = "pg_catalog, pg_temp"
 
 
 ROLES = "roles.sql"
+GUIDE = "00_README.sql"  # describes the functions of its folder; comments only, never applied
 REVISION = "revision"  # the file, and the name of its row in jobforge.migrations
 
 
@@ -59,9 +60,14 @@ def scripts(root: Path = SQL) -> list[Script]:
         _read(root, root / ROLES, None),
         _read(root, root / "schema.sql", None),
         *(_read(root, path, "jobforge_owner") for path in sorted(root.glob("migrations/*.sql"))),
-        *(_read(root, path, "jobforge_owner") for path in sorted(root.glob("functions/*.sql"))),
+        *(_read(root, path, "jobforge_owner") for path in function_files(root)),
         _read(root, root / "access.sql", None),
     ]
+
+
+def function_files(root: Path = SQL) -> list[Path]:
+    """The files of all functions, one function each."""
+    return [path for path in sorted(root.glob("functions/**/*.sql")) if path.name != GUIDE]
 
 
 def migration_names(root: Path = SQL) -> set[str]:

@@ -25,11 +25,11 @@ FILES = {
         create or replace function jobforge.first() returns bigint language sql
         as $$ select jobforge.second() $$;
     """,
-    "functions/b_second.sql": """
+    "functions/by_count/second.sql": """
         create or replace function jobforge.second() returns bigint language sql
         as $$ select count(*) from jobforge.things $$;
     """,
-    "functions/c_access_faults.sql": """
+    "functions/installation/access_faults.sql": """
         create or replace function jobforge.access_faults() returns table (fault text) language sql
         as $$ select 'nothing' where false $$;
     """,
@@ -58,6 +58,7 @@ def root(tmp_path: Path) -> Path:
         _write(folder, name, text)
     for name in ("roles.sql", "schema.sql"):
         _write(folder, name, (SQL / name).read_text())
+    _write(folder, "functions/by_count/00_README.sql", "not SQL: nobody applies this")
     return folder
 
 
@@ -98,6 +99,13 @@ def test_a_new_database_gets_every_file_in_order_and_then_nothing(
     assert migrate(empty, root=root) == []
 
 
+def test_the_file_that_describes_a_folder_is_not_applied(empty: Connection, root: Path) -> None:
+    migrate(empty, root=root)
+    _write(root, "functions/by_count/00_README.sql", "changed")
+    assert plan(empty, root) == []
+    assert all("README" not in file.name for file in status(empty, root))
+
+
 def test_a_dry_run_names_the_files_and_changes_nothing(empty: Connection, root: Path) -> None:
     assert [script.name for script in plan(empty, root)] == ALL
     assert _value(empty, "select to_regclass('jobforge.migrations')") is None
@@ -114,14 +122,14 @@ def test_a_changed_function_brings_all_functions_and_the_grants_again(
     empty: Connection, root: Path
 ) -> None:
     migrate(empty, root=root)
-    text = FILES["functions/b_second.sql"].replace("count(*)", "count(*) + 41")
-    _write(root, "functions/b_second.sql", text)
+    text = FILES["functions/by_count/second.sql"].replace("count(*)", "count(*) + 41")
+    _write(root, "functions/by_count/second.sql", text)
     assert migrate(empty, root=root) == [
         "roles.sql",
         "schema.sql",
         "functions/a_first.sql",
-        "functions/b_second.sql",
-        "functions/c_access_faults.sql",
+        "functions/by_count/second.sql",
+        "functions/installation/access_faults.sql",
         "access.sql",
     ]
     assert _value(empty, "select jobforge.first()") == 41
@@ -143,7 +151,7 @@ def test_the_record_of_a_function_without_a_file_is_forgotten(
 ) -> None:
     migrate(empty, root=root)
     (root / "functions/a_first.sql").unlink()
-    _write(root, "functions/c_third.sql", "select 3;")
+    _write(root, "functions/third.sql", "select 3;")
     migrate(empty, root=root)
     assert _value(empty, "select count(*) from jobforge.migrations where name like '%first%'") == 0
     assert migrate(empty, root=root) == []
@@ -152,7 +160,7 @@ def test_the_record_of_a_function_without_a_file_is_forgotten(
 def test_an_edited_migration_is_refused(empty: Connection, root: Path) -> None:
     migrate(empty, root=root)
     _write(root, "migrations/0001_things.sql", "create table jobforge.other (id int);")
-    _write(root, "functions/b_second.sql", "select 'changed too';")
+    _write(root, "functions/by_count/second.sql", "select 'changed too';")
     with pytest.raises(MigrationError, match=r"changed after it was applied.*0001_things"):
         migrate(empty, root=root)
     assert _value(empty, "select jobforge.first()") == 0
@@ -162,7 +170,7 @@ def test_an_older_release_does_not_touch_a_newer_database(empty: Connection, roo
     _write(root, "migrations/0002_more.sql", "create table jobforge.more (id int);")
     migrate(empty, root=root)
     (root / "migrations/0002_more.sql").unlink()
-    _write(root, "functions/b_second.sql", "select 'an older text';")
+    _write(root, "functions/by_count/second.sql", "select 'an older text';")
     with pytest.raises(MigrationError, match=r"newer than this release.*0002_more"):
         migrate(empty, root=root)
 
@@ -230,16 +238,16 @@ def test_the_callers_settings_are_left_as_they_were(empty: Connection, root: Pat
 def test_status_tells_each_file_apart(empty: Connection, root: Path) -> None:
     migrate(empty, root=root)
     _write(root, "migrations/0001_things.sql", "select 'edited';")
-    _write(root, "functions/b_second.sql", "select 'changed';")
-    _write(root, "functions/c_third.sql", "select 'new';")
+    _write(root, "functions/by_count/second.sql", "select 'changed';")
+    _write(root, "functions/third.sql", "select 'new';")
     (root / "functions/a_first.sql").unlink()
     assert {file.name: file.state for file in status(empty, root)} == {
         "roles.sql": State.APPLIED,
         "schema.sql": State.APPLIED,
-        "functions/c_access_faults.sql": State.APPLIED,
+        "functions/installation/access_faults.sql": State.APPLIED,
         "migrations/0001_things.sql": State.TAMPERED,
-        "functions/b_second.sql": State.CHANGED,
-        "functions/c_third.sql": State.DUE,
+        "functions/by_count/second.sql": State.CHANGED,
+        "functions/third.sql": State.DUE,
         "access.sql": State.APPLIED,
         "functions/a_first.sql": State.UNKNOWN,
     }
@@ -316,7 +324,7 @@ def test_a_changed_function_comes_to_supabase_under_a_version_after_all_others(
     folder = tmp_path / "supabase"
     write_supabase(folder, root)
     (folder / "20260630235959_their_own.sql").write_text("select 1;")
-    _write(root, "functions/b_second.sql", "select 'changed';")
+    _write(root, "functions/by_count/second.sql", "select 'changed';")
     assert [path.name for path in write_supabase(folder, root)] == [
         "20260701000000_jobforge_functions.sql",
         "20260701000001_jobforge_access.sql",

@@ -11,7 +11,7 @@ from sql.audit import INSTALLATION, NULLABLE, OWNERS, RULES, UNIQUE, Rule, offen
 from sql.engine import call
 
 from jobforge.embedded import Server
-from jobforge.schema import SQL
+from jobforge.schema import function_files
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -68,15 +68,13 @@ IN_ACCESS = {"wanted_owners", "granted_functions", "wanted_policies", "wanted_gr
 
 
 def test_every_function_has_a_file_of_its_name(installed: Connection) -> None:
-    files = {path.stem for path in (SQL / "functions").glob("*.sql")}
-    assert _functions(installed, "true") == files | IN_ACCESS
+    files = [path.stem for path in function_files()]
+    assert sorted(_functions(installed, "true")) == sorted([*files, *IN_ACCESS])
 
 
-def test_every_function_has_a_header_that_says_what_it_is_for(installed: Connection) -> None:
+def test_every_function_has_a_header_that_says_what_it_is_for() -> None:
     headless = [
-        name
-        for name in _functions(installed, "true") - IN_ACCESS
-        if not re.match(r"-- \w.{20,}", (SQL / "functions" / f"{name}.sql").read_text())
+        path.stem for path in function_files() if not re.match(r"-- \w.{20,}", path.read_text())
     ]
     assert headless == []
 

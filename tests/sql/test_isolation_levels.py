@@ -37,7 +37,7 @@ from sql.engine import (
 from sql.mutation import mutate
 
 from jobforge.embedded import Server
-from jobforge.schema import SQL
+from jobforge.schema import function_files
 
 LEVELS = ("repeatable read", "serializable")
 DOCS = Path(__file__).parents[2] / "docs"
@@ -284,10 +284,7 @@ def test_read_uncommitted_is_read_committed(conn: Connection) -> None:
 
 
 def test_whatever_relies_on_later_statements_is_reached_by_a_check_only(world: World) -> None:
-    sources = {
-        path.stem: re.sub(r"--.*", "", path.read_text())
-        for path in (SQL / "functions").glob("*.sql")
-    }
+    sources = {path.stem: re.sub(r"--.*", "", path.read_text()) for path in function_files()}
     calls = {
         name: set(re.findall(r"jobforge\.(\w+)\(", source)) & set(sources) - {name}
         for name, source in sources.items()

@@ -20,7 +20,7 @@ from sql.engine import (
 )
 from sql.machine import stop_time
 
-from jobforge.schema import SQL
+from jobforge.schema import function_files
 
 END = "test:end"
 
@@ -122,9 +122,7 @@ def test_a_notify_setting_that_is_not_a_boolean_is_refused(conn: Connection) -> 
 
 
 def test_no_function_but_one_sends_notifications() -> None:
-    senders = {
-        path.stem for path in (SQL / "functions").glob("*.sql") if "pg_notify" in path.read_text()
-    }
+    senders = {path.stem for path in function_files() if "pg_notify" in path.read_text()}
     assert senders == {"notify_channel"}
 
 

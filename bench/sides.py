@@ -139,7 +139,7 @@ def add_history(conn: Connection, jobs: int) -> None:
         """
     )
     conn.execute("select jobforge.ensure_partitions(66)")
-    conn.execute((SQL / "functions" / "now.sql").read_bytes())
+    conn.execute((SQL / "functions" / "foundation" / "now.sql").read_bytes())
     conn.execute(
         """
         insert into jobforge.finished_jobs (

@@ -122,7 +122,7 @@ def _bring_the_next_release(database: Database, root: Path) -> None:
     """What this release has, and more: tables that change, and every function anew."""
     shutil.copytree(SQL, root)
     (root / "migrations" / "9999_next.sql").write_text(NEXT, encoding="utf-8")
-    with (root / "functions" / "now.sql").open("a", encoding="utf-8") as function:
+    with (root / "functions" / "foundation" / "now.sql").open("a", encoding="utf-8") as function:
         function.write("-- of the next release\n")
     _migrate(database, root)
 

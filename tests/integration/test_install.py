@@ -93,7 +93,7 @@ def _next_release(folder: Path) -> Path:
     """The same, but for a function."""
     root = folder / "next"
     shutil.copytree(SQL, root)
-    with (root / "functions" / "now.sql").open("a", encoding="utf-8") as function:
+    with (root / "functions" / "foundation" / "now.sql").open("a", encoding="utf-8") as function:
         function.write("-- of the next release\n")
     return root
 

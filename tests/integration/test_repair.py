@@ -165,7 +165,7 @@ def test_an_upgraded_database_has_the_schema_and_rights_of_a_new_one(
 
 def test_a_function_whose_signature_changed_is_dropped(conn: Connection, tmp_path: Path) -> None:
     earlier = _copy(tmp_path)
-    changed = earlier / "functions" / "now.sql"
+    changed = earlier / "functions" / "foundation" / "now.sql"
     changed.write_text(
         changed.read_text(encoding="utf-8")
         + "\ncreate or replace function jobforge.keep_places(p_one text) returns void"
@@ -239,7 +239,7 @@ def _copy(folder: Path) -> Path:
 def _changed(folder: Path) -> Path:
     """The schema with another text of one function."""
     root = _copy(folder)
-    with (root / "functions" / "now.sql").open("a", encoding="utf-8") as function:
+    with (root / "functions" / "foundation" / "now.sql").open("a", encoding="utf-8") as function:
         function.write("-- of another release\n")
     return root
 

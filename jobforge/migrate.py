@@ -174,9 +174,9 @@ def create_roles(conn: Connection, root: Path = SQL) -> None:
 
 
 def drop(conn: Connection) -> None:
-    """Drops the schema with all that is in it. Roles stay: they belong to the whole server."""
+    """Drops the schemas with all that is in them. Roles stay: they belong to the whole server."""
     with _transaction(conn, LOCK_TIMEOUT), _explained("drop"):
-        conn.execute("drop schema if exists jobforge cascade")
+        conn.execute("drop schema if exists jobforge, jobforge_private cascade")
 
 
 def count_jobs(conn: Connection) -> int:

@@ -1,7 +1,7 @@
 """The files under sql/: their order, who runs them, and the same as text for psql and Supabase.
 
     roles.sql          the migrating user: roles
-    schema.sql         the migrating user: schema, the record of applied files
+    schema.sql         the migrating user: schemas, the record of applied files
     migrations/*.sql   jobforge_owner: tables; each once, for ever the same
     functions/**/*.sql jobforge_owner: all again when one of them changed; folders by subject
     access.sql         the migrating user: owners, policies, grants; again when anything changed
@@ -240,7 +240,7 @@ begin
     perform pg_catalog.set_config('jobforge.functions_before', coalesce((
         select pg_catalog.string_agg(p.oid || ':' || p.ctid, ' ')
           from pg_catalog.pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace), ''), false);
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])), ''), false);
 end $$;
 """
 
@@ -252,7 +252,7 @@ declare
     v_stale text := (
         select pg_catalog.string_agg(p.oid::regprocedure::text, ', ')
           from pg_catalog.pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
            and p.oid || ':' || p.ctid = any (pg_catalog.string_to_array(
                    pg_catalog.current_setting('jobforge.functions_before'), ' '))
            and not exists (select from pg_catalog.pg_depend as d

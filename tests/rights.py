@@ -8,7 +8,7 @@ with objects as (
     select 'schema' as kind, n.nspname::text as name, n.nspowner as owner,
            coalesce(n.nspacl, acldefault('n', n.nspowner)) as acl
       from pg_namespace as n
-     where n.nspname = 'jobforge'
+     where n.nspname in ('jobforge', 'jobforge_private')
     union all
     select case c.relkind when 'v' then 'view' when 'c' then 'type' else 'table' end,
            c.relname, c.relowner, coalesce(c.relacl, acldefault('r', c.relowner))
@@ -18,7 +18,7 @@ with objects as (
     select 'function', p.oid::regprocedure::text, p.proowner,
            coalesce(p.proacl, acldefault('f', p.proowner))
       from pg_proc as p
-     where p.pronamespace = 'jobforge'::regnamespace
+     where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
 )
 select concat_ws(' ', 'owner', o.kind, o.name, o.owner::regrole) from objects as o
 union all
@@ -43,7 +43,8 @@ select concat_ws(' ', 'default', d.defaclrole::regrole, d.defaclnamespace, d.def
   from pg_default_acl as d where d.defaclrole::regrole::text like 'jobforge%'
 union all
 select concat_ws(' ', 'definer', p.oid::regprocedure, p.prosecdef, p.proconfig)
-  from pg_proc as p where p.pronamespace = 'jobforge'::regnamespace
+  from pg_proc as p
+ where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
 union all
 select concat_ws(' ', 'view', c.relname, c.reloptions)
   from pg_class as c where c.relnamespace = 'jobforge'::regnamespace and c.relkind = 'v'

@@ -14,7 +14,9 @@ create or replace function jobforge.wanted_owners() returns table (
 )
 language sql stable
 as $$
-    select 'schema', 'jobforge'::regnamespace::oid, 'jobforge_owner'
+    select 'schema', n.oid, 'jobforge_owner'
+      from pg_catalog.pg_namespace as n
+     where n.nspname in ('jobforge', 'jobforge_private')
     union all
     select case c.relkind when 'v' then 'view' when 'c' then 'type' when 'S' then 'sequence'
                           else 'table' end, c.oid, 'jobforge_owner'
@@ -25,10 +27,11 @@ as $$
                case when p.proname in ('ensure_partitions', 'apply_retention')
                     then 'jobforge_owner' else 'jobforge_engine' end as owner
       from pg_catalog.pg_proc as p
-     where p.pronamespace = 'jobforge'::regnamespace
+     where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
 $$;
 
--- Which functions a role may execute. All overloads of a name count. jobforge_server has all.
+-- Which functions a role may execute. All overloads of a name count. jobforge_server has all. These
+-- functions are in schema jobforge, all others in schema jobforge_private.
 create or replace function jobforge.granted_functions() returns table (
     role text, functions text[]
 )
@@ -154,7 +157,7 @@ as $$
      where p.is_wanted
 $$;
 
--- Grants on the schema, the tables, the views and the functions.
+-- Grants on the schemas, the tables, the views and the functions.
 create or replace function jobforge.wanted_grants() returns table (
     kind text, object oid, role text, privilege text
 )
@@ -165,6 +168,9 @@ as $$
                    ('jobforge_client', 'USAGE'), ('jobforge_service', 'USAGE'),
                    ('jobforge_worker', 'USAGE'), ('jobforge_admin', 'USAGE'),
                    ('jobforge_server', 'USAGE'), ('jobforge_backup', 'USAGE')) as g(role, privilege)
+    union all
+    select 'schema', 'jobforge_private'::regnamespace::oid, 'jobforge_engine', p.privilege
+      from (values ('CREATE'), ('USAGE')) as p(privilege)
     union all
     -- Of partitions, too: an erasure deletes from each by its own name.
     select 'table', p.object, p.role, c.privilege

@@ -1,13 +1,18 @@
--- Run by every migration after roles.sql, as the migrating user: the schema, and the list of
--- applied files. Safe to run again. Migrations run as jobforge_owner. So whatever a restore left
--- with another owner, or without the policy that opens the rows, is corrected here first; the rest
--- of the rights follow in access.sql.
+-- Every migration runs this after roles.sql, as the migrating user. Creates the two schemas and the
+-- list of applied files. `jobforge` has the tables, the types and the functions that a role may
+-- execute. `jobforge_private` has the functions that only other functions call; no login role may
+-- use it. Safe to run again. Migrations run as jobforge_owner, so objects that a restore left with
+-- another owner, and tables without the policy that opens their rows, are corrected here first.
+-- All other rights follow in access.sql.
 do $$
 declare
     v_object record;
 begin
     if not exists (select from pg_catalog.pg_namespace where nspname = 'jobforge') then
         create schema jobforge authorization jobforge_owner;
+    end if;
+    if not exists (select from pg_catalog.pg_namespace where nspname = 'jobforge_private') then
+        create schema jobforge_private authorization jobforge_owner;
     end if;
     if pg_catalog.to_regclass('jobforge.migrations') is null then
         -- One row per file; the row `revision` has the revision of all of them as its checksum.
@@ -19,9 +24,10 @@ begin
     end if;
 
     for v_object in
-        select 'schema' as kind, 'jobforge' as name, 'jobforge_owner' as owner
+        select 'schema' as kind, n.nspname as name, 'jobforge_owner' as owner
           from pg_catalog.pg_namespace as n
-         where n.nspname = 'jobforge' and n.nspowner <> 'jobforge_owner'::regrole
+         where n.nspname in ('jobforge', 'jobforge_private')
+           and n.nspowner <> 'jobforge_owner'::regrole
         union all
         select case c.relkind when 'v' then 'view' when 'c' then 'type' else 'table' end,
                pg_catalog.format('jobforge.%I', c.relname), 'jobforge_owner'
@@ -33,11 +39,11 @@ begin
                                   v_object.kind, v_object.name, v_object.owner);
     end loop;
 
-    grant usage, create on schema jobforge to jobforge_engine;
+    grant usage, create on schema jobforge, jobforge_private to jobforge_engine;
     for v_object in
         select p.oid::regprocedure as name
           from pg_catalog.pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
            and p.proowner not in ('jobforge_owner'::regrole, 'jobforge_engine'::regrole)
     loop
         execute pg_catalog.format('alter routine %s owner to jobforge_engine', v_object.name);

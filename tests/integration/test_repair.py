@@ -32,6 +32,8 @@ DAMAGES = {
     "the record of the restoring login": "alter table jobforge.migrations owner to postgres",
     "the schema of the restoring login": "alter schema jobforge owner to postgres",
     "the schema for everybody": "grant create on schema jobforge to public",
+    "the internal schema of the restoring login": "alter schema jobforge_private owner to postgres",
+    "the internal schema for clients": "grant usage on schema jobforge_private to jobforge_client",
     "a stray policy": "create policy clients on jobforge.api_keys to jobforge_client using (true)",
     "an opened policy": "alter policy client_reads on jobforge.jobs using (true)",
     "no row security": "alter table jobforge.jobs disable row level security",
@@ -65,6 +67,7 @@ CORRECTED_FIRST = {
     "a type of the restoring login",
     "the record of the restoring login",
     "the schema of the restoring login",
+    "the internal schema of the restoring login",
 }
 
 
@@ -84,7 +87,8 @@ def test_a_database_without_any_policy_or_grant_is_repaired_and_then_left_alone(
                                v_each.policyname, v_each.tablename);
             end loop;
             for v_each in select oid::regprocedure as name from pg_proc
-                           where pronamespace = 'jobforge'::regnamespace loop
+                           where pronamespace = any (
+                                 '{jobforge,jobforge_private}'::regnamespace[]) loop
                 execute format('alter function %s owner to postgres', v_each.name);
                 execute format('grant execute on function %s to public', v_each.name);
             end loop;
@@ -247,7 +251,8 @@ def _changed(folder: Path) -> Path:
 def _overloads(conn: Connection, name: str) -> int:
     return len(
         conn.execute(
-            "select from pg_proc where pronamespace = 'jobforge'::regnamespace and proname = %s",
+            "select from pg_proc where proname = %s"
+            " and pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])",
             [name],
         ).fetchall()
     )

@@ -37,6 +37,11 @@ class Function:
     signature: str
     parameters: tuple[Parameter, ...]
 
+    @property
+    def qualified(self) -> str:
+        """The name with its schema."""
+        return self.signature.partition("(")[0]
+
     def takes(self, name: str) -> bool:
         return any(parameter.name == name for parameter in self.parameters)
 
@@ -64,7 +69,8 @@ def functions(conn: Connection) -> list[Function]:
                       coalesce(p.proargmodes[t.n], 'i') in ('i', 'b', 'v') as is_input
                  from unnest(coalesce(p.proallargtypes, p.proargtypes::oid[]))
                       with ordinality as t(type, n)) as a on true
-         where p.pronamespace = 'jobforge'::regnamespace and p.prorettype <> 'trigger'::regtype
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
+           and p.prorettype <> 'trigger'::regtype
          group by p.oid, p.proname
          order by p.proname
         """

@@ -27,7 +27,7 @@ from sql.arguments import (
     other_arguments,
 )
 from sql.canary import Planted, imprint, plant, touched_tables
-from sql.engine import TENANT_A, TENANT_B, call
+from sql.engine import TENANT_A, TENANT_B, call, qualified
 
 DENIED = "42501"
 REFUSED = "JF006"
@@ -200,8 +200,8 @@ class World:
         """The signatures of all functions that the attacker may execute."""
         rows = self.conn.execute(
             "select p.oid::regprocedure::text as signature from pg_proc as p "
-            "where p.pronamespace = 'jobforge'::regnamespace "
-            "  and has_schema_privilege(%(login)s, 'jobforge', 'usage') "
+            "where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[]) "
+            "  and has_schema_privilege(%(login)s, p.pronamespace, 'usage') "
             "  and has_function_privilege(%(login)s, p.oid, 'execute')",
             {"login": attacker.login},
         )
@@ -366,7 +366,7 @@ def _call(function: Function) -> sql.Composed:
         )
         for parameter in function.parameters
     )
-    return sql.SQL("select * from jobforge.{}({})").format(sql.Identifier(function.name), given)
+    return sql.SQL("select * from {}({})").format(qualified(function.qualified), given)
 
 
 def _shown(arguments: Arguments) -> str:

@@ -199,11 +199,42 @@ RULES = [
         """
         select a.privilege_type || ' for ' || a.grantee::regrole as offender
           from pg_namespace as n cross join lateral aclexplode(n.nspacl) as a
-         where n.nspname = 'jobforge'
+         where n.nspname in ('jobforge', 'jobforge_private')
            and (a.grantee = 0 or a.privilege_type = 'CREATE'
                 and a.grantee not in ('jobforge_owner'::regrole, 'jobforge_engine'::regrole))
         """,
         "grant usage on schema jobforge to public",
+    ),
+    Rule(
+        "nobody but the owner and the engine uses the schema of internal functions",
+        """
+        select a.privilege_type || ' for ' || a.grantee::regrole as offender
+          from pg_namespace as n cross join lateral aclexplode(n.nspacl) as a
+         where n.nspname = 'jobforge_private'
+           and a.grantee not in ('jobforge_owner'::regrole, 'jobforge_engine'::regrole)
+        """,
+        "grant usage on schema jobforge_private to jobforge_admin",
+    ),
+    Rule(
+        "no role but the engine executes an internal function",
+        """
+        select p.oid::regprocedure || ' for ' || a.grantee::regrole as offender
+          from pg_proc as p
+         cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) as a
+         where p.pronamespace = 'jobforge_private'::regnamespace and a.grantee <> p.proowner
+        """,
+        """
+        create function jobforge_private.breach() returns int language sql return 1;
+        grant execute on function jobforge_private.breach() to jobforge_admin
+        """,
+    ),
+    Rule(
+        "the schema of internal functions has nothing but functions",
+        """
+        select c.relname as offender from pg_class as c
+         where c.relnamespace = 'jobforge_private'::regnamespace
+        """,
+        "create table jobforge_private.breach ()",
     ),
     Rule(
         "tables and views belong to the owner",
@@ -286,7 +317,8 @@ RULES = [
         "security definer functions pin a search_path that ends with pg_temp",
         """
         select p.oid::regprocedure as offender from pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace and p.prosecdef
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
+           and p.prosecdef
            and not coalesce(p.proconfig && '{"search_path=pg_catalog, pg_temp"}'::text[], false)
         """,
         "alter function jobforge.get_job(uuid, uuid) set search_path = jobforge, public",
@@ -296,7 +328,8 @@ RULES = [
         """
         select p.oid::regprocedure as offender from pg_proc as p
          cross join lateral aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) as a
-         where p.pronamespace = 'jobforge'::regnamespace and a.grantee = 0
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
+           and a.grantee = 0
         """,
         "grant execute on function jobforge.reap_jobs(integer) to public",
     ),
@@ -304,7 +337,7 @@ RULES = [
         "functions belong to the engine, and partition upkeep to the owner",
         """
         select p.oid::regprocedure as offender from pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
            and p.proowner <> case when p.proname = any (%(owners)s) then 'jobforge_owner'::regrole
                                   else 'jobforge_engine'::regrole end
         """,
@@ -314,7 +347,8 @@ RULES = [
         "a function with effects is volatile",
         r"""
         select p.oid::regprocedure as offender from pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace and p.provolatile <> 'v'
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
+           and p.provolatile <> 'v'
            and p.prosrc ~* %(effects)s
         """,
         "alter function jobforge.cancel_job stable",
@@ -323,10 +357,12 @@ RULES = [
         "an immutable function reads no table, no setting and no clock",
         r"""
         select p.oid::regprocedure as offender from pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace and p.provolatile = 'i'
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
+           and p.provolatile = 'i'
            and (p.prosrc ~* %(unsteady)s
                 or exists (select from pg_class as c
-                            where c.relnamespace = p.pronamespace and c.relkind in ('r', 'p', 'v')
+                            where c.relnamespace = 'jobforge'::regnamespace
+                              and c.relkind in ('r', 'p', 'v')
                               and p.prosrc ~ ('\mjobforge\.' || c.relname || '\M')))
         """,
         "alter function jobforge.tenant() immutable",
@@ -336,7 +372,7 @@ RULES = [
         "what is counted under a lock is counted by a volatile function",
         """
         select p.oid::regprocedure as offender from pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
            and p.proname in ('count_running', 'now') and p.provolatile <> 'v'
         """,
         "alter function jobforge.count_running stable",
@@ -345,7 +381,7 @@ RULES = [
         "notifications carry no payload",
         r"""
         select p.oid::regprocedure as offender from pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
            and regexp_count(p.prosrc, '\mpg_notify\(')
                <> regexp_count(p.prosrc, '\mpg_notify\([^;]*?, ''''\)')
         """,

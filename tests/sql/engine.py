@@ -30,13 +30,21 @@ def new_worker() -> UUID:
 
 
 def call(conn: Connection, function: str, **arguments: Any) -> list[Row]:
-    """`call(conn, "cancel_job", job_id=id)`: dicts, and lists that hold dicts, go as JSON."""
+    """`call(conn, "cancel_job", job_id=id)`: dicts, and lists that hold dicts, go as JSON.
+
+    A function of another schema than jobforge is named with its schema.
+    """
     given = sql.SQL(", ").join(
         sql.SQL("{} => {}").format(sql.Identifier(f"p_{name}"), sql.Placeholder())
         for name in arguments
     )
-    query = sql.SQL("select * from jobforge.{}({})").format(sql.Identifier(function), given)
+    query = sql.SQL("select * from {}({})").format(qualified(function), given)
     return conn.execute(query, [_adapted(value) for value in arguments.values()]).fetchall()
+
+
+def qualified(function: str) -> sql.Identifier:
+    """The name with its schema: `jobforge`, unless the name has one."""
+    return sql.Identifier(*["jobforge", *function.split(".")][-2:])
 
 
 def call_for_value(conn: Connection, function: str, **arguments: Any) -> Any:

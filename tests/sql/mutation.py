@@ -14,7 +14,8 @@ def mutate(conn: Connection, function: str, guard: str, instead: str) -> None:
     [row] = conn.execute(
         """
         select pg_get_functiondef(p.oid) as source from pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace and p.proname = %s
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
+           and p.proname = %s
         """,
         [function],
     ).fetchall()

@@ -97,7 +97,8 @@ def _functions(conn: Connection, condition: str) -> set[str]:
     rows = conn.execute(
         f"""
         select p.proname as name from pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace and ({condition})
+         where p.pronamespace = any ('{{jobforge,jobforge_private}}'::regnamespace[])
+           and ({condition})
         """.encode()
     )
     return {row["name"] for row in rows}

@@ -37,7 +37,8 @@ def _calls(conn: Connection, worker: UUID, **options: Any) -> tuple[list[Row], C
 def _called(conn: Connection) -> Counter[str]:
     """By this session since the server was last told."""
     rows = conn.execute(
-        "select funcname, calls from pg_stat_xact_user_functions where schemaname = 'jobforge'"
+        "select funcname, calls from pg_stat_xact_user_functions "
+        "where schemaname in ('jobforge', 'jobforge_private')"
     )
     return Counter({row["funcname"]: row["calls"] for row in rows})
 

@@ -212,12 +212,14 @@ def test_the_attack_finds_a_forgotten_tenant(calm_world: World, forgotten: Forgo
 
 
 def test_a_function_opened_to_clients_needs_a_generator(world: World) -> None:
+    world.conn.execute("grant usage on schema jobforge_private to jobforge_client")
     world.conn.execute("grant execute on function jobforge.insert_jobs to jobforge_client")
     with pytest.raises(AssertionError, match="p_first_id uuid has no generator"):
         attack_function(world, CLIENT, "insert_jobs")
 
 
 def test_a_function_opened_to_workers_must_say_whether_a_tenant_confines_it(world: World) -> None:
+    world.conn.execute("grant usage on schema jobforge_private to jobforge_worker")
     world.conn.execute("grant execute on function jobforge.promote_jobs to jobforge_worker")
     with pytest.raises(AssertionError, match=r"say in .* whether a tenant confines it"):
         attack_function(world, WORKER, "promote_jobs")
@@ -434,7 +436,9 @@ def _act_noisily(world: World) -> None:
 @contextmanager
 def _rewritten(conn: Connection, forgotten: Forgotten) -> Iterator[None]:
     [row] = conn.execute(
-        "select pg_get_functiondef(('jobforge.' || %s)::regproc) as text", [forgotten.function]
+        "select pg_get_functiondef(p.oid) as text from pg_proc as p where p.proname = %s"
+        " and p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])",
+        [forgotten.function],
     ).fetchall()
     original = row["text"]
     assert forgotten.comparison in original, "it compares in other words now; say so in FORGOTTEN"

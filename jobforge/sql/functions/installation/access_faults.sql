@@ -22,7 +22,7 @@ begin
     union all
     select format('function %s has no search_path of its own', p.oid::regprocedure)
       from pg_catalog.pg_proc as p
-     where p.pronamespace = 'jobforge'::regnamespace and p.prosecdef
+     where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[]) and p.prosecdef
        and not exists (select from unnest(p.proconfig) as s(setting)
                         where s.setting like 'search_path=%')
      order by 1;

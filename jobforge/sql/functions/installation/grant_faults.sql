@@ -8,7 +8,7 @@ as $$
         select 'schema' as kind, n.oid, n.nspname::text as name, n.nspowner as owner,
                n.nspacl as acl
           from pg_catalog.pg_namespace as n
-         where n.nspname = 'jobforge'
+         where n.nspname in ('jobforge', 'jobforge_private')
         union all
         select case c.relkind when 'v' then 'view' when 'S' then 'sequence' else 'table' end,
                c.oid, format('%I.%I', 'jobforge', c.relname), c.relowner, c.relacl
@@ -18,7 +18,7 @@ as $$
         select 'function', p.oid, p.oid::regprocedure::text, p.proowner,
                coalesce(p.proacl, acldefault('f', p.proowner))
           from pg_catalog.pg_proc as p
-         where p.pronamespace = 'jobforge'::regnamespace
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
     ), actual as materialized (
         select o.kind, o.oid, a.grantee, a.privilege_type as privilege, a.is_grantable
           from objects as o

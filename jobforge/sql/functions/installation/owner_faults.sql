@@ -1,4 +1,4 @@
--- The objects of the schema with another owner than access.sql names, default privileges that let
+-- The objects of the schemas with another owner than access.sql names, default privileges that let
 -- everybody execute new functions, and the statement that corrects each. access.sql executes them;
 -- access_faults reports them. Reads the catalogue only.
 create or replace function jobforge.owner_faults() returns table (fault text, remedy text)
@@ -19,7 +19,8 @@ as $$
             union all
             select 'function', p.oid, p.oid::regprocedure::text, pg_get_userbyid(p.proowner)::text
               from pg_catalog.pg_proc as p
-             where p.pronamespace = 'jobforge'::regnamespace) as a(kind, oid, name, owner)
+             where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
+           ) as a(kind, oid, name, owner)
            on a.kind = w.kind and a.oid = w.object
      where a.owner <> w.owner
     union all

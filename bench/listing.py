@@ -23,8 +23,8 @@ _PAGE = 50
 _WARM = 5
 _FILL = """
 with chosen as materialized (
-    select jobforge.nth_id(f.id, n) as id, n, now() as at
-      from (select jobforge.uuid7() as id) as f, generate_series(1, %(jobs)s) as n
+    select jobforge_private.nth_id(f.id, n) as id, n, now() as at
+      from (select jobforge_private.uuid7() as id) as f, generate_series(1, %(jobs)s) as n
 ), queued as (
     insert into jobforge.jobs (tenant_id, id, created_at, run_at, queued_at, version, max_attempts,
                                allowance, state, definition, queue, payload)

@@ -31,7 +31,7 @@ _SCHEMA = {
 _STAND_STILL = """
 create table public.clock as select timestamptz '2026-06-01 08:59:30Z' as at;
 grant select on public.clock to public;
-create or replace function jobforge.now() returns timestamptz language sql volatile
+create or replace function jobforge_private.now() returns timestamptz language sql volatile
 as $$ select c.at from public.clock as c $$;
 """
 
@@ -80,7 +80,7 @@ def _due_at_once(stage: Stage, size: Size, schedulers: int) -> Figure:
             planning_s = time.monotonic() - started
             settle_down(conn)
             conn.execute("update public.clock set at = at + interval '30 seconds'")
-            conn.execute("select jobforge.wake_scheduler()")
+            conn.execute("select jobforge_private.wake_scheduler()")
             started = time.monotonic()
             _wait(lambda: _count(conn, "firings where outcome = 'enqueued'"), size.schedules)
             fired_s = time.monotonic() - started
@@ -129,7 +129,7 @@ def _add(conn: Connection, count: int) -> None:
         conn.execute(
             """
             select jobforge.create_trigger('schedule', %s, t.id)
-              from (select jobforge.uuid7() as id) as t
+              from (select jobforge_private.uuid7() as id) as t
              cross join lateral (select set_config('app.tenant_id', t.id::text, true)) as s
              cross join generate_series(1, %s)
             """,

@@ -119,9 +119,9 @@ def fill(conn: Connection, jobs: int, tenants: int = 1, table: str = "jobforge.j
         f"""
         insert into {table} (tenant_id, id, created_at, run_at, queued_at, version,
                              max_attempts, allowance, state, definition, queue, payload)
-        select t.ids[1 + n %% cardinality(t.ids)], jobforge.nth_id(f.id, n), now(), now(),
+        select t.ids[1 + n %% cardinality(t.ids)], jobforge_private.nth_id(f.id, n), now(), now(),
                now(), 1, 5, 5, 'queued', 'noop', 'default', jsonb_build_object('n', n)
-          from (select %s::uuid[] as ids) as t, (select jobforge.uuid7() as id) as f,
+          from (select %s::uuid[] as ids) as t, (select jobforge_private.uuid7() as id) as f,
                generate_series(1, %s) as n
         """.encode(),
         [[tenant(number) for number in range(tenants)], jobs],
@@ -134,7 +134,7 @@ def add_history(conn: Connection, jobs: int) -> None:
         return
     conn.execute(
         """
-        create or replace function jobforge.now() returns timestamptz language sql
+        create or replace function jobforge_private.now() returns timestamptz language sql
         as 'select clock_timestamp() - interval ''59 days'''
         """
     )
@@ -146,10 +146,10 @@ def add_history(conn: Connection, jobs: int) -> None:
                tenant_id, id, lease, created_at, run_at, queued_at, started_at, finished_at,
                worker_id, version, attempt, max_attempts, allowance, priority, flags, state,
                definition, queue, source, payload)
-        select t.ids[1 + n %% 100], jobforge.nth_id(f.id, n), 1, f.at, f.at, f.at, f.at,
+        select t.ids[1 + n %% 100], jobforge_private.nth_id(f.id, n), 1, f.at, f.at, f.at, f.at,
                now() - interval '59 days' * n / %s, t.ids[1], 1, 1, 5, 5, 0, 0, 'succeeded', 'noop',
                'default', 'manual', '{"n": 1}'
-          from (select %s::uuid[] as ids) as t, (select jobforge.uuid7() as id, now() as at) as f,
+          from (select %s::uuid[] as ids) as t, (select jobforge_private.uuid7() as id, now() as at) as f,
                generate_series(1, %s) as n
         """,
         [jobs, [tenant(number) for number in range(100)], jobs],

@@ -108,7 +108,7 @@ def _sorted_grants(entry: str) -> str:
 
 
 class Clock:
-    """Time travel in one database: `jobforge.now()` there is the real time plus an offset."""
+    """Time travel in one database: `jobforge_private.now()` there is the real time plus an offset."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
@@ -116,7 +116,7 @@ class Clock:
             """
             create table public.test_clock as select interval '0' as offset_interval;
             grant select on public.test_clock to public;
-            create or replace function jobforge.now() returns timestamptz
+            create or replace function jobforge_private.now() returns timestamptz
             language sql volatile
             as $$
                 select pg_catalog.clock_timestamp() + c.offset_interval from public.test_clock as c
@@ -144,7 +144,7 @@ class Clock:
         )
 
     def now(self) -> datetime:
-        row = self._conn.execute("select jobforge.now() as now").fetchone()
+        row = self._conn.execute("select jobforge_private.now() as now").fetchone()
         assert row is not None
         now = row["now"]
         assert isinstance(now, datetime)

@@ -92,5 +92,5 @@ def conn(connect: Connect) -> Connection:
 
 @pytest.fixture
 def clock(conn: Connection) -> Clock:
-    """Moves `jobforge.now()` in the test's database."""
+    """Moves `jobforge_private.now()` in the test's database."""
     return Clock(conn)

@@ -9,7 +9,7 @@ set local client_min_messages = warning;
 -- Partition upkeep runs as the owner, because only an owner may attach and drop. These four
 -- functions say what is right. The block at the end applies it, and jobforge.access_faults()
 -- compares the database with it.
-create or replace function jobforge.wanted_owners() returns table (
+create or replace function jobforge_private.wanted_owners() returns table (
     kind text, object oid, owner text
 )
 language sql stable
@@ -32,7 +32,7 @@ $$;
 
 -- Which functions a role may execute. All overloads of a name count. jobforge_server has all. These
 -- functions are in schema jobforge, all others in schema jobforge_private.
-create or replace function jobforge.granted_functions() returns table (
+create or replace function jobforge_private.granted_functions() returns table (
     role text, functions text[]
 )
 language sql immutable
@@ -120,7 +120,7 @@ $$;
 
 -- Rows. A client reads its own tenant's; operators read all; only the engine writes; a dump reads
 -- all. Conditions are written as Postgres shows them, because they are compared as text.
-create or replace function jobforge.wanted_policies() returns table (
+create or replace function jobforge_private.wanted_policies() returns table (
     object oid, name text, role text, command text, reads text, writes text
 )
 language sql stable
@@ -158,7 +158,7 @@ as $$
 $$;
 
 -- Grants on the schemas, the tables, the views and the functions.
-create or replace function jobforge.wanted_grants() returns table (
+create or replace function jobforge_private.wanted_grants() returns table (
     kind text, object oid, role text, privilege text
 )
 language sql stable
@@ -174,7 +174,7 @@ as $$
     union all
     -- Of partitions, too: an erasure deletes from each by its own name.
     select 'table', p.object, p.role, c.privilege
-      from jobforge.wanted_policies() as p
+      from jobforge_private.wanted_policies() as p
      cross join unnest(case p.command when 'all'
                        then '{SELECT,INSERT,UPDATE,DELETE}' else '{SELECT}' end::text[])
            as c(privilege)
@@ -186,7 +186,7 @@ as $$
      where c.relnamespace = 'jobforge'::regnamespace and c.relkind = 'v'
     union all
     select distinct 'function', p.oid, r.role, 'EXECUTE'
-      from jobforge.granted_functions() as g
+      from jobforge_private.granted_functions() as g
       join pg_catalog.pg_proc as p
            on p.pronamespace = 'jobforge'::regnamespace and p.proname = any (g.functions)
      -- The server acts for everybody.
@@ -200,17 +200,17 @@ declare
     v_remedy text;
 begin
     for v_remedy in
-        select f.remedy from jobforge.owner_faults() as f order by f.remedy
+        select f.remedy from jobforge_private.owner_faults() as f order by f.remedy
     loop
         execute v_remedy;
     end loop;
     for v_remedy in
-        select f.remedy from jobforge.grant_faults() as f order by f.remedy
+        select f.remedy from jobforge_private.grant_faults() as f order by f.remedy
     loop
         execute v_remedy;
     end loop;
     for v_remedy in
-        select f.remedy from jobforge.policy_faults() as f order by f.remedy
+        select f.remedy from jobforge_private.policy_faults() as f order by f.remedy
     loop
         execute v_remedy;
     end loop;
@@ -226,17 +226,17 @@ begin
         select *
           from (values ('jobs', 'payload, result',
                         'for each statement when (current_user <> ''jobforge_engine'') '
-                        'execute function jobforge.refuse_long_jobs()'),
+                        'execute function jobforge_private.refuse_long_jobs()'),
                        ('finished_jobs', 'payload, result',
                         'for each row execute function '
-                        'jobforge.refuse_long_row(payload, result)'),
+                        'jobforge_private.refuse_long_row(payload, result)'),
                        ('events', 'data',
-                        'for each row execute function jobforge.refuse_long_row(data)'),
+                        'for each row execute function jobforge_private.refuse_long_row(data)'),
                        ('triggers', 'payload, filter',
                         'for each row execute function '
-                        'jobforge.refuse_long_row(payload, filter)'),
+                        'jobforge_private.refuse_long_row(payload, filter)'),
                        ('steps', 'result',
-                        'for each row execute function jobforge.refuse_long_row(result)'))
+                        'for each row execute function jobforge_private.refuse_long_row(result)'))
                as w(name, columns, action)
          where not exists (
                select from pg_catalog.pg_trigger as t

@@ -31,7 +31,7 @@ create schema jobforge_kit;
 grant usage on schema jobforge_kit to public;
 create table jobforge_kit.clock as select interval '0' as ahead;
 grant select on jobforge_kit.clock to public;
-create or replace function jobforge.now() returns timestamptz
+create or replace function jobforge_private.now() returns timestamptz
 language sql volatile
 as $$ select pg_catalog.clock_timestamp() + c.ahead from jobforge_kit.clock as c $$;
 """
@@ -79,7 +79,7 @@ class Database:
         return [EnqueuedJob(**{**row, "state": State(row["state"])}) for row in rows]
 
     def now(self) -> datetime:
-        now = self._value("select jobforge.now() as value")
+        now = self._value("select jobforge_private.now() as value")
         assert isinstance(now, datetime)  # noqa: S101 - a type, for the reader and mypy
         return now
 

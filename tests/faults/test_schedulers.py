@@ -96,7 +96,7 @@ def test_killed_and_frozen_schedulers_make_each_firing_once(
         for minute in range(MINUTES):
             before = _fired(conn)
             conn.execute("update public.test_clock set at = at + interval '1 minute'")
-            conn.execute("select jobforge.wake_scheduler()")
+            conn.execute("select jobforge_private.wake_scheduler()")
             # So that they are struck at all points of their work.
             goal = before + chance.randrange(EACH_MINUTE)
             wait_until(partial(_has_fired, conn, goal), why=schedulers.last_words)
@@ -136,7 +136,7 @@ def _stop_the_clock(conn: Connection) -> None:
         create table public.test_clock as
             select date_trunc('minute', clock_timestamp()) + interval '30 seconds' as at;
         grant select on public.test_clock to public;
-        create or replace function jobforge.now() returns timestamptz
+        create or replace function jobforge_private.now() returns timestamptz
         language sql volatile
         as $$ select c.at from public.test_clock as c $$;
         """

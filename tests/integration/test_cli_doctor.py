@@ -45,7 +45,7 @@ def test_what_was_opened_switched_off_and_left_unserved_is_found(
     db.run(conn, calls.put_definition("mail", 3, {"queue": "post"}))
     db.run(conn, calls.enqueue_job(JobRequest("mail", {}), tenant_id=tenant_id))
     conn.execute("alter table jobforge.jobs no force row level security")
-    conn.execute("grant execute on function jobforge.now() to public")
+    conn.execute("grant execute on function jobforge_private.now() to public")
     conn.execute("alter table jobforge.jobs set (autovacuum_enabled = false)")
     conn.execute("update jobforge.migrations set checksum = 'x' where name like '%claim_jobs%'")
     found = findings(shell)

@@ -45,7 +45,7 @@ def test_the_example_makes_a_job_each_minute(
     with Terminal(folder, **settings).started("worker", str(EXAMPLE / "app.py")) as worker:
         worker.wait_for("worker.started")
         clock.travel(minutes=1)
-        conn.execute("select jobforge.wake_scheduler()")
+        conn.execute("select jobforge_private.wake_scheduler()")
         wait_until(lambda: _results(conn) != [])
         dev, *commands = _commands()
         assert dev == ["dev", "examples/schedules/app.py"]

@@ -20,7 +20,7 @@ def test_the_clock_travels_for_every_connection_of_the_database(
 ) -> None:
     before = clock.now()
     clock.travel(hours=3)
-    row = connect().execute("select jobforge.now() as now").fetchone()
+    row = connect().execute("select jobforge_private.now() as now").fetchone()
     assert row is not None
     assert row["now"] - before >= timedelta(hours=3)
     assert conn.info.dbname == connect().info.dbname

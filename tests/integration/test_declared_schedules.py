@@ -149,7 +149,7 @@ async def test_a_worker_carries_a_scheduler_that_runs_what_is_declared(
             [made] = [trigger.id for trigger in declared(conn).values()]
             await eventually(lambda: table.get(made).next_run_at is not None)
             due = table.travel_to_next(made)
-            conn.execute("select jobforge.wake_scheduler()")
+            conn.execute("select jobforge_private.wake_scheduler()")
             await eventually(lambda: bool(told))
     assert told == [due.isoformat()]
 

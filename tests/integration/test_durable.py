@@ -140,7 +140,7 @@ def emit(kit: Kit, handle: Handle[Any], name: str, data: Any) -> int:
     """What the dispatch of an event does."""
     with psycopg.connect(kit.url, user="postgres", options="") as conn:
         row = conn.execute(
-            "select jobforge.resume_waits(%s, %s, %s, %s)",
+            "select jobforge_private.resume_waits(%s, %s, %s, %s)",
             [handle.tenant_id, uuid4(), name, Jsonb(data)],
         ).fetchone()
     assert row is not None

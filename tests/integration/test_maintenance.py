@@ -132,7 +132,7 @@ def died(conn: Connection) -> int:
 
 
 async def test_retention_may_take_its_time(database: Database, conn: Connection) -> None:
-    answer = "'partitions', jobforge.drop_history("
+    answer = "'partitions', jobforge_private.drop_history("
     told = f"'bound', current_setting('statement_timeout'), {answer}"
     mutate(conn, "apply_retention", answer, told)
     async with db.Database(database.url_as("worker_login")) as pool:

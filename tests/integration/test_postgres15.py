@@ -96,7 +96,7 @@ def test_this_is_the_oldest(conn: Connection) -> None:
 
 def test_ids_are_uuids_of_version_7_in_order_of_creation(conn: Connection) -> None:
     rows = conn.execute(
-        "select jobforge.uuid7() as id, clock_timestamp() as at from generate_series(1, 2000)"
+        "select jobforge_private.uuid7() as id, clock_timestamp() as at from generate_series(1, 2000)"
     ).fetchall()
     ids = [row["id"] for row in rows]
     assert {id_.version for id_ in ids} == {7}

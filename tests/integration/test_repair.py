@@ -172,7 +172,7 @@ def test_a_function_whose_signature_changed_is_dropped(conn: Connection, tmp_pat
     changed = earlier / "functions" / "foundation" / "now.sql"
     changed.write_text(
         changed.read_text(encoding="utf-8")
-        + "\ncreate or replace function jobforge.keep_places(p_one text) returns void"
+        + "\ncreate or replace function jobforge_private.keep_places(p_one text) returns void"
         " language sql as 'select';",
         encoding="utf-8",
     )
@@ -204,7 +204,7 @@ def test_an_older_release_does_not_replace_the_functions_of_a_newer_one(
 ) -> None:
     older = _changed(tmp_path / "older")
     (older / "revision").write_text("0 x", encoding="utf-8")
-    body = "select prosrc from pg_proc where oid = 'jobforge.now()'::regprocedure"
+    body = "select prosrc from pg_proc where oid = 'jobforge_private.now()'::regprocedure"
     before = conn.execute(body).fetchone()
     for attempt in (migrate, repair):
         with pytest.raises(MigrationError, match="newer than this release") as caught:

@@ -41,7 +41,7 @@ def confirm(kit: Kit, address: str, tenant_id: UUID) -> None:
     """What the dispatch of the event does."""
     with psycopg.connect(kit.url, user="postgres", options="") as conn:
         conn.execute(
-            "select jobforge.resume_waits(%s, %s, 'address.confirmed', %s)",
+            "select jobforge_private.resume_waits(%s, %s, 'address.confirmed', %s)",
             [tenant_id, uuid4(), Jsonb({"address": address})],
         )
 

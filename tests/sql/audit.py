@@ -375,7 +375,7 @@ RULES = [
          where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
            and p.proname in ('count_running', 'now') and p.provolatile <> 'v'
         """,
-        "alter function jobforge.count_running stable",
+        "alter function jobforge_private.count_running stable",
     ),
     Rule(
         "notifications carry no payload",
@@ -386,7 +386,7 @@ RULES = [
                <> regexp_count(p.prosrc, '\mpg_notify\([^;]*?, ''''\)')
         """,
         """
-        create or replace function jobforge.wake_workers(p_queue text default null) returns void
+        create or replace function jobforge_private.wake_workers(p_queue text default null) returns void
         language sql as $$ select pg_notify('jobforge:' || p_queue, p_queue) $$
         """,
     ),

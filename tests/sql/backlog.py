@@ -44,7 +44,7 @@ def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
                tenant_id, id, lease, created_at, run_at, queued_at, started_at,
                lease_expires_at, finished_at, worker_id, version, attempt, max_attempts, allowance,
                priority, state, definition, queue, fingerprint, error, payload)
-        select n.tenant_id, jobforge.nth_id(f.id, n.i), n.i, n.now,
+        select n.tenant_id, jobforge_private.nth_id(f.id, n.i), n.i, n.now,
                n.now + case when n.state = 'scheduled' and n.i > 50 then interval '1 day'
                             else interval '-1 hour' end,
                case when n.state <> 'scheduled' then n.now end,
@@ -58,7 +58,7 @@ def fill(conn: Connection, rows: int, state: str = MIXED) -> None:
                mod(n.i, 3), n.state, 'planned', 'default',
                case when n.state = 'dead' then md5(mod(n.i, 5)::text) end,
                case when n.state = 'dead' then '{{"type": "E"}}'::jsonb end, '{{"n": 1}}'
-          from numbered as n cross join (select jobforge.uuid7() as id) as f
+          from numbered as n cross join (select jobforge_private.uuid7() as id) as f
         """.encode(),
         {"large": LARGE, "rows": rows, "worker": WORKER},
     )
@@ -106,7 +106,7 @@ def fill_audit_log(conn: Connection, rows: int) -> None:
             loop
                 v_name := 'audit_log_' || to_char(v_month, 'YYYYMMDD');
                 continue when to_regclass('jobforge.' || v_name) is not null;
-                perform jobforge.build_partition('audit_log', v_month);
+                perform jobforge_private.build_partition('audit_log', v_month);
                 execute format('alter table jobforge.audit_log attach partition jobforge.%I '
                                'for values from (%L) to (%L)', v_name, v_month || ' 00:00+00',
                                (v_month + interval '1 month')::date || ' 00:00+00');

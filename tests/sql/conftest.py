@@ -18,5 +18,5 @@ def shared_conn(server: Server) -> Iterator[Connection]:
 
 @pytest.fixture(scope="module")
 def shared_clock(shared_conn: Connection) -> Clock:
-    """Moves `jobforge.now()` in the shared database, for all the cases that come after."""
+    """Moves `jobforge_private.now()` in the shared database, for all the cases that come after."""
     return Clock(shared_conn)

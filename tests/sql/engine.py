@@ -207,7 +207,7 @@ def erase(conn: Connection, tenant: UUID = TENANT_A, *, limit: int = 1000) -> di
 def erasure_step(conn: Connection, operation: UUID, *, limit: int = 1000) -> Row:
     """One step of an erasure, whenever it is due; answers the operation's row."""
     conn.execute(
-        "update jobforge.operations set due_at = jobforge.now() where id = %s"
+        "update jobforge.operations set due_at = jobforge_private.now() where id = %s"
         " and finished_at is null",
         [operation],
     )
@@ -233,7 +233,7 @@ def erased_rows(conn: Connection, tenant: UUID) -> dict[str, int]:
 def wipe(conn: Connection, tenant: UUID) -> None:
     """Deletes the rows of a tenant that later tests use again: an erased one they could not."""
     for table in conn.execute(
-        "select distinct root as name from jobforge.tenant_tables()"
+        "select distinct root as name from jobforge_private.tenant_tables()"
     ).fetchall():
         conn.execute(
             sql.SQL("delete from jobforge.{} where tenant_id = %s").format(

@@ -326,7 +326,7 @@ def stop_time(conn: Connection) -> None:
     conn.execute(
         """
         create table public.frozen_time as select now() as at;
-        create or replace function jobforge.now() returns timestamptz language sql volatile
+        create or replace function jobforge_private.now() returns timestamptz language sql volatile
         as $$ select t.at from public.frozen_time as t $$;
         grant select on public.frozen_time to public;
         """

@@ -25,10 +25,10 @@ def mutate(conn: Connection, function: str, guard: str, instead: str) -> None:
 
 
 def make_pausable(conn: Connection) -> None:
-    """From now on `pause_at_reading` works: jobforge.now() can be made to wait at a gate."""
+    """From now on `pause_at_reading` works: jobforge_private.now() can be made to wait at a gate."""
     conn.execute(
         f"""
-        create or replace function jobforge.now() returns timestamptz
+        create or replace function jobforge_private.now() returns timestamptz
         language plpgsql volatile
         as $$
         declare

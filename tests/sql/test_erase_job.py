@@ -231,7 +231,7 @@ def test_its_artifacts_are_unused_at_once_but_not_those_that_another_job_names(
     rows = [row for row in claim(conn, worker, limit=3) if row["job_id"] in (first, second)]
     succeed(conn, worker, rows)
     [today] = conn.execute(
-        "select (jobforge.now() at time zone 'UTC')::date::text as day"
+        "select (jobforge_private.now() at time zone 'UTC')::date::text as day"
     ).fetchall()
     own = f"{TENANT_A}/{today['day']}/{first}"
     found = {"folders": [own, payload, shared]}

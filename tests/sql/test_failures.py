@@ -87,7 +87,7 @@ def test_a_group_is_counted_up_to_ten_thousand(conn: Connection, tenant: UUID) -
         """
         insert into jobforge.jobs
         select copy.*
-          from (select jobforge.uuid7() as id from generate_series(1, 10050)) as new
+          from (select jobforge_private.uuid7() as id from generate_series(1, 10050)) as new
          cross join jobforge.jobs as j
          cross join lateral jsonb_populate_record(j, jsonb_build_object('id', new.id)) as copy
          where j.tenant_id = %s and j.id = %s

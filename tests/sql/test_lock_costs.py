@@ -81,11 +81,11 @@ def test_a_job_is_read_without_the_days_before_it_and_to_come(
             declare v_table text; v_day date;
             begin
                 for v_table in values ('finished_jobs'), ('attempts'), ('job_events') loop
-                    v_day := (jobforge.now() at time zone 'UTC')::date - %s;
+                    v_day := (jobforge_private.now() at time zone 'UTC')::date - %s;
                     -- After midnight the template has the partition of the day before yesterday.
                     continue when to_regclass(format('jobforge.%%I',
                         format('%%s_%%s', v_table, to_char(v_day, 'YYYYMMDD')))) is not null;
-                    perform jobforge.build_partition(v_table, v_day);
+                    perform jobforge_private.build_partition(v_table, v_day);
                     execute format('alter table jobforge.%%I attach partition jobforge.%%I '
                         'for values from (%%L) to (%%L)', v_table,
                         format('%%s_%%s', v_table, to_char(v_day, 'YYYYMMDD')),

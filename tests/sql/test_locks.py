@@ -45,7 +45,7 @@ def hold_well_known_names(outsider: Connection, conn: Connection, *names: str) -
 
 def _limits(conn: Connection) -> list[str]:
     rows = conn.execute(
-        "select l.subject from jobforge.limits_of('default', %s, 'test', 'k') as l", [TENANT_A]
+        "select l.subject from jobforge_private.limits_of('default', %s, 'test', 'k') as l", [TENANT_A]
     )
     return [row["subject"] for row in rows]
 
@@ -137,8 +137,8 @@ def test_no_login_locks_a_row_that_stands_for_a_lock(connect: Connect, attempts:
         "lock table jobforge.locks in row share mode",
         "lock table jobforge.locks",
         "lock table jobforge.migrations in row exclusive mode",
-        "select jobforge.hold_lock('scheduler')",
-        "select jobforge.try_lock('scheduler')",
+        "select jobforge_private.hold_lock('scheduler')",
+        "select jobforge_private.try_lock('scheduler')",
     )
     for login in LOGINS:
         conn = connect(login)
@@ -155,18 +155,18 @@ def test_a_lock_that_is_missing_is_made_again(conn: Connection, connect: Connect
     enqueue(conn, n=2)
     assert len(claim(conn, new_worker(), limit=10)) == 1
     holder, other = connect(autocommit=False), connect(autocommit=False)
-    for take in ("select jobforge.try_lock('scheduler') as taken",) * 2:
+    for take in ("select jobforge_private.try_lock('scheduler') as taken",) * 2:
         assert holder.execute(take).fetchall() == [{"taken": True}]
     holder.commit()
-    assert holder.execute("select jobforge.try_lock('scheduler') as taken").fetchall() == [
+    assert holder.execute("select jobforge_private.try_lock('scheduler') as taken").fetchall() == [
         {"taken": True}
     ]
-    assert other.execute("select jobforge.try_lock('scheduler') as taken").fetchall() == [
+    assert other.execute("select jobforge_private.try_lock('scheduler') as taken").fetchall() == [
         {"taken": False}
     ]
     holder.rollback()
     other.rollback()
-    assert other.execute("select jobforge.try_lock('scheduler') as taken").fetchall() == [
+    assert other.execute("select jobforge_private.try_lock('scheduler') as taken").fetchall() == [
         {"taken": True}
     ]
     other.rollback()

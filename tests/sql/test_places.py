@@ -31,8 +31,8 @@ def remember(conn: Connection, *, walk_again: bool = False, idle: bool = False) 
     }
     conn.execute(
         """
-        select jobforge.keep_places(n.name, %(queue)s, jobforge.places_of(f.turns))
-          from jobforge.find_turns(%(queue)s, 100, %(tenant)s) as f,
+        select jobforge_private.keep_places(n.name, %(queue)s, jobforge_private.places_of(f.turns))
+          from jobforge_private.find_turns(%(queue)s, 100, %(tenant)s) as f,
                (values ('walked'), ('places')) as n(name)
         """,
         {"queue": QUEUE, "tenant": TENANT_A},
@@ -132,13 +132,13 @@ def test_an_empty_memory_is_not_an_unreadable_one(conn: Connection) -> None:
     definition(conn)
     remember(conn)
     [row] = conn.execute(
-        "select (jobforge.recall_places('places', %s)).tenants = '{}' as is_empty", [QUEUE]
+        "select (jobforge_private.recall_places('places', %s)).tenants = '{}' as is_empty", [QUEUE]
     ).fetchall()
     assert row == {"is_empty": True}
 
 
 def _tenants(conn: Connection, name: str) -> list[UUID]:
-    query = "select unnest((jobforge.recall_places(%s, %s)).tenants) as tenant"
+    query = "select unnest((jobforge_private.recall_places(%s, %s)).tenants) as tenant"
     return [row["tenant"] for row in conn.execute(query, [name, QUEUE]).fetchall()]
 
 
@@ -170,14 +170,14 @@ def test_the_next_job_of_a_known_tenant_is_found_past_none_of_its_dead_entries(
     # A second later, what a full walk would remember.
     conn.execute(
         """
-        select jobforge.keep_places('walked', %(queue)s, jobforge.known_places(
-                   %(queue)s, '{}', jobforge.now() + interval '1 second'))
+        select jobforge_private.keep_places('walked', %(queue)s, jobforge_private.known_places(
+                   %(queue)s, '{}', jobforge_private.now() + interval '1 second'))
         """,
         {"queue": QUEUE},
     )
     with conn.transaction():
         before = rows_read(conn)
-        conn.execute("select jobforge.walk_again(%s)", [QUEUE])
+        conn.execute("select jobforge_private.walk_again(%s)", [QUEUE])
         assert rows_read(conn) - before < 100
 
 

@@ -129,7 +129,7 @@ def test_a_rate_holds_with_several_claimers_on_the_real_clock(
 
 
 def _now(conn: Connection) -> datetime:
-    [row] = conn.execute("select jobforge.now() as now").fetchall()
+    [row] = conn.execute("select jobforge_private.now() as now").fetchall()
     now = row["now"]
     assert isinstance(now, datetime)
     return now

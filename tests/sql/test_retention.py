@@ -265,8 +265,8 @@ def test_a_sweep_that_fails_is_reported_and_stops_no_other(conn: Connection, clo
     mutate(
         conn,
         "sweep_workflows",
-        "perform jobforge.cancel_rows",
-        "raise 'broken'; perform jobforge.cancel_rows",
+        "perform jobforge_private.cancel_rows",
+        "raise 'broken'; perform jobforge_private.cancel_rows",
     )
     mutate(
         conn,

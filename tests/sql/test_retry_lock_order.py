@@ -205,7 +205,7 @@ def _retrying(job: UUID, **arguments: Json) -> Action:
 
 def _sweep(conn: Connection) -> None:
     conn.execute(
-        "select jobforge.sweep_workflows(clock_timestamp() + interval '1 day',"
+        "select jobforge_private.sweep_workflows(clock_timestamp() + interval '1 day',"
         " clock_timestamp() + interval '1 day', 100)"
     )
 

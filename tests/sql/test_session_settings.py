@@ -193,7 +193,7 @@ def test_no_login_reads_the_key_that_signs(conn: Connection, connect: Connect) -
     for login in ("client_login", "service_login", "worker_login", "server_login", "admin_login"):
         for query in (
             "select value from jobforge.signing_key",
-            "select jobforge.sign('x')",
+            "select jobforge_private.sign('x')",
             "copy jobforge.signing_key to stdout",
         ):
             with refused("42501"):

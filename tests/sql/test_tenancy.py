@@ -213,14 +213,14 @@ def test_the_attack_finds_a_forgotten_tenant(calm_world: World, forgotten: Forgo
 
 def test_a_function_opened_to_clients_needs_a_generator(world: World) -> None:
     world.conn.execute("grant usage on schema jobforge_private to jobforge_client")
-    world.conn.execute("grant execute on function jobforge.insert_jobs to jobforge_client")
+    world.conn.execute("grant execute on function jobforge_private.insert_jobs to jobforge_client")
     with pytest.raises(AssertionError, match="p_first_id uuid has no generator"):
         attack_function(world, CLIENT, "insert_jobs")
 
 
 def test_a_function_opened_to_workers_must_say_whether_a_tenant_confines_it(world: World) -> None:
     world.conn.execute("grant usage on schema jobforge_private to jobforge_worker")
-    world.conn.execute("grant execute on function jobforge.promote_jobs to jobforge_worker")
+    world.conn.execute("grant execute on function jobforge_private.promote_jobs to jobforge_worker")
     with pytest.raises(AssertionError, match=r"say in .* whether a tenant confines it"):
         attack_function(world, WORKER, "promote_jobs")
 
@@ -280,7 +280,7 @@ ESCALATIONS = """
     create or replace function jobforge.tenant() returns uuid language sql return null;
     alter function jobforge.tenant() owner to current_user;
     alter function jobforge.get_job security invoker;
-    drop function jobforge.require_tenant;
+    drop function jobforge_private.require_tenant;
     alter schema jobforge owner to current_user;
     alter role current_user bypassrls
 """

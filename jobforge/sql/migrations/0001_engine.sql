@@ -478,7 +478,7 @@ select f.tenant_id, f.id, f.worker_id, f.lease, coalesce(f.queued_at, f.run_at, 
  -- compares txid gets it nevertheless.
  where coalesce(f.txid > '0', false);
 
--- One limit of a group of jobs, as jobforge.limits_of returns it.
+-- One limit of a group of jobs, as jobforge_private.limits_of returns it.
 create type jobforge.group_limit as (
     kind text,
     subject text,

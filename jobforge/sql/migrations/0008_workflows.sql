@@ -101,8 +101,8 @@ create type jobforge.edge as (
     state text
 );
 
--- A node of a workflow or of one within it, as jobforge.nodes_of finds it: `path` is its name with
--- those of the workflows that it is in, and `state` that of its job.
+-- A node of a workflow or of one within it, as jobforge_private.nodes_of finds it: `path` is its
+-- name with those of the workflows that it is in, and `state` that of its job.
 create type jobforge.workflow_node as (
     workflow_id uuid,
     job_id uuid,

@@ -3,8 +3,9 @@
 
 -- All attempts of a tenant, a definition and a queue that ended in one minute. How they ended is
 -- counted once each: `failed` are to be tried again, `died` were the last of their jobs,
--- `handed_back` were released or snoozed. The histograms count by jobforge.duration_bounds().
--- Everything in a row adds up, so late attempts are added to it, and many rows to one.
+-- `handed_back` were released or snoozed. The histograms count by
+-- jobforge_private.duration_bounds(). Everything in a row adds up, so late attempts are added to
+-- it, and many rows to one.
 create table jobforge.minute_statistics (
     tenant_id uuid not null,
     minute timestamptz not null,

@@ -1,6 +1,6 @@
 -- Refuses a key whose role, tenant, name, scopes or expiry are not valid (JF002). Called by
 -- create_api_key.
-create or replace function jobforge.check_api_key(
+create or replace function jobforge_private.check_api_key(
     p_name text,
     p_role text,
     p_scopes text[],
@@ -13,7 +13,7 @@ declare
     v_field text;
     v_fault text;
 begin
-    perform jobforge.check_name('name', p_name, 200);
+    perform jobforge_private.check_name('name', p_name, 200);
     select f.field, f.fault into v_field, v_fault
       from (values
         ('role', 'role must be viewer, tenant_admin, worker or super_admin',
@@ -27,11 +27,12 @@ begin
              and not exists (select from unnest(p_scopes) as s(scope)
                               where s.scope is null or s.scope !~ '^[a-z0-9_.:*-]{1,100}$')),
         ('expires_at', 'expires_at must lie in the future',
-         p_expires_at is null or p_expires_at > jobforge.now() and p_expires_at < 'infinity')
+         p_expires_at is null or p_expires_at > jobforge_private.now()
+             and p_expires_at < 'infinity')
       ) as f(field, fault, is_met)
      where not f.is_met
      limit 1;
     if found then
-        perform jobforge.refuse('JF002', v_fault, jsonb_build_object('field', v_field));
+        perform jobforge_private.refuse('JF002', v_fault, jsonb_build_object('field', v_field));
     end if;
 end $$;

@@ -16,22 +16,22 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.tenant_or_all(p_tenant_id);
+    v_tenant uuid := jobforge_private.tenant_or_all(p_tenant_id);
     v_key jobforge.api_keys;
 begin
-    perform jobforge.check_api_key(p_name, p_role, p_scopes, p_expires_at, v_tenant);
-    v_key.id := jobforge.uuid7();
+    perform jobforge_private.check_api_key(p_name, p_role, p_scopes, p_expires_at, v_tenant);
+    v_key.id := jobforge_private.uuid7();
     v_key.tenant_id := v_tenant;
-    v_key.created_at := jobforge.now();
+    v_key.created_at := jobforge_private.now();
     v_key.expires_at := p_expires_at;
     v_key.role := p_role;
     v_key.lookup := p_lookup;
     v_key.name := p_name;
-    v_key.created_by := jobforge.actor();
+    v_key.created_by := jobforge_private.actor();
     v_key.hash := p_hash;
     v_key.scopes := coalesce(p_scopes, '{}');
-    perform jobforge.insert_api_key(v_key);
-    perform jobforge.audit(v_tenant, 'key.create', v_key.id::text, jsonb_build_object(
+    perform jobforge_private.insert_api_key(v_key);
+    perform jobforge_private.audit(v_tenant, 'key.create', v_key.id::text, jsonb_build_object(
         'name', p_name, 'role', p_role, 'scopes', p_scopes, 'expires_at', p_expires_at));
     return v_key.id;
 end $$;

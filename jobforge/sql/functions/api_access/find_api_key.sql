@@ -12,7 +12,7 @@ as $$
 begin
     return query
     select k.id, k.tenant_id, k.role, k.scopes, k.hash, k.expires_at, k.revoked_at, k.last_used_at,
-           k.revoked_at is null and coalesce(k.expires_at > jobforge.now(), true)
+           k.revoked_at is null and coalesce(k.expires_at > jobforge_private.now(), true)
       from jobforge.api_keys as k
      where k.lookup = p_lookup;
 end $$;

@@ -16,9 +16,9 @@ set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.tenant_or_all(p_tenant_id);
+    v_tenant uuid := jobforge_private.tenant_or_all(p_tenant_id);
 begin
-    perform jobforge.check_limit(p_limit, 200);
+    perform jobforge_private.check_limit(p_limit, 200);
     return query
     select k.id, k.tenant_id, k.name, k.role, k.lookup, k.scopes, k.created_at, k.created_by,
            k.expires_at, k.revoked_at, k.last_used_at, k.rotated_from

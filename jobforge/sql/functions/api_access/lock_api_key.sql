@@ -1,6 +1,6 @@
 -- A key by its id, locked; of another tenant it is as if it did not exist. Called by what changes
 -- keys. Raises JF004.
-create or replace function jobforge.lock_api_key(p_tenant_id uuid, p_id uuid)
+create or replace function jobforge_private.lock_api_key(p_tenant_id uuid, p_id uuid)
 returns jobforge.api_keys
 language plpgsql
 as $$
@@ -11,7 +11,7 @@ begin
      where k.id = p_id and (p_tenant_id is null or k.tenant_id = p_tenant_id)
        for update;
     if not found then
-        perform jobforge.refuse('JF004', 'no such key', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such key', jsonb_build_object('id', p_id));
     end if;
     return v_key;
 end $$;

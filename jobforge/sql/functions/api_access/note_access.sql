@@ -11,11 +11,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_tenant uuid := coalesce(
-        case when jobforge.tenant() is null then jobforge.tenant_or_all(p_tenant_id) end,
-        jobforge.named_tenant(p_tenant_id));
+        case when jobforge.tenant() is null then jobforge_private.tenant_or_all(p_tenant_id) end,
+        jobforge_private.named_tenant(p_tenant_id));
 begin
-    perform jobforge.check_name('action', p_action, 100);
-    perform jobforge.audit(
-        case when not jobforge.is_erased(v_tenant) then v_tenant end, p_action,
+    perform jobforge_private.check_name('action', p_action, 100);
+    perform jobforge_private.audit(
+        case when not jobforge_private.is_erased(v_tenant) then v_tenant end, p_action,
         left(p_target, 500));
 end $$;

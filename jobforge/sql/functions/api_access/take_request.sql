@@ -11,12 +11,13 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
 begin
-    perform jobforge.check_name('bucket', p_bucket, 200);
+    perform jobforge_private.check_name('bucket', p_bucket, 200);
     if p_rate is null or not (p_rate > 0 and p_rate < 'infinity')
        or p_burst is null or p_burst < 1 then
-        perform jobforge.refuse('JF002', 'rate and burst must be positive', '{"field": "rate"}');
+        perform jobforge_private.refuse('JF002', 'rate and burst must be positive',
+            '{"field": "rate"}');
     end if;
     -- A bucket that somebody else took from while this one waited is not refilled twice.
     return query

@@ -10,7 +10,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select s.store_id, s.kind, s.host, s.pid, nullif(s.location, ''), s.seen_at
       from jobforge.artifact_stores as s
-     where s.seen_at > jobforge.now()
+     where s.seen_at > jobforge_private.now()
                        - case s.kind when 'app' then interval '1 day' else interval '2 hours' end
      order by s.kind, s.host, s.seen_at desc
      limit 1000

@@ -13,14 +13,14 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
 begin
     if p_kind is null or p_kind not in ('app', 'server', 'worker') then
-        perform jobforge.refuse('JF002', 'kind must be app, server or worker',
+        perform jobforge_private.refuse('JF002', 'kind must be app, server or worker',
             '{"field": "kind"}');
     end if;
     if p_host is null then
-        perform jobforge.refuse('JF002', 'host must be given', '{"field": "host"}');
+        perform jobforge_private.refuse('JF002', 'host must be given', '{"field": "host"}');
     end if;
     delete from jobforge.artifact_stores as s
      where s.ctid in (select old.ctid from jobforge.artifact_stores as old

@@ -7,10 +7,10 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
 begin
     if p_every_s is null or not p_every_s between 0 and 31622400 then
-        perform jobforge.refuse('JF002', 'every_s must be a number of seconds up to a year',
+        perform jobforge_private.refuse('JF002', 'every_s must be a number of seconds up to a year',
             '{"field": "every_s"}');
     end if;
     insert into jobforge.artifact_sweeps as s (started_at) values (v_now)

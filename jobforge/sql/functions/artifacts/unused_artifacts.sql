@@ -15,10 +15,10 @@ set enable_mergejoin = off
 as $$
 declare
     v_tenant uuid := jobforge.tenant();
-    v_before date := ((jobforge.now() - interval '2 days') at time zone 'UTC')::date;
+    v_before date := ((jobforge_private.now() - interval '2 days') at time zone 'UTC')::date;
 begin
     if coalesce(cardinality(p_folders), 0) > 1000 then
-        perform jobforge.refuse('JF002', 'at most 1000 folders at a time',
+        perform jobforge_private.refuse('JF002', 'at most 1000 folders at a time',
             '{"field": "folders", "limit": 1000}');
     end if;
     return query
@@ -35,7 +35,7 @@ begin
       from named as n
      where (v_tenant is null or n.tenant_id = v_tenant)
        and (split_part(n.path, '/', 2) collate "C" < v_before::text
-            or jobforge.is_of_erased_job(n.tenant_id, n.id, n.beginning))
+            or jobforge_private.is_of_erased_job(n.tenant_id, n.id, n.beginning))
        and not exists (select from jobforge.jobs as j
                         where j.tenant_id = n.tenant_id and j.id = n.id and j.flags & 8 = 0)
        and not exists (select from jobforge.finished_jobs as f

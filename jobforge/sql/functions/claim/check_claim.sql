@@ -1,6 +1,6 @@
 -- Refuses a claim that cannot be right: JF012 outside READ COMMITTED (a cap is counted by a
 -- statement that must see what others committed meanwhile), JF002 for arguments out of bounds.
-create or replace function jobforge.check_claim(
+create or replace function jobforge_private.check_claim(
     p_worker_id uuid,
     p_queues text[],
     p_limits integer[],
@@ -9,21 +9,23 @@ create or replace function jobforge.check_claim(
 language plpgsql
 as $$
 begin
-    perform jobforge.require_read_committed('claim_jobs');
+    perform jobforge_private.require_read_committed('claim_jobs');
     if p_worker_id is null then
-        perform jobforge.refuse('JF002', 'worker_id is required', '{"field": "worker_id"}');
+        perform jobforge_private.refuse('JF002', 'worker_id is required', '{"field": "worker_id"}');
     elsif coalesce(cardinality(p_queues), 0) not between 1 and 100
           or array_position(p_queues, null) is not null then
-        perform jobforge.refuse('JF002', 'queues must name 1 to 100 queues', '{"field": "queues"}');
+        perform jobforge_private.refuse('JF002', 'queues must name 1 to 100 queues',
+            '{"field": "queues"}');
     elsif cardinality(p_limits) is distinct from cardinality(p_queues)
           or array_position(p_limits, null) is not null
           or 0 > any (p_limits) or 5000 < any (p_limits) or 0 = all (p_limits)
           or cardinality(p_limits) > 1
              and (select sum(l) from unnest(p_limits) as l) > 5000 then
-        perform jobforge.refuse('JF002',
+        perform jobforge_private.refuse('JF002',
             'limits must hold one number for each queue, 1 to 5000 in all',
             '{"field": "limits"}');
     elsif p_lease_s is null or not p_lease_s between 1 and 3600 then
-        perform jobforge.refuse('JF002', 'a lease lasts 1 to 3600 seconds', '{"field": "lease_s"}');
+        perform jobforge_private.refuse('JF002', 'a lease lasts 1 to 3600 seconds',
+            '{"field": "lease_s"}');
     end if;
 end $$;

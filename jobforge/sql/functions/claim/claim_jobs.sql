@@ -39,8 +39,8 @@ declare
     v_now timestamptz;
     v_lease bigint;
     v_lease_expires_at timestamptz;
-    v_tenants uuid[] := jobforge.claimable_tenants(p_tenants);
-    v_cursors jsonb := jobforge.recall_cursors(p_queues);
+    v_tenants uuid[] := jobforge_private.claimable_tenants(p_tenants);
+    v_cursors jsonb := jobforge_private.recall_cursors(p_queues);
     v_limited jobforge.limited;
     v_registered jobforge.workers;  -- a long list in it is read only when it is used
     v_hash bigint;  -- of what this worker serves
@@ -55,17 +55,18 @@ declare
     v_rounds integer;
     v_fruitless integer;
 begin
-    perform jobforge.check_claim(p_worker_id, p_queues, p_limits, p_lease_s);
+    perform jobforge_private.check_claim(p_worker_id, p_queues, p_limits, p_lease_s);
     if p_registered then
         select w.* into v_registered
           from jobforge.workers as w
          where w.id = p_worker_id
            and (jobforge.tenant() is null or w.tenant_id = jobforge.tenant());
         if not found then
-            perform jobforge.refuse('JF004', 'no such worker',
+            perform jobforge_private.refuse('JF004', 'no such worker',
                 jsonb_build_object('worker_id', p_worker_id), 'Register the worker again.');
         elsif p_definitions is not null then
-            perform jobforge.refuse('JF002', 'definitions must be null when the registered ones '
+            perform jobforge_private.refuse('JF002',
+                'definitions must be null when the registered ones '
                 || 'are used', '{"field": "definitions"}');
         end if;
         v_hash := v_registered.definitions_hash;
@@ -73,7 +74,7 @@ begin
         -- Hashed here: handing a long array to a function costs more than that.
         v_hash := hash_array_extended(p_definitions collate "C", 0);
     end if;
-    perform jobforge.promote_jobs(p_queues, p_limits);
+    perform jobforge_private.promote_jobs(p_queues, p_limits);
     select array(select d.key from jobforge.definitions as d
                   where d.max_running is not null or d.rate_limit is not null
                      or d.paused_at is not null),
@@ -94,7 +95,7 @@ begin
         v_stamp := v_hash || '/' || (select count(*) from jobforge.definitions);
         v_served := string_to_array(current_setting('jobforge.served', true), ' ');
         if v_served[1] is distinct from v_stamp then
-            v_served := array[v_stamp, jobforge.serves_all(
+            v_served := array[v_stamp, jobforge_private.serves_all(
                 coalesce(p_definitions, v_registered.definitions))::text];
             perform set_config('jobforge.served', array_to_string(v_served, ' '), false);
         end if;
@@ -117,19 +118,19 @@ begin
         v_fruitless := 0;
         loop
             -- Assigned, not selected: for a single job a query costs more than what it calls.
-            v_round := jobforge.pick_round(
+            v_round := jobforge_private.pick_round(
                 v_queue.name, v_queue.slots, v_width, v_tenants, p_definitions, v_limited,
                 v_fruitless > 0, coalesce(v_cursors -> v_queue.name, '{}'), v_groups);
             v_cursors := v_cursors || jsonb_build_object(v_queue.name, v_round.cursor);
             v_groups := v_round.groups;
 
             if v_round.picked <> '{}' then
-                v_now := jobforge.now();
+                v_now := jobforge_private.now();
                 -- Not within the update, which would compute them anew for every job.
                 v_lease := extract(epoch from v_now) * 1000000;
                 v_lease_expires_at := v_now + make_interval(secs => p_lease_s);
                 if v_tells_starts then
-                    perform jobforge.notify_starts(v_round.picked, v_now);
+                    perform jobforge_private.notify_starts(v_round.picked, v_now);
                 end if;
                 return query
                 update jobforge.jobs as j

@@ -29,9 +29,9 @@ declare
     v_job record;
     v_outcomes jsonb := '[]';
 begin
-    perform jobforge.require_read_committed('claim_readable_jobs');
+    perform jobforge_private.require_read_committed('claim_readable_jobs');
     for v_job in
-        select c.*, jobforge.is_bounded(c.payload) as is_readable
+        select c.*, jobforge_private.is_bounded(c.payload) as is_readable
           from jobforge.claim_jobs(
                    p_worker_id, p_queues, p_limits, p_definitions, p_tenants, p_lease_s,
                    p_registered) as c

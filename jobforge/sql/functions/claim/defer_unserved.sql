@@ -3,7 +3,7 @@
 -- scheduled, for 5 s and then twice as long each time, 5 min at most. Jobs that this worker does
 -- not serve but another does stay where they are. Called by pick_round with the place of the
 -- tenant's first job, so that dead entries before it are not walked again; answers how many went.
-create or replace function jobforge.defer_unserved(
+create or replace function jobforge_private.defer_unserved(
     p_queue text,
     p_first jobforge.turn,
     p_definitions text[]
@@ -11,7 +11,7 @@ create or replace function jobforge.defer_unserved(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_front text[];
     v_orphans text[];
     v_deferred bigint;

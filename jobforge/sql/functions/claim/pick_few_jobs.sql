@@ -1,7 +1,7 @@
 -- Locks all ready jobs of a queue when they are few, fewer than were asked for: then nobody's turn
 -- has to be found. Null when the long way has to be gone: there are more, some are under limits,
 -- expired or not served by this worker. Called by pick_round.
-create or replace function jobforge.pick_few_jobs(
+create or replace function jobforge_private.pick_few_jobs(
     p_queue text,
     p_limit integer,
     p_definitions text[]
@@ -10,7 +10,7 @@ language plpgsql
 as $$
 declare
     v_most integer := least(p_limit, 64);
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_rows tid[];
     v_is_gated boolean;
 begin

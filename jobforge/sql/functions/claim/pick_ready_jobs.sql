@@ -2,7 +2,7 @@
 -- claiming are skipped. Called by pick_round. Not picked, but mended here and counted: jobs past
 -- their expiry, and jobs whose tenant, definition or queue came under a limit or a pause after
 -- they were queued. With p_remember the places of all jobs that were met are answered too.
-create or replace function jobforge.pick_ready_jobs(
+create or replace function jobforge_private.pick_ready_jobs(
     p_queue text,
     p_limit integer,
     p_definitions text[],
@@ -13,7 +13,7 @@ create or replace function jobforge.pick_ready_jobs(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_found jobforge.ready_jobs;
     v_front uuid := p_turns[1].id;
     v_expired tid[];
@@ -55,11 +55,11 @@ begin
     v_found.picked := coalesce(v_found.picked, '{}');
     v_found.mended := 0;
     if v_expired is not null then
-        v_found.mended := jobforge.cancel_expired(
-            v_expired || jobforge.expired_rows(v_now, 1000));
+        v_found.mended := jobforge_private.cancel_expired(
+            v_expired || jobforge_private.expired_rows(v_now, 1000));
     end if;
     if v_limited is not null then
-        v_found.mended := v_found.mended + jobforge.regate_rows(array(
+        v_found.mended := v_found.mended + jobforge_private.regate_rows(array(
             select q.ctid
               from (select distinct n from unnest(v_limited) as n) as t(tenant_id)
              cross join lateral (

@@ -5,7 +5,7 @@
 -- else may start, so the groups need not be counted a second time. If the last round left nothing
 -- behind, this one takes all ready jobs without computing turns. Called by claim_jobs, which starts
 -- `picked`.
-create or replace function jobforge.pick_round(
+create or replace function jobforge_private.pick_round(
     p_queue text,
     p_limit integer,
     p_width integer,
@@ -40,7 +40,7 @@ declare
 begin
     if v_is_free and p_tenants is null and (cursor -> 'few')::boolean then
         v_start := clock_timestamp();
-        picked := jobforge.pick_few_jobs(p_queue, p_limit, p_definitions);
+        picked := jobforge_private.pick_few_jobs(p_queue, p_limit, p_definitions);
         if picked is null or clock_timestamp() > v_start + interval '1 ms' then
             cursor := cursor - 'few';
         end if;
@@ -50,7 +50,7 @@ begin
         end if;
     end if;
 
-    v_took := jobforge.take_turns(
+    v_took := jobforge_private.take_turns(
         p_queue, p_width, p_tenants, p_is_even, p_is_even or not p_limited.weighted, p_limited,
         cursor);
     p_limited.full_definitions := v_took.full_definitions;
@@ -66,10 +66,10 @@ begin
             exit when cardinality(picked) >= p_limit or groups <= 0;
             continue when turns[i].quota <= 0;
             v_place := case when not p_is_even
-                            then jobforge.first_place(p_queue, turns[i].tenant_id) end;
+                            then jobforge_private.first_place(p_queue, turns[i].tenant_id) end;
             select g.picked, g.cursor_gate, g.groups, g.taken, g.mended, g.is_exhausted
               into v_gated_rows, v_gate, groups, v_taken, v_mended, v_is_exhausted
-              from jobforge.pick_gated_jobs(
+              from jobforge_private.pick_gated_jobs(
                        p_queue, turns[i].tenant_id,
                        least(turns[i].quota, p_limit - cardinality(picked)),
                        p_definitions, p_limited, v_place.rank, v_place.run_at,
@@ -86,17 +86,17 @@ begin
     if v_is_free and not gated and not p_is_even and not p_limited.weighted
        and p_definitions is null and cardinality(turns) >= p_limit and turns[1].row_id is not null
     then
-        picked := jobforge.pick_first_jobs(p_queue, turns[: p_limit]);
+        picked := jobforge_private.pick_first_jobs(p_queue, turns[: p_limit]);
     end if;
     if turns <> '{}' and (gated and cardinality(picked) < p_limit or picked = '{}') then
-        v_ready := jobforge.pick_ready_jobs(
+        v_ready := jobforge_private.pick_ready_jobs(
             p_queue, p_limit - cardinality(picked), p_definitions, p_limited, cursor ? 'until',
             turns);
         picked := picked || v_ready.picked;
         mended := mended + v_ready.mended;
     end if;
     if p_definitions is not null and turns <> '{}' and v_ready.has_front is not true then
-        mended := mended + jobforge.defer_unserved(p_queue, turns[1], p_definitions);
+        mended := mended + jobforge_private.defer_unserved(p_queue, turns[1], p_definitions);
     end if;
     if mended > 0 or picked = '{}'
        and coalesce((cursor ->> 'idle_until')::timestamptz < clock_timestamp(), true) then
@@ -104,8 +104,8 @@ begin
     elsif cursor ? 'until' then
         -- Many take longer to write down than a few dead entries to pass: not every time then.
         if cardinality((v_took.places).tenants) < 100 or v_took.is_walked or random() < 0.25 then
-            perform jobforge.keep_places(
-                'places', p_queue, jobforge.advance_places(v_took.places, v_ready.reached));
+            perform jobforge_private.keep_places(
+                'places', p_queue, jobforge_private.advance_places(v_took.places, v_ready.reached));
         end if;
     end if;
     whole := complete and mended = 0 and cardinality(picked) < p_limit

@@ -4,7 +4,7 @@
 -- the probe was slow (see take_turns: dead entries that cannot be cleaned), this session starts the
 -- next ones a second back from where it was, for eighty times as long as the probe took, eight
 -- seconds at most.
-create or replace function jobforge.promote_jobs(
+create or replace function jobforge_private.promote_jobs(
     p_queues text[],
     p_limits integer[],
     p_limit integer default 1000
@@ -13,8 +13,8 @@ language plpgsql
 as $$
 declare
     v_start timestamptz := clock_timestamp();
-    v_now timestamptz := jobforge.now();
-    v_kept timestamptz[] := jobforge.recall_promoted();
+    v_now timestamptz := jobforge_private.now();
+    v_kept timestamptz[] := jobforge_private.recall_promoted();
     -- Every login can change the setting: it cannot hold back due jobs for longer than this.
     v_until timestamptz := case when v_kept[2] > v_start and v_kept[1] < v_now
                                      and v_kept[2] < v_start + interval '10 seconds'
@@ -48,7 +48,7 @@ begin
         ), ready as (
             select p.queue, count(*) as jobs from promoted as p group by p.queue
         )
-        select count(jobforge.notify_channel('jobforge:' || r.queue)) into v_woken
+        select count(jobforge_private.notify_channel('jobforge:' || r.queue)) into v_woken
           from ready as r
          where r.jobs > coalesce((select sum(c.slots) from unnest(p_queues, p_limits)
                                          as c(name, slots) where c.name = r.queue), 0);

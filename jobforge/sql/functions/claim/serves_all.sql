@@ -1,6 +1,6 @@
 -- Whether a worker that serves p_definitions (key@version) serves all definitions that there are.
 -- Called by claim_jobs, which remembers the answer.
-create or replace function jobforge.serves_all(p_definitions text[]) returns boolean
+create or replace function jobforge_private.serves_all(p_definitions text[]) returns boolean
 language plpgsql
 as $$
 begin

@@ -21,18 +21,19 @@ set plan_cache_mode = force_generic_plan
 as $$
 declare
     v_tenant uuid := jobforge.tenant();
-    v_outcomes jsonb := jobforge.fail_unbounded(jsonb_build_array(p_outcome || jsonb_build_object(
+    v_outcomes jsonb :=
+        jobforge_private.fail_unbounded(jsonb_build_array(p_outcome || jsonb_build_object(
         'tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease)));
     v_answer record;
 begin
-    perform jobforge.require_read_committed('complete_job');
+    perform jobforge_private.require_read_committed('complete_job');
     -- Together with the jobs that it is to gather, in one order.
     perform
        from (select o.*, p_worker_id as worker_id
                from (select p_tenant_id as tenant_id, p_job_id as job_id, p_lease as lease
                      union all
                      select w.tenant_id, w.job_id, null
-                       from jobforge.jobs_to_gather(
+                       from jobforge_private.jobs_to_gather(
                             case when jsonb_typeof(p_outcome) = 'object'
                                  then v_outcomes else '[]' end) as w) as o
               where v_tenant is null or o.tenant_id = v_tenant
@@ -45,10 +46,10 @@ begin
       from jobforge.complete_jobs(p_worker_id, v_outcomes) as c;
     if v_answer.status = 'busy' then
         select 'ok' as status, s.state into v_answer
-          from jobforge.settle_jobs(p_worker_id, v_outcomes) as s;
+          from jobforge_private.settle_jobs(p_worker_id, v_outcomes) as s;
     end if;
     if v_answer.status is distinct from 'ok' then
-        perform jobforge.refuse('JF003', 'the lease of this job is lost',
+        perform jobforge_private.refuse('JF003', 'the lease of this job is lost',
             jsonb_build_object('job_id', p_job_id));
     end if;
     return v_answer.state;

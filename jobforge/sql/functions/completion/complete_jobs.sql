@@ -21,18 +21,18 @@ set plan_cache_mode = force_generic_plan
 as $$
 #variable_conflict use_column
 declare
-    v_start timestamptz := jobforge.now();
+    v_start timestamptz := jobforge_private.now();
     v_tenant uuid := jobforge.tenant();
     v_settled bigint := 0;
     v_more bigint;
 begin
-    perform jobforge.require_read_committed('complete_jobs');
+    perform jobforge_private.require_read_committed('complete_jobs');
     if p_worker_id is null or jsonb_typeof(p_outcomes) is distinct from 'array'
        or jsonb_array_length(p_outcomes) > 5000 then
-        perform jobforge.refuse('JF002', 'outcomes must be an array of at most 5000, of one worker',
-            '{"field": "outcomes"}');
+        perform jobforge_private.refuse('JF002',
+            'outcomes must be an array of at most 5000, of one worker', '{"field": "outcomes"}');
     end if;
-    p_outcomes := jobforge.fail_unbounded(p_outcomes);
+    p_outcomes := jobforge_private.fail_unbounded(p_outcomes);
     -- Are all of them stored as successes? Then most can be settled without locking them first.
     if not (jsonb_path_exists(p_outcomes,
                 '$[*] ? (!(@.outcome == "succeeded") || exists(@.retry_in_s) || exists(@.run_at))')
@@ -40,7 +40,7 @@ begin
             or jsonb_path_exists(p_outcomes, 'strict $.**{67 to last}')) then
         return query
         select s.job_id, s.lease, 'ok', s.state
-          from jobforge.settle_jobs(p_worker_id, p_outcomes, false) as s;
+          from jobforge_private.settle_jobs(p_worker_id, p_outcomes, false) as s;
         get diagnostics v_settled = row_count;
         if v_settled = jsonb_array_length(p_outcomes) then
             return;
@@ -48,7 +48,7 @@ begin
     end if;
     return query
     select s.job_id, s.lease, 'ok', s.state
-      from jobforge.settle_free_jobs(p_worker_id, p_outcomes) as s;
+      from jobforge_private.settle_free_jobs(p_worker_id, p_outcomes) as s;
     get diagnostics v_more = row_count;
     v_settled := v_settled + v_more;
     if v_settled = jsonb_array_length(p_outcomes) then
@@ -60,7 +60,7 @@ begin
     select o.job_id, o.lease,
            case when a.lease is not null then 'ok'
                 when r.lease is not null then 'busy' else 'lost' end, null::text
-      from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
+      from jobforge_private.read_outcomes(p_worker_id, p_outcomes) as o
       left join jobforge.jobs as r
         on r.tenant_id = o.tenant_id and r.id = o.job_id and r.state || '' = 'running'
        and r.worker_id = o.worker_id and r.lease = o.lease
@@ -76,6 +76,6 @@ begin
      where a.is_settled is not true;
 exception
     when data_exception then
-        perform jobforge.refuse('JF002', 'an outcome cannot be read: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'an outcome cannot be read: ' || sqlerrm,
             '{"field": "outcomes"}');
 end $$;

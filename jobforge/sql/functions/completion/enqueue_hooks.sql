@@ -1,7 +1,7 @@
 -- Enqueues the hooks of a job that reached its end: a job of definition `<key>:hooks`. Called by
 -- follow_up for jobs whose flag says that their definition has hooks. Where there is no such
 -- definition, or it is not active, the job's timeline says so: its end must not fail for it.
-create or replace function jobforge.enqueue_hooks(p_ended jobforge.ended_job) returns void
+create or replace function jobforge_private.enqueue_hooks(p_ended jobforge.ended_job) returns void
 language plpgsql
 as $$
 declare
@@ -10,16 +10,16 @@ declare
 begin
     -- Looked up here rather than caught below: a subtransaction for each job of a batch would
     -- slow down every snapshot of the server.
-    select * into v_hooks from jobforge.find_definition(v_name, p_ended.version);
+    select * into v_hooks from jobforge_private.find_definition(v_name, p_ended.version);
     if v_hooks.is_active is not true then
-        perform jobforge.note_event(p_ended.tenant_id, p_ended.id, 'hooks_skipped',
+        perform jobforge_private.note_event(p_ended.tenant_id, p_ended.id, 'hooks_skipped',
             jsonb_build_object(
                 'definition', v_name, 'version', p_ended.version,
                 'reason', case when v_hooks.key is null then 'unknown_definition'
                                else 'definition_inactive' end));
         return;
     end if;
-    perform jobforge.insert_alike(
+    perform jobforge_private.insert_alike(
         p_ended.tenant_id, v_name,
         jsonb_build_array(jsonb_build_object(
             'job_id', p_ended.id, 'definition', p_ended.definition, 'version', p_ended.version,

@@ -1,7 +1,7 @@
 -- Outcome reports without numbers of 1e309 or more, which cannot be read as text. A report with
 -- such a number in its error loses the error; one that has it elsewhere becomes a final failure.
 -- Called by complete_job and complete_jobs, so that one report does not fail the others.
-create or replace function jobforge.fail_unbounded(p_outcomes jsonb) returns jsonb
+create or replace function jobforge_private.fail_unbounded(p_outcomes jsonb) returns jsonb
 language plpgsql stable
 as $$
 begin
@@ -19,7 +19,7 @@ begin
                            'type', case when f.fields = '{result}' then 'ResultTooLong'
                                         else 'InvalidOutcome' end,
                            'message', 'the outcome has a number of 1e309 or more, at '
-                               || (jobforge.find_unbounded(e.outcome)).path)) end
+                               || (jobforge_private.find_unbounded(e.outcome)).path)) end
                    order by e.n)
           from jsonb_array_elements(p_outcomes) with ordinality as e(outcome, n)
           left join lateral (

@@ -1,7 +1,7 @@
 -- What the end of attempts and of jobs brings about, in the transaction that ends them. Called once
 -- for a batch, with those of its jobs that somebody waits for: a job whose flags are 0, of a tenant
 -- without webhooks, costs nothing here. Jobs that only wait for their next attempt are among them.
-create or replace function jobforge.follow_up(p_ended jobforge.ended_job[]) returns void
+create or replace function jobforge_private.follow_up(p_ended jobforge.ended_job[]) returns void
 language plpgsql
 as $$
 declare
@@ -14,13 +14,13 @@ begin
                  join jobforge.tenants as t on t.id = e.tenant_id
                 where t.erased_at is not null) then
         p_ended := array(
-            select e from unnest(p_ended) as e where not jobforge.is_erased(e.tenant_id));
+            select e from unnest(p_ended) as e where not jobforge_private.is_erased(e.tenant_id));
     end if;
     foreach v_ended in array p_ended loop
         -- A dead job had its hooks when it died.
         if v_ended.flags & 1 = 1 and v_ended.state in ('succeeded', 'canceled', 'dead')
            and v_ended.was <> 'dead' then
-            perform jobforge.enqueue_hooks(v_ended);
+            perform jobforge_private.enqueue_hooks(v_ended);
         end if;
         v_has_steps := v_has_steps or v_ended.flags & 4 = 4;
         v_is_awaited := v_is_awaited or v_ended.flags & 2 = 2;
@@ -32,9 +32,9 @@ begin
            and w.tenant_id = e.tenant_id and w.job_id = e.id;
     end if;
     if v_is_awaited then
-        perform jobforge.release_dependents(p_ended);
+        perform jobforge_private.release_dependents(p_ended);
     end if;
     if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
-        perform jobforge.notify_endpoints(p_ended);
+        perform jobforge_private.notify_endpoints(p_ended);
     end if;
 end $$;

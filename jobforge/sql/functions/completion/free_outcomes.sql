@@ -4,7 +4,7 @@
 -- and webhooks, nor the workflows of what is canceled. Waits for no lock. Locks the rows that no
 -- other transaction has locked. The caller has locked the outcomes' jobs. Called by
 -- settle_in_parts.
-create or replace function jobforge.free_outcomes(p_outcomes jsonb) returns jsonb[]
+create or replace function jobforge_private.free_outcomes(p_outcomes jsonb) returns jsonb[]
 language plpgsql
 set jit = off
 set enable_seqscan = off
@@ -49,7 +49,7 @@ begin
                            tenant_id uuid, outcome text, wait jsonb))
                        with ordinality as o(tenant_id, outcome, wait, place)
                  cross join lateral jsonb_array_elements_text(
-                       case when o.outcome = 'snoozed' and jobforge.is_wait(o.wait)
+                       case when o.outcome = 'snoozed' and jobforge_private.is_wait(o.wait)
                             then o.wait -> 'jobs' end) as w(id)
                 offset 0) as g
           join jobforge.jobs as j on j.tenant_id = g.tenant_id and j.id = g.id

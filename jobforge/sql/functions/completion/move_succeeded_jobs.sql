@@ -4,7 +4,7 @@
 -- xmax shows that nobody has locked a row; a lock of our own with skip locked would cost an eighth
 -- of the statement. Should a transaction lock the row in the microsecond between the check and the
 -- delete, then the delete waits for it, up to lock_timeout. Locks in order of (tenant_id, id).
-create or replace function jobforge.move_succeeded_jobs(
+create or replace function jobforge_private.move_succeeded_jobs(
     p_worker_id uuid,
     p_tenants uuid[],
     p_jobs uuid[],
@@ -17,7 +17,7 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_tenant uuid := jobforge.tenant();
     v_settled uuid[];
     v_ended jobforge.ended_job[];
@@ -27,7 +27,7 @@ begin
           from unnest(p_tenants, p_jobs, p_leases, p_results)
                as g(tenant_id, job_id, lease, result)
          where (v_tenant is null or g.tenant_id = v_tenant)
-           and jobforge.is_storable(g.result)
+           and jobforge_private.is_storable(g.result)
          order by g.tenant_id, g.job_id
     ), ended as (
         delete from jobforge.jobs as j
@@ -71,7 +71,7 @@ begin
       into v_settled, v_ended
       from ended as e;
     if v_ended is not null then
-        perform jobforge.follow_up(v_ended);
+        perform jobforge_private.follow_up(v_ended);
     end if;
     return v_settled;
 end $$;

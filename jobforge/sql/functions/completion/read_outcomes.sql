@@ -2,7 +2,7 @@
 -- outcome, a result beyond 1 MiB or 64 levels, a retry more than a year ahead, a wait that is none)
 -- becomes a final failure that says so, and an error beyond 64 KiB or 64 levels keeps its type and
 -- the start of its message. Without p_worker_id each names its own.
-create or replace function jobforge.read_outcomes(p_worker_id uuid, p_outcomes jsonb)
+create or replace function jobforge_private.read_outcomes(p_worker_id uuid, p_outcomes jsonb)
 returns table (
     tenant_id uuid, job_id uuid, worker_id uuid, lease bigint, started_at timestamptz, outcome text,
     result jsonb, error jsonb, reason text, final boolean, retry_in_s double precision,
@@ -26,12 +26,12 @@ as $$
                          '1 to 200 letters and an index, and what it waits for'
                      else 'there is no outcome ' || coalesce(left(o.outcome, 100), 'null') end)
                 when jsonb_typeof(o.error) not in ('object', 'string')
-                 and not jobforge.is_bounded(o.error)
+                 and not jobforge_private.is_bounded(o.error)
                 then '{"message": "the error is too long as JSON text"}'
                 when jsonb_typeof(o.error) <> 'object'
                 then jsonb_build_object('message', left(o.error #>> '{}', 8000))
                 when pg_column_size(o.error) > 65536
-                  or not jobforge.is_bounded(o.error)
+                  or not jobforge_private.is_bounded(o.error)
                   or jsonb_path_exists(o.error, 'strict $.**{65 to last}')
                 then jsonb_build_object(
                     'truncated', true,
@@ -58,10 +58,10 @@ as $$
              or o.outcome is null then 'InvalidOutcome'
            when pg_column_size(o.result) > 1048576 then 'ResultTooLarge'
            when jsonb_path_exists(o.result, 'strict $.**{65 to last}') then 'ResultTooDeep'
-           when not jobforge.is_storable(o.result) then 'ResultTooLong'
+           when not jobforge_private.is_storable(o.result) then 'ResultTooLong'
            when not coalesce(o.retry_in_s, 0) between 0 and 31622400 then 'InvalidRetry'
            when o.run_at > now() + interval '366 days' then 'InvalidRetry'
            when o.outcome = 'snoozed' and o.wait is not null
-            and jobforge.is_wait(o.wait) is not true then 'InvalidWait'
+            and jobforge_private.is_wait(o.wait) is not true then 'InvalidWait'
      end as fault) as f
 $$;

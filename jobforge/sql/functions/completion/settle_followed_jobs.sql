@@ -3,7 +3,7 @@
 -- these rows, in parts: a job that needs a held row is then not settled, and not among the rows
 -- returned. Waits for such a row 0.1 seconds, and 0.01 seconds in each of the parts. The caller has
 -- locked the jobs' rows. Called by settle_free_jobs.
-create or replace function jobforge.settle_followed_jobs(p_worker_id uuid, p_outcomes jsonb)
+create or replace function jobforge_private.settle_followed_jobs(p_worker_id uuid, p_outcomes jsonb)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql
 set lock_timeout = '100ms'
@@ -13,12 +13,12 @@ begin
     begin
         return query
         select s.tenant_id, s.job_id, s.lease, s.state
-          from jobforge.settle_jobs(p_worker_id, p_outcomes) as s;
+          from jobforge_private.settle_jobs(p_worker_id, p_outcomes) as s;
         return;
     exception
         when lock_not_available then null;
     end;
     return query
     select s.tenant_id, s.job_id, s.lease, s.state
-      from jobforge.settle_in_parts(p_worker_id, p_outcomes) as s;
+      from jobforge_private.settle_in_parts(p_worker_id, p_outcomes) as s;
 end $$;

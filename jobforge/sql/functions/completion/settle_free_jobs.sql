@@ -3,7 +3,7 @@
 -- concerns other rows are settled after the others: such a row may be locked too
 -- (settle_followed_jobs). Called by complete_jobs and succeed_jobs. Locks the jobs in order of
 -- (tenant_id, id), together with those that they are to gather as far as nobody has locked them.
-create or replace function jobforge.settle_free_jobs(p_worker_id uuid, p_outcomes jsonb)
+create or replace function jobforge_private.settle_free_jobs(p_worker_id uuid, p_outcomes jsonb)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql
 as $$
@@ -17,7 +17,7 @@ declare
     v_outcomes jsonb;
 begin
     if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
-        v_listening := jobforge.listening_tenants(array(
+        v_listening := jobforge_private.listening_tenants(array(
             select (o ->> 'tenant_id')::uuid from jsonb_array_elements(p_outcomes) as o));
     end if;
     with given as materialized (
@@ -29,7 +29,7 @@ begin
                        with ordinality as o(tenant_id, job_id, lease, wait, place)
                 union all
                 select w.tenant_id, w.job_id, null, null, null
-                  from jobforge.jobs_to_gather(p_outcomes) as w
+                  from jobforge_private.jobs_to_gather(p_outcomes) as w
                  where v_has_waits) as g
          where v_tenant is null or g.tenant_id = v_tenant
          order by g.tenant_id, g.job_id
@@ -55,7 +55,7 @@ begin
         end if;
         return query
         select s.tenant_id, s.job_id, s.lease, s.state
-          from jobforge.settle_jobs(p_worker_id, v_outcomes) as s;
+          from jobforge_private.settle_jobs(p_worker_id, v_outcomes) as s;
     end if;
     if v_followed is not null then
         v_outcomes := p_outcomes;
@@ -65,6 +65,6 @@ begin
         end if;
         return query
         select s.tenant_id, s.job_id, s.lease, s.state
-          from jobforge.settle_followed_jobs(p_worker_id, v_outcomes) as s;
+          from jobforge_private.settle_followed_jobs(p_worker_id, v_outcomes) as s;
     end if;
 end $$;

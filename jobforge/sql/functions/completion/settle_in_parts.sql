@@ -7,14 +7,14 @@
 -- p_worker_id it settles for the reaper: then it leaves a job whose settle fails for any reason,
 -- with a warning; otherwise only one that needs a row held by another transaction. The caller has
 -- locked the jobs' rows. Called by settle_followed_jobs and settle_lost_jobs.
-create or replace function jobforge.settle_in_parts(p_worker_id uuid, p_outcomes jsonb)
+create or replace function jobforge_private.settle_in_parts(p_worker_id uuid, p_outcomes jsonb)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql
 set lock_timeout = '10ms'
 as $$
 #variable_conflict use_column
 declare
-    v_outcomes jsonb[] := jobforge.free_outcomes(p_outcomes);
+    v_outcomes jsonb[] := jobforge_private.free_outcomes(p_outcomes);
     -- The parts that are still to be settled, as pairs of places.
     v_parts integer[] := array[1, cardinality(v_outcomes)];
     v_first integer;
@@ -29,7 +29,8 @@ begin
         begin
             return query
             select s.tenant_id, s.job_id, s.lease, s.state
-              from jobforge.settle_jobs(p_worker_id, to_jsonb(v_outcomes[v_first : v_last])) as s;
+              from jobforge_private.settle_jobs(p_worker_id,
+                                                to_jsonb(v_outcomes[v_first : v_last])) as s;
         exception
             when transaction_rollback or insufficient_resources or operator_intervention then raise;
             when others then

@@ -14,7 +14,7 @@
 -- must agree on who was asked to cancel, and wait for nobody's lock. Without p_are_held, for
 -- outcomes that are all successes, it takes only jobs that it need not wait for, as
 -- move_succeeded_jobs does.
-create or replace function jobforge.settle_jobs(
+create or replace function jobforge_private.settle_jobs(
     p_worker_id uuid,
     p_outcomes jsonb,
     p_are_held boolean default true
@@ -23,19 +23,19 @@ language plpgsql
 as $$
 #variable_conflict use_column
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_tenant uuid := jobforge.tenant();
     v_settled jobforge.settled_jobs;
     v_ended jobforge.ended_job[];
     v_listening uuid[] := '{}';
 begin
     if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
-        v_listening := jobforge.listening_tenants(array(
+        v_listening := jobforge_private.listening_tenants(array(
             select (o ->> 'tenant_id')::uuid from jsonb_array_elements(p_outcomes) as o));
     end if;
 
     with given as materialized (
-        select * from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
+        select * from jobforge_private.read_outcomes(p_worker_id, p_outcomes) as o
          where v_tenant is null or o.tenant_id = v_tenant
          order by o.tenant_id, o.job_id
     ), ended as (
@@ -57,7 +57,7 @@ begin
                   j.tags, j.payload, g.outcome as outcome, g.result as new_result,
                   g.error as new_error, g.artifact_ref as new_artifact_ref,
                   g.exit_code, g.pid, g.peak_memory_bytes, g.cpu_ms, g.stdout_tail, g.stderr_tail,
-                  jobforge.fingerprint(j.definition, g.error) as new_fingerprint,
+                  jobforge_private.fingerprint(j.definition, g.error) as new_fingerprint,
                   case g.outcome when 'succeeded' then 'succeeded' else 'canceled' end as new_state,
                   case when g.outcome <> 'succeeded'
                        then coalesce(j.cancel_reason, g.reason) end as new_reason,
@@ -105,8 +105,9 @@ begin
     if p_are_held
        and coalesce(cardinality(v_settled.jobs), 0) < jsonb_array_length(p_outcomes) then
         return query
-        select * from jobforge.settle_unfinished_jobs(p_worker_id, p_outcomes, v_now, v_ended);
+        select * from jobforge_private.settle_unfinished_jobs(p_worker_id, p_outcomes, v_now,
+                                                              v_ended);
     elsif v_ended is not null then
-        perform jobforge.follow_up(v_ended);
+        perform jobforge_private.follow_up(v_ended);
     end if;
 end $$;

@@ -1,7 +1,7 @@
 -- The part of settle_jobs for attempts after which the job goes on or is dead. Same fence; the
 -- rows are locked by settle_jobs. p_ended are those that it has ended before: what follows from all
 -- of them is done at once, in one order of locks.
-create or replace function jobforge.settle_unfinished_jobs(
+create or replace function jobforge_private.settle_unfinished_jobs(
     p_worker_id uuid,
     p_outcomes jsonb,
     p_now timestamptz,
@@ -27,13 +27,13 @@ begin
              where o #>> '{wait,kind}' = 'gather');
     end if;
     if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
-        v_listening := jobforge.listening_tenants(array(
+        v_listening := jobforge_private.listening_tenants(array(
             select (o ->> 'tenant_id')::uuid from jsonb_array_elements(p_outcomes) as o));
     end if;
     with given as materialized (
         select distinct on (o.tenant_id, o.job_id, o.lease) o.*,
                o.outcome in ('snoozed', 'released') as is_free
-          from jobforge.read_outcomes(p_worker_id, p_outcomes) as o
+          from jobforge_private.read_outcomes(p_worker_id, p_outcomes) as o
          where o.outcome not in ('succeeded', 'canceled')
            and (v_tenant is null or o.tenant_id = v_tenant)
          order by o.tenant_id, o.job_id, o.lease
@@ -43,7 +43,7 @@ begin
                g.stdout_tail, g.stderr_tail,
                j.worker_id as held_by, j.definition, j.version, j.queue, j.attempt,
                j.queued_at, j.started_at,
-               jobforge.fingerprint(j.definition, g.error) as fingerprint,
+               jobforge_private.fingerprint(j.definition, g.error) as fingerprint,
                g.outcome = 'snoozed' and g.job_id = any (v_gathers) as is_gather,
                e.is_dead,
                case when e.is_dead then 'dead'
@@ -108,14 +108,15 @@ begin
            v_queues, v_gathered
       from settled as s;
     if v_queues is not null then
-        perform jobforge.notify_channel('jobforge:' || q.name) from unnest(v_queues) as q(name);
+        perform jobforge_private.notify_channel('jobforge:' || q.name)
+            from unnest(v_queues) as q(name);
     end if;
     if v_has_waits then
-        v_settled.states := jobforge.begin_waits(v_settled, p_outcomes, p_now, v_gathered);
+        v_settled.states := jobforge_private.begin_waits(v_settled, p_outcomes, p_now, v_gathered);
     end if;
     v_ended := p_ended || v_ended;
     if v_ended is not null then
-        perform jobforge.follow_up(v_ended);
+        perform jobforge_private.follow_up(v_ended);
     end if;
     return query
     select * from unnest(v_settled.tenants, v_settled.jobs, v_settled.leases, v_settled.states);

@@ -29,19 +29,20 @@ declare
     v_settled uuid[];
     v_listening uuid[] := '{}';
 begin
-    perform jobforge.require_read_committed('succeed_jobs');
+    perform jobforge_private.require_read_committed('succeed_jobs');
     if p_worker_id is null
        or coalesce(cardinality(p_jobs), 0) not between 1 and 5000
        or cardinality(p_tenants) is distinct from cardinality(p_jobs)
        or cardinality(p_leases) is distinct from cardinality(p_jobs)
        or cardinality(p_results) <> cardinality(p_jobs) then
-        perform jobforge.refuse('JF002', 'jobs must be 1 to 5000, of one worker, each with its '
+        perform jobforge_private.refuse('JF002',
+            'jobs must be 1 to 5000, of one worker, each with its '
             || 'tenant, its lease and its result', '{"field": "jobs"}');
     end if;
     if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
-        v_listening := jobforge.listening_tenants(p_tenants);
+        v_listening := jobforge_private.listening_tenants(p_tenants);
     end if;
-    v_settled := jobforge.move_succeeded_jobs(
+    v_settled := jobforge_private.move_succeeded_jobs(
         p_worker_id, p_tenants, p_jobs, p_leases, p_results, v_listening, false);
     if cardinality(v_settled) = cardinality(p_jobs) then
         return;
@@ -49,7 +50,7 @@ begin
     -- The end of these concerns other rows, such as jobs that wait for them. A subtransaction, so
     -- that those above stay settled when one of these rows is held by another transaction.
     begin
-        v_settled := v_settled || jobforge.move_succeeded_jobs(
+        v_settled := v_settled || jobforge_private.move_succeeded_jobs(
             p_worker_id, p_tenants, p_jobs, p_leases, p_results, v_listening, true);
     exception
         when lock_not_available then null;
@@ -57,14 +58,14 @@ begin
     if cardinality(v_settled) is distinct from cardinality(p_jobs) then
         v_settled := v_settled || array(
             select s.job_id
-              from jobforge.settle_free_jobs(p_worker_id, (
+              from jobforge_private.settle_free_jobs(p_worker_id, (
                    select jsonb_agg(jsonb_build_object(
                               'tenant_id', g.tenant_id, 'job_id', g.job_id, 'lease', g.lease,
                               'outcome', 'succeeded', 'result', g.result))
                      from unnest(p_tenants, p_jobs, p_leases, p_results)
                           as g(tenant_id, job_id, lease, result)
                     where g.job_id not in (select unnest(v_settled))
-                      and jobforge.is_storable(g.result))) as s);
+                      and jobforge_private.is_storable(g.result))) as s);
     end if;
     return query
     select g.job_id, g.lease

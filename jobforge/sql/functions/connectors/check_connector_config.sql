@@ -1,7 +1,7 @@
 -- Refuses a configuration of a connector that is not valid (JF002): unknown fields, a name that is
 -- none, settings or secrets that are no objects or too large, a secret in any form but a reference
 -- or sealed. Called by create_connector_config and edit_connector_config; null takes a secret back.
-create or replace function jobforge.check_connector_config(p_config jsonb) returns void
+create or replace function jobforge_private.check_connector_config(p_config jsonb) returns void
 language plpgsql
 as $$
 declare
@@ -9,7 +9,7 @@ declare
     v_secret jsonb;
     v_fault text;
 begin
-    perform jobforge.check_settings(p_config, '{name,connector,settings,secrets}');
+    perform jobforge_private.check_settings(p_config, '{name,connector,settings,secrets}');
     if p_config ? 'name' and (jsonb_typeof(p_config -> 'name') <> 'string'
             or p_config ->> 'name' !~ '^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$') then
         v_name := 'name';
@@ -44,11 +44,11 @@ begin
         v_name := 'secrets.' || v_name;
     end if;
     if v_fault is not null then
-        perform jobforge.refuse('JF002', format('%s %s', v_name, v_fault),
+        perform jobforge_private.refuse('JF002', format('%s %s', v_name, v_fault),
             jsonb_build_object('field', v_name));
     end if;
 exception
     -- An operator on a secret that is a list or a number.
     when data_exception or invalid_parameter_value then
-        perform jobforge.refuse('JF002', 'secrets must be objects', '{"field": "secrets"}');
+        perform jobforge_private.refuse('JF002', 'secrets must be objects', '{"field": "secrets"}');
 end $$;

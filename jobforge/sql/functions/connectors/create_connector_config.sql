@@ -11,30 +11,31 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_id uuid := coalesce(p_id, jobforge.uuid7());
-    v_now timestamptz := jobforge.now();
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_id uuid := coalesce(p_id, jobforge_private.uuid7());
+    v_now timestamptz := jobforge_private.now();
 begin
-    perform jobforge.check_connector_config(p_config);
+    perform jobforge_private.check_connector_config(p_config);
     if not p_config ? 'name' then
-        perform jobforge.refuse('JF002', 'name is required', '{"field": "name"}');
+        perform jobforge_private.refuse('JF002', 'name is required', '{"field": "name"}');
     end if;
     if (select count(*) from jobforge.connector_configs as c where c.tenant_id = v_tenant) >= 100
     then
-        perform jobforge.refuse('JF005', 'the tenant has 100 configurations', '{"limit": 100}');
+        perform jobforge_private.refuse('JF005', 'the tenant has 100 configurations',
+            '{"limit": 100}');
     end if;
     insert into jobforge.connector_configs (
            tenant_id, id, created_at, updated_at, connector, name, created_by, updated_by,
            settings, secrets)
     values (v_tenant, v_id, v_now, v_now, coalesce(p_config ->> 'connector', 'http.request'),
-            p_config ->> 'name', jobforge.actor(), jobforge.actor(),
+            p_config ->> 'name', jobforge_private.actor(), jobforge_private.actor(),
             coalesce(p_config -> 'settings', '{}'),
             jsonb_strip_nulls(coalesce(p_config -> 'secrets', '{}')));
-    perform jobforge.audit(v_tenant, 'connector.create', v_id::text,
+    perform jobforge_private.audit(v_tenant, 'connector.create', v_id::text,
         jsonb_build_object('name', p_config -> 'name'));
     return v_id;
 exception
     when unique_violation then
-        perform jobforge.refuse('JF005', 'a configuration has this name already',
+        perform jobforge_private.refuse('JF005', 'a configuration has this name already',
             '{"field": "name"}');
 end $$;

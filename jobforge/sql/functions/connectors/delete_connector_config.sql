@@ -8,15 +8,16 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_name text;
 begin
     delete from jobforge.connector_configs as c
      where c.tenant_id = v_tenant and c.id = p_id
     returning c.name into v_name;
     if not found then
-        perform jobforge.refuse('JF004', 'no such configuration', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such configuration',
+            jsonb_build_object('id', p_id));
     end if;
-    perform jobforge.audit(v_tenant, 'connector.delete', p_id::text,
+    perform jobforge_private.audit(v_tenant, 'connector.delete', p_id::text,
         jsonb_build_object('name', v_name));
 end $$;

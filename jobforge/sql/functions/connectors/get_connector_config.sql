@@ -11,15 +11,16 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
     return query
-    select c.id, c.name, c.connector, jobforge.readable(c.settings),
-           jobforge.shown_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
+    select c.id, c.name, c.connector, jobforge_private.readable(c.settings),
+           jobforge_private.shown_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
            c.updated_by
       from jobforge.connector_configs as c
      where c.tenant_id = v_tenant and c.id = p_id;
     if not found then
-        perform jobforge.refuse('JF004', 'no such configuration', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such configuration',
+            jsonb_build_object('id', p_id));
     end if;
 end $$;

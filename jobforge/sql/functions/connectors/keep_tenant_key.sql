@@ -11,12 +11,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_now timestamptz := jobforge.now();
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_now timestamptz := jobforge_private.now();
 begin
-    perform jobforge.check_name('key_id', p_key_id, 100);
+    perform jobforge_private.check_name('key_id', p_key_id, 100);
     if p_wrapped is null or octet_length(p_wrapped) <> 60 then
-        perform jobforge.refuse('JF002', 'wrapped must have 60 bytes', '{"field": "wrapped"}');
+        perform jobforge_private.refuse('JF002', 'wrapped must have 60 bytes',
+            '{"field": "wrapped"}');
     end if;
     return query select k.key_id, k.wrapped from jobforge.tenant_keys as k
                   where k.tenant_id = v_tenant;

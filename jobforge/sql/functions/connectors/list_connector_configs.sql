@@ -13,12 +13,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
-    perform jobforge.check_limit(p_limit, 200);
+    perform jobforge_private.check_limit(p_limit, 200);
     return query
-    select c.id, c.name, c.connector, jobforge.readable(c.settings),
-           jobforge.shown_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
+    select c.id, c.name, c.connector, jobforge_private.readable(c.settings),
+           jobforge_private.shown_secrets(c.secrets), c.created_at, c.created_by, c.updated_at,
            c.updated_by
       from jobforge.connector_configs as c
      where c.tenant_id = v_tenant and (p_after is null or c.name > p_after)

@@ -12,9 +12,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.tenant_or_all(p_tenant_id);
+    v_tenant uuid := jobforge_private.tenant_or_all(p_tenant_id);
 begin
-    perform jobforge.check_limit(p_limit, 200);
+    perform jobforge_private.check_limit(p_limit, 200);
     return query
     select k.tenant_id, k.key_id, k.wrapped
       from jobforge.tenant_keys as k

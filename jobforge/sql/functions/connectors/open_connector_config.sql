@@ -9,13 +9,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
     return query
-    select c.id, jobforge.readable(c.settings), jobforge.readable(c.secrets)
+    select c.id, jobforge_private.readable(c.settings), jobforge_private.readable(c.secrets)
       from jobforge.connector_configs as c
      where c.tenant_id = v_tenant and c.name = p_name;
     if not found then
-        perform jobforge.refuse('JF004', 'no such configuration', '{"field": "config"}');
+        perform jobforge_private.refuse('JF004', 'no such configuration', '{"field": "config"}');
     end if;
 end $$;

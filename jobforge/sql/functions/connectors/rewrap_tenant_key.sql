@@ -11,21 +11,22 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.tenant_or_all(p_tenant_id);
+    v_tenant uuid := jobforge_private.tenant_or_all(p_tenant_id);
 begin
     if v_tenant is null then
-        perform jobforge.refuse('JF001', 'name the tenant whose key it is');
+        perform jobforge_private.refuse('JF001', 'name the tenant whose key it is');
     end if;
-    perform jobforge.check_name('key_id', p_key_id, 100);
+    perform jobforge_private.check_name('key_id', p_key_id, 100);
     if p_wrapped is null or octet_length(p_wrapped) <> 60 then
-        perform jobforge.refuse('JF002', 'wrapped must have 60 bytes', '{"field": "wrapped"}');
+        perform jobforge_private.refuse('JF002', 'wrapped must have 60 bytes',
+            '{"field": "wrapped"}');
     end if;
     update jobforge.tenant_keys as k
-       set key_id = p_key_id, wrapped = p_wrapped, wrapped_at = jobforge.now()
+       set key_id = p_key_id, wrapped = p_wrapped, wrapped_at = jobforge_private.now()
      where k.tenant_id = v_tenant and k.wrapped = p_before;
     if not found then
         return false;
     end if;
-    perform jobforge.audit(v_tenant, 'key.rewrap', p_key_id);
+    perform jobforge_private.audit(v_tenant, 'key.rewrap', p_key_id);
     return true;
 end $$;

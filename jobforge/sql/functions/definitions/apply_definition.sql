@@ -1,7 +1,7 @@
 -- Computes the effective settings of all versions of a definition: defaults, then what code
 -- registered, then what operators set. Limits come from the newest version. Re-marks running jobs
 -- when the key came under limits, so that they count. Raises JF002.
-create or replace function jobforge.apply_definition(p_key text) returns void
+create or replace function jobforge_private.apply_definition(p_key text) returns void
 language plpgsql
 as $$
 declare
@@ -31,7 +31,7 @@ begin
            rate_burst_per_key = s.rate_burst_per_key,
            is_active = coalesce(s.is_active, true),
            hooks = coalesce(s.hooks, false),
-           updated_at = jobforge.now()
+           updated_at = jobforge_private.now()
       from jobforge.definitions as o
      cross join lateral jsonb_to_record(o.registered || o.overrides || v_limits) as s(
            description text, parameters jsonb, queue text, timeout_s integer,
@@ -41,9 +41,9 @@ begin
            rate_period_per_key_s double precision, rate_burst_per_key integer, is_active boolean,
            hooks boolean)
      where d.key = p_key and o.key = d.key and o.version = d.version;
-    perform jobforge.regate_running('definition', null, null, p_key);
+    perform jobforge_private.regate_running('definition', null, null, p_key);
 exception
     when check_violation or data_exception then
-        perform jobforge.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm,
             '{"field": "settings"}');
 end $$;

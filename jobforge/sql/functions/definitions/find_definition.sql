@@ -1,7 +1,9 @@
 -- The definition that a name means: key, or key@version, or a key with the version beside it.
 -- Without a version: the newest active one, or the newest if none is active.
-create or replace function jobforge.find_definition(p_name text, p_version integer default null)
-returns setof jobforge.definitions
+create or replace function jobforge_private.find_definition(
+    p_name text,
+    p_version integer default null
+) returns setof jobforge.definitions
 language sql stable
 as $$
     select d.*

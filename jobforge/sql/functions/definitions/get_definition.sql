@@ -23,14 +23,14 @@ begin
            d.hooks, d.is_active, d.paused_at, d.created_at, d.updated_at,
            array(select n.version from jobforge.definitions as n
                   where n.key = d.key order by n.version),
-           jobforge.readable(d.registered), jobforge.readable(d.overrides),
-           jobforge.readable(d.parameters)
+           jobforge_private.readable(d.registered), jobforge_private.readable(d.overrides),
+           jobforge_private.readable(d.parameters)
       from jobforge.definitions as d
      where d.key = p_key and d.version = coalesce(p_version, d.version)
      order by d.is_active desc, d.version desc
      limit 1;
     if not found then
-        perform jobforge.refuse('JF004', 'no such definition',
+        perform jobforge_private.refuse('JF004', 'no such definition',
             jsonb_build_object('key', p_key, 'version', p_version));
     end if;
 end $$;

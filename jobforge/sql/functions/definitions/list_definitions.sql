@@ -19,7 +19,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
-    perform jobforge.check_limit(p_limit, 200);
+    perform jobforge_private.check_limit(p_limit, 200);
     return query
     select d.key, d.version, d.description, d.queue, d.timeout_s, d.max_attempts, d.backoff_base_s,
            d.backoff_cap_s, d.max_running, d.max_running_per_key, d.rate_limit, d.rate_period_s,
@@ -32,6 +32,6 @@ begin
              group by n.key
              order by n.key
              limit p_limit) as k
-     cross join lateral jobforge.find_definition(k.key) as d
+     cross join lateral jobforge_private.find_definition(k.key) as d
      order by d.key;
 end $$;

@@ -6,18 +6,18 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform jobforge.check_settings(p_overrides,
+    perform jobforge_private.check_settings(p_overrides,
         '{timeout_s,max_attempts,backoff_base_s,backoff_cap_s,
         max_running,max_running_per_key,rate_limit,rate_period_s,rate_burst,rate_limit_per_key,
         rate_period_per_key_s,rate_burst_per_key,is_active}');
-    perform jobforge.hold_lock('registration ' || p_key);
+    perform jobforge_private.hold_lock('registration ' || p_key);
     update jobforge.definitions as d
        set overrides = jsonb_strip_nulls(d.overrides || p_overrides)
      where d.key = p_key;
     if not found then
-        perform jobforge.refuse('JF004', format('no definition %s', p_key),
+        perform jobforge_private.refuse('JF004', format('no definition %s', p_key),
             jsonb_build_object('key', p_key));
     end if;
-    perform jobforge.apply_definition(p_key);
-    perform jobforge.audit(null, 'definition.override', p_key, p_overrides);
+    perform jobforge_private.apply_definition(p_key);
+    perform jobforge_private.audit(null, 'definition.override', p_key, p_overrides);
 end $$;

@@ -6,13 +6,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     -- A version that is being registered is to be among them.
-    perform jobforge.hold_lock('registration ' || p_key);
+    perform jobforge_private.hold_lock('registration ' || p_key);
     update jobforge.definitions as p
-       set paused_at = coalesce(p.paused_at, jobforge.now()), updated_at = jobforge.now()
+       set paused_at = coalesce(p.paused_at, jobforge_private.now()),
+           updated_at = jobforge_private.now()
      where p.key = p_key;
     if not found then
-        perform jobforge.refuse('JF004', format('no definition %s', p_key),
+        perform jobforge_private.refuse('JF004', format('no definition %s', p_key),
             jsonb_build_object('key', p_key));
     end if;
-    perform jobforge.audit(null, 'definition.pause', p_key::text);
+    perform jobforge_private.audit(null, 'definition.pause', p_key::text);
 end $$;

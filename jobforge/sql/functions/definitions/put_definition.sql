@@ -13,16 +13,17 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
 begin
     if p_key is null or p_key !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$' then
-        perform jobforge.refuse('JF002',
+        perform jobforge_private.refuse('JF002',
             'key must be a name of at most 200 letters, digits and _ . : -',
             '{"field": "key"}');
     elsif p_version is null or p_version < 1 then
-        perform jobforge.refuse('JF002', 'version must be at least 1', '{"field": "version"}');
+        perform jobforge_private.refuse('JF002', 'version must be at least 1',
+            '{"field": "version"}');
     end if;
-    perform jobforge.check_settings(p_settings,
+    perform jobforge_private.check_settings(p_settings,
         '{description,parameters,queue,timeout_s,max_attempts,
         backoff_base_s,backoff_cap_s,max_running,max_running_per_key,rate_limit,rate_period_s,
         rate_burst,rate_limit_per_key,rate_period_per_key_s,rate_burst_per_key,is_active,hooks}');
@@ -31,7 +32,7 @@ begin
                 where d.key = p_key and d.version = p_version and d.registered = p_settings) then
         return;
     end if;
-    perform jobforge.hold_lock('registration ' || p_key);
+    perform jobforge_private.hold_lock('registration ' || p_key);
     insert into jobforge.definitions as d (
            key, version, registered, overrides, queue, timeout_s, max_attempts, backoff_base_s,
            backoff_cap_s, rate_period_s, rate_period_per_key_s, is_active, paused_at, created_at,
@@ -42,5 +43,5 @@ begin
       left join (select n.overrides, n.paused_at from jobforge.definitions as n
                   where n.key = p_key order by n.version desc limit 1) as o on true
     on conflict (key, version) do update set registered = excluded.registered;
-    perform jobforge.apply_definition(p_key);
+    perform jobforge_private.apply_definition(p_key);
 end $$;

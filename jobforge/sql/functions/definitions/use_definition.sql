@@ -1,19 +1,20 @@
 -- The definition that an enqueue names, if it can be used. Called by insert_jobs. Raises JF009
 -- (unknown) and JF010 (inactive).
-create or replace function jobforge.use_definition(p_name text, p_version integer)
+create or replace function jobforge_private.use_definition(p_name text, p_version integer)
 returns jobforge.named_definition
 language plpgsql
 as $$
 declare
     v_definition jobforge.definitions;
 begin
-    select * into v_definition from jobforge.find_definition(p_name, p_version);
+    select * into v_definition from jobforge_private.find_definition(p_name, p_version);
     if not found then
-        perform jobforge.refuse('JF009',
+        perform jobforge_private.refuse('JF009',
             format('unknown definition %s', p_name || coalesce('@' || p_version, '')),
             jsonb_build_object('definition', p_name, 'version', p_version));
     elsif not v_definition.is_active then
-        perform jobforge.refuse('JF010', format('definition %s is not active', v_definition.key),
+        perform jobforge_private.refuse('JF010',
+            format('definition %s is not active', v_definition.key),
             jsonb_build_object('definition', v_definition.key, 'version', v_definition.version));
     end if;
     return row(

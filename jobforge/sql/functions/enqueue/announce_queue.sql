@@ -2,7 +2,7 @@
 -- lock at commit, so it is left out where a ready job of the last moments shows that they were
 -- woken and have not caught up. Called by insert_jobs, insert_alike and free_jobs. Has a switch of
 -- its own (newly_ready_jobs.sql says why): those who call it sort.
-create or replace function jobforge.announce_queue(
+create or replace function jobforge_private.announce_queue(
     p_queue text,
     p_tenant_id uuid,
     p_priority smallint,
@@ -13,8 +13,8 @@ set enable_sort = off
 as $$
 begin
     if not exists (
-           select from jobforge.newly_ready_jobs(p_queue, p_tenant_id, p_priority, p_now))
+           select from jobforge_private.newly_ready_jobs(p_queue, p_tenant_id, p_priority, p_now))
     then
-        perform jobforge.notify_channel('jobforge:' || p_queue);
+        perform jobforge_private.notify_channel('jobforge:' || p_queue);
     end if;
 end $$;

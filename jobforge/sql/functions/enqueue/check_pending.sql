@@ -8,7 +8,7 @@
 --
 -- The setting that remembers is signed, since every login can change it. An older one that a login
 -- puts back only makes the session count more jobs.
-create or replace function jobforge.check_pending(
+create or replace function jobforge_private.check_pending(
     p_tenant_id uuid,
     p_limit integer,
     p_more integer,
@@ -18,7 +18,7 @@ language plpgsql
 as $$
 declare
     v_none constant uuid := '00000000-0000-0000-0000-000000000000';
-    v_first uuid := jobforge.nth_id(p_first_id, 0);
+    v_first uuid := jobforge_private.nth_id(p_first_id, 0);
     v_at bigint := 1000 * extract(epoch from clock_timestamp());
     -- A server works for many tenants: some of them have a place of their own.
     v_place text := 'jobforge.pending_' || (get_byte(uuid_send(p_tenant_id), 15) & 63);
@@ -29,7 +29,7 @@ declare
     v_newer record;
 begin
     if v_kept[1] = p_tenant_id::text
-       and v_kept[5] = jobforge.sign(array_to_string(v_kept[:4], ' ')) then
+       and v_kept[5] = jobforge_private.sign(array_to_string(v_kept[:4], ' ')) then
         v_until := v_kept[2]::bigint;
         v_before := v_kept[3]::uuid;
         v_old := v_kept[4]::bigint;
@@ -54,7 +54,7 @@ begin
            and j.state in ('scheduled', 'blocked', 'queued')
          limit p_limit + 1::bigint) as p;
     if v_old + v_newer.number + p_more > p_limit then
-        perform jobforge.refuse('JF008',
+        perform jobforge_private.refuse('JF008',
             format('the tenant has %s pending jobs of %s allowed', v_old + v_newer.number, p_limit),
             jsonb_build_object('depth', v_old + v_newer.number, 'limit', p_limit));
     end if;
@@ -65,6 +65,7 @@ begin
     if v_before > v_none then
         v_kept := array[p_tenant_id::text, v_until::text, v_before::text, v_old::text];
         perform set_config(v_place,
-            array_to_string(v_kept || jobforge.sign(array_to_string(v_kept, ' ')), ' '), false);
+            array_to_string(v_kept || jobforge_private.sign(array_to_string(v_kept, ' ')), ' '),
+            false);
     end if;
 end $$;

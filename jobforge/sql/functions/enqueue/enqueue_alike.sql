@@ -19,8 +19,8 @@ set enable_bitmapscan = off
 set enable_sort = off
 as $$
 declare
-    v_tenant uuid := jobforge.named_tenant(p_tenant_id);
-    v_now timestamptz := jobforge.now();
+    v_tenant uuid := jobforge_private.named_tenant(p_tenant_id);
+    v_now timestamptz := jobforge_private.now();
     v_first_id uuid;
     v_stem text;
     v_number bigint;
@@ -46,7 +46,7 @@ begin
            -- As is_bounded, which would look for long numbers in each payload again.
            and not jsonb_path_exists(p_payloads, 'strict $.** ? (@.abs() >= 1e309)')
            and (pg_column_size(p_payloads #> '{}') <= 1500
-                or jobforge.have_short_texts(p_payloads))
+                or jobforge_private.have_short_texts(p_payloads))
            and d.paused_at is null and d.max_running is null and d.max_running_per_key is null
            and d.rate_limit is null and d.rate_limit_per_key is null
            and not exists (
@@ -61,7 +61,7 @@ begin
                   and (q.max_running is not null or q.rate_limit is not null)),
            -- As announce_queue, which would be a statement more.
            exists (
-               select from jobforge.newly_ready_jobs(d.queue, v_tenant, 0::smallint, v_now))
+               select from jobforge_private.newly_ready_jobs(d.queue, v_tenant, 0::smallint, v_now))
       into v_version, v_queue, v_max_attempts, v_flags, v_is_plain, v_is_awake
       from jobforge.definitions as d
      where d.key = p_definition and d.is_active
@@ -70,9 +70,9 @@ begin
      limit 1;
     if v_is_plain then
         if not v_is_awake then
-            perform jobforge.notify_channel('jobforge:' || v_queue);
+            perform jobforge_private.notify_channel('jobforge:' || v_queue);
         end if;
-        v_first_id := jobforge.uuid7();
+        v_first_id := jobforge_private.uuid7();
         if p_payloads -> 1 is null then
             insert into jobforge.jobs (
                    tenant_id, id, created_at, run_at, queued_at, version, max_attempts, allowance,
@@ -92,11 +92,11 @@ begin
                v_now, v_version, v_max_attempts, v_max_attempts, v_flags, 'queued', p_definition,
                v_queue, p_options ->> 'created_by', e.payload
           from jsonb_array_elements(p_payloads) with ordinality as e(payload, index);
-        return jobforge.nth_id(v_first_id, 1);
+        return jobforge_private.nth_id(v_first_id, 1);
     end if;
-    perform jobforge.check_alike(p_definition, p_payloads, p_options);
+    perform jobforge_private.check_alike(p_definition, p_payloads, p_options);
     if p_payloads = '[]' then
         return null;
     end if;
-    return jobforge.insert_alike(v_tenant, p_definition, p_payloads, p_options);
+    return jobforge_private.insert_alike(v_tenant, p_definition, p_payloads, p_options);
 end $$;

@@ -13,28 +13,29 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 declare
-    v_tenant uuid := jobforge.named_tenant(p_tenant_id);
-    v_first_id uuid := jobforge.uuid7();
+    v_tenant uuid := jobforge_private.named_tenant(p_tenant_id);
+    v_first_id uuid := jobforge_private.uuid7();
     v_held integer[] := '{}';
     v_holders uuid[];
     v_statuses text[];
 begin
-    perform jobforge.check_jobs(p_jobs);
+    perform jobforge_private.check_jobs(p_jobs);
     if jsonb_path_exists(p_jobs, '$[*].key') then
         select coalesce(array_agg(h.index), '{}'), array_agg(h.job_id), array_agg(h.status)
           into v_held, v_holders, v_statuses
-          from jobforge.hold_keys(v_tenant, p_jobs, v_first_id) as h;
+          from jobforge_private.hold_keys(v_tenant, p_jobs, v_first_id) as h;
     end if;
     if cardinality(v_held) = jsonb_array_length(p_jobs) then
         -- Otherwise insert_jobs refuses an erased tenant, whose row it reads anyway.
-        perform jobforge.check_not_erased(v_tenant);
+        perform jobforge_private.check_not_erased(v_tenant);
     end if;
-    perform jobforge.insert_jobs(v_tenant, p_jobs, v_first_id, v_held);
+    perform jobforge_private.insert_jobs(v_tenant, p_jobs, v_first_id, v_held);
     if jsonb_path_exists(p_jobs, '$[*].after') then
-        perform jobforge.link_parents(v_tenant, p_jobs, v_first_id, v_held);
+        perform jobforge_private.link_parents(v_tenant, p_jobs, v_first_id, v_held);
     end if;
     return query
-    select i - 1, coalesce(h.job_id, jobforge.nth_id(v_first_id, i)), coalesce(h.status, 'created')
+    select i - 1, coalesce(h.job_id, jobforge_private.nth_id(v_first_id, i)),
+           coalesce(h.status, 'created')
       from generate_series(1, jsonb_array_length(p_jobs)) as i
       left join unnest(v_held, v_holders, v_statuses) as h(index, job_id, status) on h.index = i
      order by i;

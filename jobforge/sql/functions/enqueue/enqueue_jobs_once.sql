@@ -14,16 +14,17 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_answered jobforge.idempotent_requests;
 begin
-    perform jobforge.check_name('request_key', p_request_key, 255);
+    perform jobforge_private.check_name('request_key', p_request_key, 255);
     if octet_length(p_body_hash) is distinct from 32 then
-        perform jobforge.refuse('JF002', 'body_hash must be a SHA-256', '{"field": "body_hash"}');
+        perform jobforge_private.refuse('JF002', 'body_hash must be a SHA-256',
+            '{"field": "body_hash"}');
     end if;
-    v_answered := jobforge.reserve_request(v_tenant, p_request_key, p_body_hash);
+    v_answered := jobforge_private.reserve_request(v_tenant, p_request_key, p_body_hash);
     if v_answered.body_hash <> p_body_hash then
-        perform jobforge.refuse('JF013', 'the idempotency key was used for another request',
+        perform jobforge_private.refuse('JF013', 'the idempotency key was used for another request',
             jsonb_build_object('request_key', p_request_key));
     elsif v_answered.key is not null then
         return query

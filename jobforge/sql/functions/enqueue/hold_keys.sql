@@ -2,8 +2,11 @@
 -- inserted, because another job holds their key: that job, and whether it got the new content.
 -- They are counted from 1. Called by enqueue_jobs. Locks the jobs that it replaces in order of id,
 -- blocked ones last. Raises JF011 where on_conflict is raise, and JF002.
-create or replace function jobforge.hold_keys(p_tenant_id uuid, p_jobs jsonb, p_first_id uuid)
-returns table (index integer, job_id uuid, status text)
+create or replace function jobforge_private.hold_keys(
+    p_tenant_id uuid,
+    p_jobs jsonb,
+    p_first_id uuid
+) returns table (index integer, job_id uuid, status text)
 language plpgsql
 as $$
 declare
@@ -25,18 +28,20 @@ begin
     loop
         index := v_key.index;
         select r.job_id, r.status, r.is_same into job_id, status, v_is_same
-          from jobforge.reserve_key(
+          from jobforge_private.reserve_key(
                    p_tenant_id, split_part(v_key.definition, '@', 1), v_key.key,
                    coalesce(v_key.key_mode, 'retained'), v_key.key_window_s,
-                   jobforge.nth_id(p_first_id, v_key.index), coalesce(v_key.payload, '{}')) as r;
+                   jobforge_private.nth_id(p_first_id, v_key.index),
+                   coalesce(v_key.payload, '{}')) as r;
         continue when status = 'created';
         if v_key.on_conflict = 'raise' then
-            perform jobforge.refuse('JF011', 'a job with this idempotency key exists',
+            perform jobforge_private.refuse('JF011', 'a job with this idempotency key exists',
                 jsonb_build_object('job_id', job_id, 'key', v_key.key, 'index', index - 1,
                                    'same_payload', v_is_same));
         elsif v_key.on_conflict = 'replace' then
-            if jobforge.is_same_batch(job_id, p_first_id) then
-                perform jobforge.refuse('JF002', 'key stands twice in one call, to be replaced',
+            if jobforge_private.is_same_batch(job_id, p_first_id) then
+                perform jobforge_private.refuse('JF002',
+                    'key stands twice in one call, to be replaced',
                     jsonb_build_object('field', 'key', 'index', index - 1));
             end if;
             v_replaced := v_replaced || index;
@@ -52,9 +57,9 @@ begin
          order by j.state || '' = 'blocked', r.job_id, r.index
     loop
         status := 'existing';
-        if jobforge.replace_job(p_tenant_id, job_id, p_jobs -> index - 1) then
+        if jobforge_private.replace_job(p_tenant_id, job_id, p_jobs -> index - 1) then
             status := 'replaced';
-            perform jobforge.renew_key(p_tenant_id, p_jobs -> index - 1);
+            perform jobforge_private.renew_key(p_tenant_id, p_jobs -> index - 1);
         end if;
         return next;
     end loop;

@@ -3,7 +3,7 @@
 -- nth_id(p_first_id, n), except those in p_skip. One with `after` is blocked until link_parents
 -- says otherwise; `flags` are added to those of its definition. Raises JF008 (queue full), JF009
 -- and JF010 (definition unknown, inactive), JF014 (tenant erased).
-create or replace function jobforge.insert_jobs(
+create or replace function jobforge_private.insert_jobs(
     p_tenant_id uuid,
     p_jobs jsonb,
     p_first_id uuid,
@@ -12,7 +12,7 @@ create or replace function jobforge.insert_jobs(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_tenant jobforge.tenants;
     v_tenant_limited boolean;
     v_limited_queues text[];
@@ -25,14 +25,14 @@ begin
     end if;
     select * into v_tenant from jobforge.tenants as t where t.id = p_tenant_id;
     if v_tenant.erased_at is not null then
-        perform jobforge.check_not_erased(p_tenant_id);
+        perform jobforge_private.check_not_erased(p_tenant_id);
     end if;
     v_tenant_limited := v_tenant.max_running is not null or v_tenant.rate_limit is not null
         or v_tenant.paused_at is not null;
     -- What the engine enqueues itself follows from jobs that were let in.
     if v_tenant.max_pending is not null
        and coalesce(p_jobs -> 0 ->> 'source', 'manual') <> 'system' then
-        perform jobforge.check_pending(
+        perform jobforge_private.check_pending(
             p_tenant_id, v_tenant.max_pending, jsonb_array_length(p_jobs) - cardinality(p_skip),
             p_first_id);
     end if;
@@ -51,11 +51,11 @@ begin
     loop
         if v_used is null
            or (v_kind.definition, v_kind.version) is distinct from (v_used.name, v_used.wanted) then
-            v_used := jobforge.use_definition(v_kind.definition, v_kind.version);
+            v_used := jobforge_private.use_definition(v_kind.definition, v_kind.version);
             v_named := v_named || v_used;
         end if;
         if v_kind.is_due then
-            perform jobforge.announce_queue(
+            perform jobforge_private.announce_queue(
                 coalesce(v_kind.queue, v_used.queue), p_tenant_id, v_kind.priority, v_now);
         end if;
     end loop;
@@ -65,8 +65,8 @@ begin
            max_attempts, allowance, timeout_s, priority, flags, state, definition, queue, source,
            gate, limit_key, idempotency_key, source_ref, correlation_id, traceparent, created_by,
            artifact_ref, tags, payload)
-    select p_tenant_id, jobforge.nth_id(p_first_id, g.index), v_now, coalesce(g.due_at, v_now),
-           case when g.due_at is null and g.after is null then v_now end,
+    select p_tenant_id, jobforge_private.nth_id(p_first_id, g.index), v_now,
+           coalesce(g.due_at, v_now), case when g.due_at is null and g.after is null then v_now end,
            coalesce(g.expires_at, v_now + make_interval(secs => g.expires_in_s)),
            g.retry_of, d.version, coalesce(g.max_attempts, d.max_attempts),
            coalesce(g.max_attempts, d.max_attempts), g.timeout_s,
@@ -74,7 +74,7 @@ begin
            case when g.after is not null then 'blocked'
                 when g.due_at is null then 'queued' else 'scheduled' end,
            d.key, coalesce(g.queue, d.queue), coalesce(g.source, 'manual'),
-           jobforge.gate(d.key, g.limit_key, d.is_key_limited, d.is_limited,
+           jobforge_private.gate(d.key, g.limit_key, d.is_key_limited, d.is_limited,
                v_tenant_limited or coalesce(g.queue, d.queue) = any (v_limited_queues)),
            g.limit_key, g.key, g.source_ref, g.correlation_id, g.traceparent, g.created_by,
            g.artifact_ref, g.tags, coalesce(g.payload, '{}')

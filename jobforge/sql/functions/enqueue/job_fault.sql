@@ -1,6 +1,10 @@
 -- The first field of an enqueue that is wrong, or null: its name, and what it must be. p_options
 -- is a job without its payload. Fields are listed and explained in docs/sql.md.
-create or replace function jobforge.job_fault(p_options jsonb, out field text, out rule text)
+create or replace function jobforge_private.job_fault(
+    p_options jsonb,
+    out field text,
+    out rule text
+)
 language plpgsql
 as $$
 declare
@@ -54,8 +58,9 @@ begin
                 then 'must lie between 1 and 1000' end
             when 'timeout_s' then case when v_text::numeric not between 1 and 604800
                 then 'must lie between 1 and 604800' end
-            when 'run_at' then jobforge.time_fault(v_text, p_options @> '{"far_future": true}')
-            when 'expires_at' then jobforge.time_fault(v_text, true)
+            when 'run_at' then jobforge_private.time_fault(v_text,
+                                                           p_options @> '{"far_future": true}')
+            when 'expires_at' then jobforge_private.time_fault(v_text, true)
             when 'delay_s' then case
                 when v_text::numeric > 31622400 and not p_options @> '{"far_future": true}'
                 then 'is more than a year ahead; set far_future to allow it' end

@@ -1,5 +1,5 @@
 -- When an idempotency key that is taken at p_now expires; `infinity` if it does not.
-create or replace function jobforge.key_expires_at(
+create or replace function jobforge_private.key_expires_at(
     p_mode text,
     p_window_s double precision,
     p_now timestamptz

@@ -2,7 +2,7 @@
 -- woken and have not caught up. Called by announce_queue and enqueue_alike, whose statements it
 -- becomes a part of, with enable_sort off: no index but jobs_ready has this order, and a plan made
 -- while the table was small would take the primary key, and read all jobs of the tenant later on.
-create or replace function jobforge.newly_ready_jobs(
+create or replace function jobforge_private.newly_ready_jobs(
     p_queue text,
     p_tenant_id uuid,
     p_priority smallint,

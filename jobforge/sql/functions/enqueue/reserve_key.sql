@@ -2,7 +2,7 @@
 -- was enqueued with the same payload. A key is held until it expires; one taken with mode
 -- 'active' only while its job can still run. Called by enqueue_jobs. Waits for a transaction in
 -- flight that takes the same key, and for none that has found it.
-create or replace function jobforge.reserve_key(
+create or replace function jobforge_private.reserve_key(
     p_tenant_id uuid,
     p_definition text,
     p_key text,
@@ -14,8 +14,8 @@ create or replace function jobforge.reserve_key(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
-    v_expires_at timestamptz := jobforge.key_expires_at(p_mode, p_window_s, v_now);
+    v_now timestamptz := jobforge_private.now();
+    v_expires_at timestamptz := jobforge_private.key_expires_at(p_mode, p_window_s, v_now);
     v_hash bytea := sha256(convert_to(p_payload::text, 'UTF8'));
     v_held jobforge.idempotency_keys;
 begin
@@ -50,7 +50,7 @@ begin
             exit when not found;
             if v_held.expires_at > v_now
                and (not v_held.while_active
-                    or jobforge.is_same_batch(v_held.job_id, p_job_id)
+                    or jobforge_private.is_same_batch(v_held.job_id, p_job_id)
                     or exists (select from jobforge.jobs as j
                                 where j.tenant_id = p_tenant_id and j.id = v_held.job_id
                                   and j.state <> 'dead'))

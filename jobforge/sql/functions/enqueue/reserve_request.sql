@@ -1,7 +1,7 @@
 -- Takes an Idempotency-Key for a request and answers null, or answers the request that took it
 -- within the last 24 hours. Called by enqueue_jobs_once. Waits for a transaction in flight that
 -- takes the same key.
-create or replace function jobforge.reserve_request(
+create or replace function jobforge_private.reserve_request(
     p_tenant_id uuid,
     p_key text,
     p_body_hash bytea
@@ -9,7 +9,7 @@ create or replace function jobforge.reserve_request(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_held jobforge.idempotent_requests;
 begin
     loop

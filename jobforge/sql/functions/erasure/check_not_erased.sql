@@ -1,11 +1,11 @@
 -- Refuses to act for a tenant that was erased or is being erased (JF014). Called by require_tenant,
 -- and by functions of operators and workers that write rows of a tenant without it.
-create or replace function jobforge.check_not_erased(p_tenant_id uuid) returns void
+create or replace function jobforge_private.check_not_erased(p_tenant_id uuid) returns void
 language plpgsql stable
 as $$
 begin
-    if jobforge.is_erased(p_tenant_id) then
-        perform jobforge.refuse('JF014', 'the tenant is erased',
+    if jobforge_private.is_erased(p_tenant_id) then
+        perform jobforge_private.refuse('JF014', 'the tenant is erased',
             jsonb_build_object('tenant_id', p_tenant_id));
     end if;
 end $$;

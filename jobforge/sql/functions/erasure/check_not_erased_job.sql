@@ -1,11 +1,11 @@
 -- Refuses to retry a job that was erased (JF005). Called by retry_job and retry_workflow.
-create or replace function jobforge.check_not_erased_job(p_job_id uuid, p_flags smallint)
+create or replace function jobforge_private.check_not_erased_job(p_job_id uuid, p_flags smallint)
 returns void
 language plpgsql immutable
 as $$
 begin
     if p_flags & 8 = 8 then
-        perform jobforge.refuse('JF005', 'an erased job cannot be retried',
+        perform jobforge_private.refuse('JF005', 'an erased job cannot be retried',
             jsonb_build_object('job_id', p_job_id));
     end if;
 end $$;

@@ -10,11 +10,11 @@ declare
     v_tenant uuid := jobforge.tenant();
 begin
     if v_tenant <> p_tenant_id then
-        perform jobforge.refuse('JF006',
+        perform jobforge_private.refuse('JF006',
             'the tenant named differs from the tenant of this transaction');
     end if;
     update jobforge.operations as o
-       set progress = o.progress || '{"phase": "proof"}', due_at = jobforge.now(),
+       set progress = o.progress || '{"phase": "proof"}', due_at = jobforge_private.now(),
            state = 'running', reason = null
      where o.tenant_id = p_tenant_id and o.id = p_operation_id and o.finished_at is null
        and o.progress ->> 'phase' = 'artifacts';

@@ -1,6 +1,6 @@
 -- About how many rows a tenant has in all tables: up to 10,000 of a table are counted, beyond that
 -- the planner's estimate is taken. Called by delete_tenant.
-create or replace function jobforge.count_tenant_rows(p_tenant_id uuid) returns bigint
+create or replace function jobforge_private.count_tenant_rows(p_tenant_id uuid) returns bigint
 language plpgsql
 as $$
 declare
@@ -9,7 +9,7 @@ declare
     v_plan json;
     v_rows bigint := 0;
 begin
-    for v_root in select distinct t.root from jobforge.tenant_tables() as t loop
+    for v_root in select distinct t.root from jobforge_private.tenant_tables() as t loop
         execute format(
             'select count(*) from (select from jobforge.%I where tenant_id = $1 limit 10001) as r',
             v_root) into v_counted using p_tenant_id;

@@ -1,11 +1,11 @@
 -- An erasure that has to wait for a moment, and what for. Called by step_erasure.
-create or replace function jobforge.defer_erasure(o jobforge.operations, p_reason text)
+create or replace function jobforge_private.defer_erasure(o jobforge.operations, p_reason text)
 returns jobforge.operations
 language plpgsql
 as $$
 begin
     o.state := 'waiting';
     o.reason := p_reason;
-    o.due_at := jobforge.now() + interval '1 second';
+    o.due_at := jobforge_private.now() + interval '1 second';
     return o;
 end $$;

@@ -11,16 +11,16 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_now timestamptz := jobforge.now();
-    v_id uuid := jobforge.uuid7();
+    v_now timestamptz := jobforge_private.now();
+    v_id uuid := jobforge_private.uuid7();
     v_matched bigint;
     v_ended bigint;
     v_begun uuid;
 begin
-    perform jobforge.require_read_committed('delete_tenant');
+    perform jobforge_private.require_read_committed('delete_tenant');
     if coalesce(p_tenant_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
        = 'ffffffff-ffff-ffff-ffff-ffffffffffff' then
-        perform jobforge.refuse('JF002', 'tenant_id must be the id of a tenant',
+        perform jobforge_private.refuse('JF002', 'tenant_id must be the id of a tenant',
             '{"field": "tenant_id"}');
     end if;
     insert into jobforge.tenants as t (id, created_at, updated_at, paused_at, erased_at)
@@ -38,7 +38,7 @@ begin
     if found then
         return v_begun;
     end if;
-    v_matched := jobforge.count_tenant_rows(p_tenant_id);
+    v_matched := jobforge_private.count_tenant_rows(p_tenant_id);
     -- Their buckets are known by the keys only.
     delete from jobforge.request_rates as r
      where r.ctid = any (array(
@@ -46,13 +46,14 @@ begin
             where b.bucket in (select 'key:' || k.id from jobforge.api_keys as k
                                 where k.tenant_id = p_tenant_id)
               for update skip locked));
-    v_ended := jobforge.lose_running_jobs(p_tenant_id);
+    v_ended := jobforge_private.lose_running_jobs(p_tenant_id);
     insert into jobforge.operations (
            tenant_id, id, created_at, due_at, matched, done, kind, created_by, filter, options,
            progress)
-    values (p_tenant_id, v_id, v_now, v_now, v_matched, v_ended, 'erase', jobforge.actor(), '{}',
-            '{}', jsonb_build_object('phase', 'jobs', 'rows', jsonb_build_object('jobs', v_ended)));
-    perform jobforge.audit(null, 'tenant.delete', p_tenant_id::text,
+    values (p_tenant_id, v_id, v_now, v_now, v_matched, v_ended, 'erase', jobforge_private.actor(),
+            '{}', '{}',
+            jsonb_build_object('phase', 'jobs', 'rows', jsonb_build_object('jobs', v_ended)));
+    perform jobforge_private.audit(null, 'tenant.delete', p_tenant_id::text,
         jsonb_build_object('operation_id', v_id));
     return v_id;
 end $$;

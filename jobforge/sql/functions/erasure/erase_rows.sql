@@ -2,7 +2,7 @@
 -- its column p_place, and answers how many and up to where. The operation p_keep stays. Rows that
 -- other transactions have locked are passed over: this waits for no row, and so it is in no
 -- deadlock. A partition that is dropped meanwhile has no rows. Called by step_erasure.
-create or replace function jobforge.erase_rows(
+create or replace function jobforge_private.erase_rows(
     p_table text,
     p_place text,
     p_place_type text,

@@ -1,7 +1,7 @@
 -- The first table that still has rows of a tenant, also such as other transactions have locked, or
 -- null; with p_early, of those only that go first. The operation p_keep does not count. Called by
 -- step_erasure.
-create or replace function jobforge.find_tenant_rows(
+create or replace function jobforge_private.find_tenant_rows(
     p_tenant_id uuid,
     p_keep uuid,
     p_early boolean
@@ -13,7 +13,7 @@ declare
     v_has_any boolean;
 begin
     for v_root in
-        select t.root from jobforge.tenant_tables() as t
+        select t.root from jobforge_private.tenant_tables() as t
          where t.turn is not null or not p_early
          group by t.root
          order by min(t.turn), t.root

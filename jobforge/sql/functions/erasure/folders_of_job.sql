@@ -1,7 +1,7 @@
 -- The folders of artifacts that an erased job may have filled and that no other job needs: its own
 -- of each day on which it ran, give or take one for clocks that differ, and those that artifact_ref
 -- names. They need not exist. Called by erase_job.
-create or replace function jobforge.folders_of_job(p_tenant_id uuid, p_job_id uuid)
+create or replace function jobforge_private.folders_of_job(p_tenant_id uuid, p_job_id uuid)
 returns text[]
 language sql stable
 as $$

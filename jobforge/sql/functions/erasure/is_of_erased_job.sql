@@ -1,6 +1,6 @@
 -- Whether a folder of artifacts belongs to a job that was erased: it has the job's id, or the job's
 -- artifact_ref begins as given. Called by unused_artifacts.
-create or replace function jobforge.is_of_erased_job(
+create or replace function jobforge_private.is_of_erased_job(
     p_tenant_id uuid,
     p_id uuid,
     p_beginning text

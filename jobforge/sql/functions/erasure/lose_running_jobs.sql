@@ -1,7 +1,7 @@
 -- Deletes the running jobs of a tenant that is being erased and wakes their workers, which then
 -- hear that the leases are lost. Answers how many. Jobs that are being settled at this moment are
 -- passed over, and nothing is waited for. Called by delete_tenant.
-create or replace function jobforge.lose_running_jobs(p_tenant_id uuid) returns bigint
+create or replace function jobforge_private.lose_running_jobs(p_tenant_id uuid) returns bigint
 language plpgsql
 as $$
 declare
@@ -16,7 +16,8 @@ begin
         returning j.worker_id
     )
     select coalesce(sum(w.jobs), 0) into v_lost
-      from (select count(*) as jobs, jobforge.notify_channel('jobforge:worker:' || l.worker_id)
+      from (select count(*) as jobs,
+            jobforge_private.notify_channel('jobforge:worker:' || l.worker_id)
               from lost as l group by l.worker_id) as w;
     return v_lost;
 end $$;

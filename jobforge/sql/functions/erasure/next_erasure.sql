@@ -16,10 +16,10 @@ declare
 begin
     return query
     update jobforge.operations as o
-       set due_at = jobforge.now() + interval '30 seconds', state = 'waiting',
+       set due_at = jobforge_private.now() + interval '30 seconds', state = 'waiting',
            reason = 'waits for its artifacts to be deleted'
       from (select e.tenant_id, e.id from jobforge.operations as e
-             where e.finished_at is null and e.due_at <= jobforge.now()
+             where e.finished_at is null and e.due_at <= jobforge_private.now()
                and e.progress ->> 'phase' = 'artifacts'
                and (v_tenant is null or e.tenant_id = v_tenant)
                and (p_has_store or not exists (

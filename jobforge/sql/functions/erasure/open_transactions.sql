@@ -2,7 +2,7 @@
 -- what began before something else was committed may act as if it were not, and this is how to know
 -- when the last of them has ended. By their locks, which every role may see. Called by
 -- step_erasure.
-create or replace function jobforge.open_transactions() returns text[]
+create or replace function jobforge_private.open_transactions() returns text[]
 language sql volatile
 as $$
     select array(

@@ -9,7 +9,7 @@
 -- Locks the rows that it deletes, in passing over those that others have locked. The proof also
 -- takes the locks of the statistics and of the partitions, if they are free, because those two copy
 -- rows.
-create or replace function jobforge.step_erasure(o jobforge.operations, p_limit integer)
+create or replace function jobforge_private.step_erasure(o jobforge.operations, p_limit integer)
 returns jobforge.operations
 language plpgsql
 set lock_timeout = '1s'
@@ -21,15 +21,16 @@ declare
     v_left bigint := p_limit;
     v_found text;
 begin
-    o.started_at := coalesce(o.started_at, jobforge.now());
-    o.stepped_at := jobforge.now();
+    o.started_at := coalesce(o.started_at, jobforge_private.now());
+    o.stepped_at := jobforge_private.now();
     o.due_at := o.stepped_at;
     o.state := 'running';
     o.reason := null;
     if v_phase = 'barrier' then
         if array(select jsonb_array_elements_text(o.progress -> 'before'))
-           && jobforge.open_transactions() then
-            return jobforge.defer_erasure(o, 'waits for transactions that began earlier to end');
+           && jobforge_private.open_transactions() then
+            return jobforge_private.defer_erasure(o,
+                'waits for transactions that began earlier to end');
         end if;
         o.progress := o.progress || '{"phase": "artifacts"}';
         o.state := 'waiting';
@@ -37,18 +38,19 @@ begin
                     'artifacts';
         return o;
     elsif v_phase = 'proof'
-          and not (jobforge.try_lock('statistics') and jobforge.try_lock('partitions')) then
-        return jobforge.defer_erasure(o, 'waits for maintenance to end');
+          and not (jobforge_private.try_lock('statistics')
+                   and jobforge_private.try_lock('partitions')) then
+        return jobforge_private.defer_erasure(o, 'waits for maintenance to end');
     end if;
 
     for v_table in
-        select t.* from jobforge.tenant_tables() as t
+        select t.* from jobforge_private.tenant_tables() as t
          where t.turn is not null or v_phase <> 'jobs'
          order by t.turn, t.name
     loop
         -- Where the step before came to.
         continue when o.progress ? 'table' and o.progress ->> 'table' <> v_table.name;
-        v_slice := jobforge.erase_rows(
+        v_slice := jobforge_private.erase_rows(
             v_table.name, v_table.place, v_table.place_type, o.tenant_id, o.id, v_left::integer,
             o.progress ->> 'after');
         o.progress := o.progress - '{table,after}'::text[];
@@ -69,19 +71,19 @@ begin
         return o;
     end if;
 
-    v_found := jobforge.find_tenant_rows(o.tenant_id, o.id, v_phase <> 'proof');
+    v_found := jobforge_private.find_tenant_rows(o.tenant_id, o.id, v_phase <> 'proof');
     if v_phase = 'history' then
         o.progress := o.progress || '{"phase": "barrier"}';
     elsif v_found is null and v_phase = 'jobs' then
         o.progress := o.progress || jsonb_build_object(
-            'phase', 'history', 'before', jobforge.open_transactions());
+            'phase', 'history', 'before', jobforge_private.open_transactions());
     elsif v_found is null and v_left = p_limit then
-        return jobforge.end_erasure(o);
+        return jobforge_private.end_erasure(o);
     elsif v_found is not null then
-        if jobforge.find_tenant_rows(o.tenant_id, o.id, true) is not null then
+        if jobforge_private.find_tenant_rows(o.tenant_id, o.id, true) is not null then
             o.progress := o.progress || '{"phase": "jobs"}';
         end if;
-        return jobforge.defer_erasure(
+        return jobforge_private.defer_erasure(
             o, format('waits for rows of %s that other transactions have locked', v_found));
     end if;
     return o;

@@ -3,7 +3,7 @@
 -- others come into being is to go first and has a `turn`. `place` is the column by which a tenant's
 -- rows are found in order: the second one of an index. Called by step_erasure and
 -- count_tenant_rows.
-create or replace function jobforge.tenant_tables()
+create or replace function jobforge_private.tenant_tables()
 returns table (name text, root text, turn integer, place text, place_type text)
 language sql stable
 as $$

@@ -1,6 +1,6 @@
 -- Refuses an event with a wrong name or option (JF002 with the field), or with data too large or
 -- too deep (JF007). Called by emit_event.
-create or replace function jobforge.check_event(p_name text, p_data jsonb, p_options jsonb)
+create or replace function jobforge_private.check_event(p_name text, p_data jsonb, p_options jsonb)
 returns void
 language plpgsql
 as $$
@@ -9,39 +9,40 @@ declare
     v_fault record;
 begin
     if p_name is null or p_name !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$' then
-        perform jobforge.refuse('JF002',
+        perform jobforge_private.refuse('JF002',
             'name must be of 1 to 200 letters, digits and _ . : -, such as order.paid',
             '{"field": "name"}');
     elsif jsonb_typeof(p_data) is distinct from 'object' then
-        perform jobforge.refuse('JF002', 'data must be a JSON object', '{"field": "data"}');
+        perform jobforge_private.refuse('JF002', 'data must be a JSON object', '{"field": "data"}');
     -- A value from a table may come compressed: what a path answers does not.
     elsif pg_column_size(p_data #> '{}') > 262144 then
-        perform jobforge.refuse('JF007', 'the data is larger than 256 KiB',
+        perform jobforge_private.refuse('JF007', 'the data is larger than 256 KiB',
             '{"field": "data", "limit": 262144}');
-    elsif not jobforge.is_bounded(p_data) then
-        perform jobforge.refuse_unbounded('data', p_data);
+    elsif not jobforge_private.is_bounded(p_data) then
+        perform jobforge_private.refuse_unbounded('data', p_data);
     -- Sixty-five levels take more bytes than that.
     elsif pg_column_size(p_data #> '{}') > 500
           and jsonb_path_exists(p_data, 'strict $.**{65 to last}') then
-        perform jobforge.refuse('JF007', 'the data is nested more than 64 levels deep',
+        perform jobforge_private.refuse('JF007', 'the data is nested more than 64 levels deep',
             '{"field": "data", "limit": 64}');
     elsif p_options = '{}' then
         return;
-    elsif not jobforge.is_bounded(p_options) then
-        perform jobforge.refuse_unbounded('options', p_options);
+    elsif not jobforge_private.is_bounded(p_options) then
+        perform jobforge_private.refuse_unbounded('options', p_options);
     elsif jsonb_typeof(p_options) is distinct from 'object' then
-        perform jobforge.refuse('JF002', 'options must be a JSON object', '{"field": "options"}');
+        perform jobforge_private.refuse('JF002', 'options must be a JSON object',
+            '{"field": "options"}');
     end if;
     select o.name into v_other
       from jsonb_object_keys(p_options) as o(name)
      where o.name not in ('correlation_id', 'key', 'traceparent');
     if found then
-        perform jobforge.refuse('JF002', format('%s is not an option of an event', v_other),
+        perform jobforge_private.refuse('JF002', format('%s is not an option of an event', v_other),
             jsonb_build_object('field', v_other));
     end if;
-    v_fault := jobforge.job_fault(p_options || '{"definition": "event"}');
+    v_fault := jobforge_private.job_fault(p_options || '{"definition": "event"}');
     if v_fault.field is not null then
-        perform jobforge.refuse('JF002', format('%s %s', v_fault.field, v_fault.rule),
+        perform jobforge_private.refuse('JF002', format('%s %s', v_fault.field, v_fault.rule),
             jsonb_build_object('field', v_fault.field));
     end if;
 end $$;

@@ -14,15 +14,15 @@ set search_path = pg_catalog, pg_temp
 set enable_seqscan = off
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_now timestamptz := jobforge.now();
-    v_id uuid := jobforge.uuid7();
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_now timestamptz := jobforge_private.now();
+    v_id uuid := jobforge_private.uuid7();
 begin
-    perform jobforge.check_event(p_name, p_data, p_options);
+    perform jobforge_private.check_event(p_name, p_data, p_options);
     insert into jobforge.events (
            tenant_id, id, created_at, name, correlation_id, key, traceparent, created_by, data)
     values (v_tenant, v_id, v_now, p_name, coalesce(p_options ->> 'correlation_id', v_id::text),
-            p_options ->> 'key', p_options ->> 'traceparent', jobforge.actor(), p_data);
-    perform jobforge.post_event(v_tenant, v_id, v_id, v_now, 0);
+            p_options ->> 'key', p_options ->> 'traceparent', jobforge_private.actor(), p_data);
+    perform jobforge_private.post_event(v_tenant, v_id, v_id, v_now, 0);
     return v_id;
 end $$;

@@ -13,13 +13,13 @@ set enable_seqscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
     return query
     select e.id, e.name, e.correlation_id, e.key, e.traceparent, e.created_by, e.created_at,
            exists (select from jobforge.outbox as o
                     where o.tenant_id = v_tenant and o.event_id = p_id),
-           jobforge.readable(e.data),
+           jobforge_private.readable(e.data),
            coalesce((select jsonb_agg(jsonb_build_object(
                                 'id', d.id, 'event_id', d.event_id, 'trigger_id', d.trigger_id,
                                 'label', t.label, 'outcome', d.outcome, 'reason', d.reason,
@@ -32,6 +32,6 @@ begin
       from jobforge.events as e
      where e.tenant_id = v_tenant and e.id = p_id;
     if not found then
-        perform jobforge.refuse('JF004', 'no such event', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such event', jsonb_build_object('id', p_id));
     end if;
 end $$;

@@ -3,7 +3,7 @@
 -- idempotency key) or `failed` with the reason. p_jobs are as enqueue_jobs takes them; p_refs is
 -- what each of them comes from. What another try may mend (a deadlock, a lock that was not to be
 -- had, a full disk) is raised.
-create or replace function jobforge.insert_triggered(
+create or replace function jobforge_private.insert_triggered(
     p_tenant_id uuid,
     p_jobs jsonb,
     p_source text,
@@ -15,7 +15,7 @@ begin
     begin
         return query
         select t.index, t.job_id, t.status, null::text
-          from jobforge.enqueue_triggered(p_tenant_id, p_jobs, p_source, p_refs) as t;
+          from jobforge_private.enqueue_triggered(p_tenant_id, p_jobs, p_source, p_refs) as t;
         return;
     exception
         when transaction_rollback or object_not_in_prerequisite_state or insufficient_resources
@@ -30,7 +30,7 @@ begin
     for v_index in 0 .. jsonb_array_length(p_jobs) - 1 loop
         return query
         select v_index, t.job_id, t.status, t.reason
-          from jobforge.insert_triggered(
+          from jobforge_private.insert_triggered(
                    p_tenant_id, jsonb_build_array(p_jobs -> v_index), p_source,
                    p_refs[v_index + 1:v_index + 1]) as t;
     end loop;

@@ -19,16 +19,17 @@ set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
-    perform jobforge.check_limit(p_limit, 200);
+    perform jobforge_private.check_limit(p_limit, 200);
     if p_outcome not in ('enqueued', 'deduplicated', 'filtered', 'failed') then
-        perform jobforge.refuse('JF002',
+        perform jobforge_private.refuse('JF002',
             'outcome must be enqueued, deduplicated, filtered or failed', '{"field": "outcome"}');
     end if;
     if not exists (select from jobforge.triggers as t
                     where t.tenant_id = v_tenant and t.id = p_trigger_id) then
-        perform jobforge.refuse('JF004', 'no such trigger', jsonb_build_object('id', p_trigger_id));
+        perform jobforge_private.refuse('JF004', 'no such trigger',
+            jsonb_build_object('id', p_trigger_id));
     end if;
     return query
     select d.id, d.event_id, d.trigger_id, t.label, d.outcome, d.reason, d.job_id, d.replay, d.at

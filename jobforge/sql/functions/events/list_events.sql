@@ -21,12 +21,12 @@ set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_after timestamptz;
     v_before timestamptz;
 begin
-    perform jobforge.check_limit(p_limit, 200);
-    perform jobforge.check_filter(p_filter, '{name,correlation_id}', '{after,before}');
+    perform jobforge_private.check_limit(p_limit, 200);
+    perform jobforge_private.check_filter(p_filter, '{name,correlation_id}', '{after,before}');
     v_after := (p_filter ->> 'after')::timestamptz;
     v_before := (p_filter ->> 'before')::timestamptz;
     return query
@@ -35,7 +35,7 @@ begin
           from jobforge.events as e
          where e.tenant_id = v_tenant
            and e.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-           and (not p_filter ? 'name' or jobforge.fits_event(p_filter ->> 'name', e.name))
+           and (not p_filter ? 'name' or jobforge_private.fits_event(p_filter ->> 'name', e.name))
            and (not p_filter ? 'correlation_id'
                 or e.correlation_id = p_filter ->> 'correlation_id')
            and (v_after is null or e.created_at >= v_after)

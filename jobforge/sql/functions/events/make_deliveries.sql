@@ -1,8 +1,10 @@
 -- The deliveries of the places that were taken, with the jobs that they make: what
 -- record_deliveries was given for them, `enqueued` turned into what became of the job. Tenants one
 -- after another, so that what one of them cannot have fails no other.
-create or replace function jobforge.make_deliveries(p_taken jobforge.outbox[], p_deliveries jsonb)
-returns jobforge.event_deliveries[]
+create or replace function jobforge_private.make_deliveries(
+    p_taken jobforge.outbox[],
+    p_deliveries jsonb
+) returns jobforge.event_deliveries[]
 language plpgsql
 set enable_hashjoin = on
 as $$
@@ -32,7 +34,7 @@ begin
     loop
         select v_jobs || jsonb_object_agg(v_batch.numbers[j.index + 1], to_jsonb(j.*))
           into v_jobs
-          from jobforge.insert_triggered(
+          from jobforge_private.insert_triggered(
                    v_batch.tenant_id, v_batch.jobs, 'event', v_batch.events) as j;
     end loop;
     return array(

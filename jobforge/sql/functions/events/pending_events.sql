@@ -24,10 +24,10 @@ declare
     v_places uuid[];
     v_events jsonb;
 begin
-    perform jobforge.require_read_committed('pending_events');
-    perform jobforge.check_limit(p_limit, 5000);
-    perform jobforge.resume_by_past_events(jobforge.tenant());
-    v_places := jobforge.pick_places(p_limit, p_after, jobforge.tenant());
+    perform jobforge_private.require_read_committed('pending_events');
+    perform jobforge_private.check_limit(p_limit, 5000);
+    perform jobforge_private.resume_by_past_events(jobforge.tenant());
+    v_places := jobforge_private.pick_places(p_limit, p_after, jobforge.tenant());
     with joined as materialized (
         -- Without the event where its day was dropped before anybody came. No trigger gets data
         -- that cannot be returned.
@@ -36,8 +36,8 @@ begin
                array(select t.id
                        from jobforge.triggers as t
                       where t.tenant_id = p.tenant_id and t.type = 'event' and t.enabled
-                        and t.deleted_at is null and jobforge.fits_event(t.event, e.name)
-                   and jobforge.is_bounded(e.data)
+                        and t.deleted_at is null and jobforge_private.fits_event(t.event, e.name)
+                   and jobforge_private.is_bounded(e.data)
                       order by t.id) as triggers
           from jobforge.outbox as p
           left join jobforge.events as e
@@ -52,7 +52,7 @@ begin
         window w as (order by j.id rows between unbounded preceding and 1 preceding)
     ), reserved as (
         update jobforge.outbox as o
-           set reserved_until = jobforge.now() + interval '5 seconds'
+           set reserved_until = jobforge_private.now() + interval '5 seconds'
           from measured as m
          where o.id = m.id and coalesce(m.bytes, 0) < 8388608 and coalesce(m.pairs, 0) < 2000
         returning m.*
@@ -68,5 +68,5 @@ begin
         return jsonb_build_object('events', coalesce(v_events, '[]'), 'triggers', '[]'::jsonb,
                                   'definitions', '[]'::jsonb);
     end if;
-    return jsonb_build_object('events', v_events) || jobforge.describe_triggers(v_events);
+    return jsonb_build_object('events', v_events) || jobforge_private.describe_triggers(v_events);
 end $$;

@@ -2,12 +2,15 @@
 -- if it is named. Behind the place p_after they come in order. Without it, all tenants that have
 -- any get an equal share of them, the oldest of each first: so one that emits many events at once
 -- does not hold up the others, nor does what committed late stay behind. Called by pending_events.
-create or replace function jobforge.pick_places(p_limit integer, p_after uuid, p_tenant_id uuid)
-returns uuid[]
+create or replace function jobforge_private.pick_places(
+    p_limit integer,
+    p_after uuid,
+    p_tenant_id uuid
+) returns uuid[]
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_tenants uuid[];
 begin
     if p_after is not null then

@@ -1,7 +1,7 @@
 -- Puts an event into the outbox and wakes the schedulers. NOTIFY takes a global lock at commit, so
 -- it is left out where an event of the last moments shows that they were woken and have not caught
 -- up. Called by emit_event and replay_event.
-create or replace function jobforge.post_event(
+create or replace function jobforge_private.post_event(
     p_tenant_id uuid,
     p_id uuid,
     p_event_id uuid,
@@ -19,7 +19,7 @@ begin
            select from jobforge.outbox as o
             where o.id > (v_recent || '00000000000000000000')::uuid)
     then
-        perform jobforge.wake_scheduler();
+        perform jobforge_private.wake_scheduler();
     end if;
     insert into jobforge.outbox (tenant_id, id, event_id, event_at, replay)
     values (p_tenant_id, p_id, p_event_id, p_event_at, p_replay);

@@ -19,25 +19,25 @@ set enable_mergejoin = off
 as $$
 declare
     v_tenant uuid := jobforge.tenant();
-    v_now timestamptz := jobforge.now();
-    v_first_id uuid := jobforge.uuid7();
+    v_now timestamptz := jobforge_private.now();
+    v_first_id uuid := jobforge_private.uuid7();
     v_taken jobforge.outbox[];
     v_made jobforge.event_deliveries[];
 begin
-    perform jobforge.require_read_committed('record_deliveries');
-    perform jobforge.check_bounded('deliveries', p_deliveries, null);
+    perform jobforge_private.require_read_committed('record_deliveries');
+    perform jobforge_private.check_bounded('deliveries', p_deliveries, null);
     if jsonb_typeof(p_deliveries) is distinct from 'array'
        or jsonb_array_length(p_deliveries) > 5000
        or jsonb_path_exists(p_deliveries, '$[*] ? (@.type() != "object")') then
-        perform jobforge.refuse('JF002', 'deliveries must be a JSON array of at most 5000 objects',
-            '{"field": "deliveries"}');
+        perform jobforge_private.refuse('JF002',
+            'deliveries must be a JSON array of at most 5000 objects', '{"field": "deliveries"}');
     end if;
-    v_taken := jobforge.take_places(p_deliveries, v_tenant);
-    v_made := jobforge.make_deliveries(v_taken, p_deliveries);
+    v_taken := jobforge_private.take_places(p_deliveries, v_tenant);
+    v_made := jobforge_private.make_deliveries(v_taken, p_deliveries);
     insert into jobforge.event_deliveries (
            tenant_id, id, event_id, trigger_id, event_at, at, job_id, replay, outcome, reason)
-    select m.tenant_id, jobforge.nth_id(v_first_id, m.n), m.event_id, m.trigger_id, m.event_at,
-           v_now, m.job_id, m.replay, m.outcome, left(m.reason, 2000)
+    select m.tenant_id, jobforge_private.nth_id(v_first_id, m.n), m.event_id, m.trigger_id,
+           m.event_at, v_now, m.job_id, m.replay, m.outcome, left(m.reason, 2000)
       from unnest(v_made) with ordinality as m(
            tenant_id, id, event_id, trigger_id, event_at, at, job_id, replay, outcome, reason, n);
     -- Who is changing a trigger is not waited for: the next job will tell.
@@ -50,7 +50,7 @@ begin
              order by f.tenant_id, f.id
                for update skip locked) as fired
      where t.tenant_id = fired.tenant_id and t.id = fired.id;
-    perform jobforge.resume_by_events(v_taken);
+    perform jobforge_private.resume_by_events(v_taken);
     return jsonb_build_object('events', cardinality(v_taken)) || coalesce(
         (select jsonb_object_agg(c.outcome, c.n)
            from (select m.outcome, count(*) as n from unnest(v_made) as m group by 1) as c), '{}');

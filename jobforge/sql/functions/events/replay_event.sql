@@ -10,7 +10,7 @@ set jit = off
 set enable_seqscan = off
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_event record;
     v_replay integer;
 begin
@@ -18,9 +18,10 @@ begin
       from jobforge.events as e
      where e.tenant_id = v_tenant and e.id = p_id;
     if not found then
-        perform jobforge.refuse('JF004', 'no such event', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such event', jsonb_build_object('id', p_id));
     end if;
-    perform jobforge.hold_lock('replay ' || (hashtextextended(p_id::text, 0) & 15), v_tenant);
+    perform jobforge_private.hold_lock('replay ' || (hashtextextended(p_id::text, 0) & 15),
+        v_tenant);
     select 1 + coalesce(max(r.replay), 0) into v_replay
       from (select d.replay from jobforge.event_deliveries as d
              where d.tenant_id = v_tenant and d.event_id = p_id
@@ -28,8 +29,9 @@ begin
             union all
             select o.replay from jobforge.outbox as o
              where o.tenant_id = v_tenant and o.event_id = p_id) as r;
-    perform jobforge.post_event(v_tenant, jobforge.uuid7(), p_id, v_event.created_at, v_replay);
-    perform jobforge.audit(v_tenant, 'event.replay', p_id::text,
+    perform jobforge_private.post_event(v_tenant, jobforge_private.uuid7(), p_id,
+        v_event.created_at, v_replay);
+    perform jobforge_private.audit(v_tenant, 'event.replay', p_id::text,
         jsonb_build_object('name', v_event.name, 'replay', v_replay));
     return v_replay;
 end $$;

@@ -1,7 +1,7 @@
 -- Takes the places that p_deliveries names out of the outbox and answers them in order: whoever has
 -- them acts for these events, nobody else will. With a tenant, those of that tenant only.
 -- Called by record_deliveries.
-create or replace function jobforge.take_places(
+create or replace function jobforge_private.take_places(
     p_deliveries jsonb,
     p_tenant_id uuid
 ) returns jobforge.outbox[]
@@ -13,7 +13,7 @@ as $$
          where o.id in (select (d.delivery ->> 'id')::uuid
                           from jsonb_array_elements(p_deliveries) as d(delivery))
            and o.tenant_id = coalesce(p_tenant_id, o.tenant_id)
-           and not jobforge.is_erased(o.tenant_id)
+           and not jobforge_private.is_erased(o.tenant_id)
          order by o.id
            for update
     ), taken as (

@@ -1,5 +1,5 @@
 -- explain_job for a job that has ended.
-create or replace function jobforge.explain_end(p_job jobforge.all_jobs)
+create or replace function jobforge_private.explain_end(p_job jobforge.all_jobs)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable
 as $$
@@ -16,5 +16,5 @@ as $$
            case p_job.state when 'dead' then 'Retry it when the cause is mended.'
                             else 'Retry it to run it again as a new job.' end,
            jsonb_build_object('finished_at', p_job.finished_at, 'error', e.error)
-      from (select jobforge.readable(p_job.error) as error) as e
+      from (select jobforge_private.readable(p_job.error) as error) as e
 $$;

@@ -11,19 +11,20 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_now timestamptz := jobforge.now();
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_now timestamptz := jobforge_private.now();
     v_job jobforge.all_jobs;
 begin
     select * into v_job from jobforge.all_jobs as a
      where a.tenant_id = v_tenant and a.id = p_job_id limit 1;
     if not found then
-        perform jobforge.refuse('JF004', 'no such job', jsonb_build_object('job_id', p_job_id));
+        perform jobforge_private.refuse('JF004', 'no such job',
+            jsonb_build_object('job_id', p_job_id));
     end if;
     if v_job.state in ('succeeded', 'canceled', 'dead') then
-        return query select * from jobforge.explain_end(v_job);
+        return query select * from jobforge_private.explain_end(v_job);
     elsif v_job.state = 'running' then
-        return query select * from jobforge.explain_running(v_job, v_now);
+        return query select * from jobforge_private.explain_running(v_job, v_now);
     elsif v_job.state = 'blocked'
           and not exists (select from jobforge.awaited_jobs as w
                            where w.tenant_id = v_tenant and w.waiter_id = p_job_id) then
@@ -32,7 +33,7 @@ begin
             'Wait. If no scheduler is live, start a worker: every worker with a database has one.',
             '{}'::jsonb;
     else
-        return query select * from jobforge.explain_wait(v_job);
+        return query select * from jobforge_private.explain_wait(v_job);
         -- A scheduled job that was queued before was deferred: nobody serves it.
         if not found and v_job.state = 'scheduled' and v_job.queued_at is null then
             return query select
@@ -43,15 +44,15 @@ begin
                        v_job.run_at),
                 'Reschedule it to run now.',
                 jsonb_build_object('run_at', v_job.run_at, 'attempt', v_job.attempt,
-                                   'error', jobforge.readable(v_job.error));
+                                   'error', jobforge_private.readable(v_job.error));
         elsif not found and v_job.state = 'blocked' then
-            return query select * from jobforge.explain_parents(v_job);
+            return query select * from jobforge_private.explain_parents(v_job);
         end if;
-        return query select * from jobforge.explain_pauses(v_job);
-        return query select * from jobforge.explain_limits(v_job, v_now);
-        return query select * from jobforge.explain_workers(v_job, v_now);
+        return query select * from jobforge_private.explain_pauses(v_job);
+        return query select * from jobforge_private.explain_limits(v_job, v_now);
+        return query select * from jobforge_private.explain_workers(v_job, v_now);
         if v_job.state = 'queued' then
-            return query select * from jobforge.explain_turn(v_job, v_now);
+            return query select * from jobforge_private.explain_turn(v_job, v_now);
         end if;
     end if;
 end $$;

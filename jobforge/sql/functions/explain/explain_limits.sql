@@ -1,7 +1,9 @@
 -- explain_job: caps that are full, with who of the tenant's own jobs holds the slots, and rates
 -- that are used up.
-create or replace function jobforge.explain_limits(p_job jobforge.all_jobs, p_now timestamptz)
-returns table (code text, message text, remedy text, detail jsonb)
+create or replace function jobforge_private.explain_limits(
+    p_job jobforge.all_jobs,
+    p_now timestamptz
+) returns table (code text, message text, remedy text, detail jsonb)
 language plpgsql stable
 as $$
 declare
@@ -11,11 +13,11 @@ declare
 begin
     for v_limit in
         select l.*
-          from jobforge.limits_of(p_job.queue, p_job.tenant_id, p_job.definition,
-                                  p_job.limit_key) as l
+          from jobforge_private.limits_of(p_job.queue, p_job.tenant_id, p_job.definition,
+                                          p_job.limit_key) as l
     loop
         if v_limit.max_running > 0 then
-            v_running := jobforge.count_running(
+            v_running := jobforge_private.count_running(
                 v_limit.kind, p_job.queue, p_job.tenant_id, p_job.definition, p_job.limit_key,
                 v_limit.max_running);
             if v_running >= v_limit.max_running then
@@ -38,8 +40,9 @@ begin
             end if;
         end if;
         if v_limit.rate_limit is not null then
-            v_tokens := jobforge.tokens_of(v_limit.subject, v_limit.rate_limit,
-                                           v_limit.rate_period_s, v_limit.rate_burst, p_now);
+            v_tokens := jobforge_private.tokens_of(v_limit.subject, v_limit.rate_limit,
+                                                   v_limit.rate_period_s, v_limit.rate_burst,
+                                                   p_now);
             if v_tokens < 1 then
                 return query select v_limit.kind || '_rate_limited',
                     format('The rate of its %s is used up: %s in %s s.',

@@ -1,6 +1,6 @@
 -- explain_job for a blocked job: the parents it still waits for, the first twenty by id with the
 -- state of each. One that is dead or canceled has to be retried first.
-create or replace function jobforge.explain_parents(p_job jobforge.all_jobs)
+create or replace function jobforge_private.explain_parents(p_job jobforge.all_jobs)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable
 as $$

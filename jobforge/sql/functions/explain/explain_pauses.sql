@@ -1,5 +1,5 @@
 -- explain_job: the pauses that hold a job.
-create or replace function jobforge.explain_pauses(p_job jobforge.all_jobs)
+create or replace function jobforge_private.explain_pauses(p_job jobforge.all_jobs)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable
 as $$

@@ -1,7 +1,9 @@
 -- explain_job for a job that runs: with whom, since when, and whether its lease or a cancel is
 -- overdue. After an outage the reaper leaves expired leases for a while (grace_until).
-create or replace function jobforge.explain_running(p_job jobforge.all_jobs, p_now timestamptz)
-returns table (code text, message text, remedy text, detail jsonb)
+create or replace function jobforge_private.explain_running(
+    p_job jobforge.all_jobs,
+    p_now timestamptz
+) returns table (code text, message text, remedy text, detail jsonb)
 language sql stable
 as $$
     select case when e.is_expired then 'lease_expired'
@@ -31,10 +33,10 @@ as $$
                    then jsonb_build_object('grace_until', g.until) else '{}' end
       from (select p_job.lease_expires_at < p_now as is_expired) as e
       left join lateral (
-           select jobforge.grace_until(
+           select jobforge_private.grace_until(
                       p_job.lease_expires_at, p_job.lease_expires_at - p_job.heartbeat_at,
                       r.outage_from, r.outage_until) as until
-             from jobforge.last_outage(p_job.tenant_id, null) as r
+             from jobforge_private.last_outage(p_job.tenant_id, null) as r
             where not exists (select from jobforge.workers as w
                                where w.id = p_job.worker_id and w.stopped_at is not null)
       ) as g on g.until > p_now

@@ -1,6 +1,6 @@
 -- explain_job for a job that only waits its turn: how many of the tenant's own jobs in the queue
 -- go first (counted to 1,000), and how long it has waited.
-create or replace function jobforge.explain_turn(p_job jobforge.all_jobs, p_now timestamptz)
+create or replace function jobforge_private.explain_turn(p_job jobforge.all_jobs, p_now timestamptz)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable
 as $$

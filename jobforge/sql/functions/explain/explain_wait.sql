@@ -1,5 +1,5 @@
 -- explain_job for a job that waits in the middle of its work; nothing for one that does not.
-create or replace function jobforge.explain_wait(p_job jobforge.all_jobs)
+create or replace function jobforge_private.explain_wait(p_job jobforge.all_jobs)
 returns table (code text, message text, remedy text, detail jsonb)
 language sql stable
 as $$
@@ -22,7 +22,7 @@ as $$
                'match', case when w.kind = 'event' then m.match end,
                'jobs', c.jobs))
       from jobforge.waits as w
-     cross join lateral (select jobforge.readable(w.match) as match) as m
+     cross join lateral (select jobforge_private.readable(w.match) as match) as m
       left join lateral (
            select count(*) as open,
                   jsonb_agg(jsonb_build_object('job_id', j.id, 'state', j.state))

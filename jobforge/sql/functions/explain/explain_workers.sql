@@ -1,7 +1,9 @@
 -- explain_job: nobody is there to run it. Names whether the queue or the definition is what no
 -- live worker serves.
-create or replace function jobforge.explain_workers(p_job jobforge.all_jobs, p_now timestamptz)
-returns table (code text, message text, remedy text, detail jsonb)
+create or replace function jobforge_private.explain_workers(
+    p_job jobforge.all_jobs,
+    p_now timestamptz
+) returns table (code text, message text, remedy text, detail jsonb)
 language sql stable
 as $$
     select case when s.queue_served then 'definition_not_served' else 'queue_not_served' end,

@@ -1,6 +1,6 @@
 -- Refuses changes to what is noted of a failure that are not valid (JF002). Called by
 -- annotate_failure.
-create or replace function jobforge.check_annotation(p_changes jsonb) returns void
+create or replace function jobforge_private.check_annotation(p_changes jsonb) returns void
 language plpgsql
 as $$
 declare
@@ -9,9 +9,10 @@ declare
     v_most integer;
     v_fault text;
 begin
-    perform jobforge.check_bounded('changes', p_changes);
+    perform jobforge_private.check_bounded('changes', p_changes);
     if jsonb_typeof(p_changes) is distinct from 'object' then
-        perform jobforge.refuse('JF002', 'changes must be a JSON object', '{"field": "changes"}');
+        perform jobforge_private.refuse('JF002', 'changes must be a JSON object',
+            '{"field": "changes"}');
     end if;
     for v_field, v_value in select c.key, c.value from jsonb_each(p_changes) as c loop
         v_most := case v_field when 'note' then 4000 when 'resolved_in' then 200 end;
@@ -22,10 +23,10 @@ begin
         elsif length(v_value #>> '{}') > v_most then
             v_fault := format('has more than %s characters', v_most);
         elsif v_field = 'snoozed_until' then
-            v_fault := jobforge.time_fault(v_value #>> '{}', false);
+            v_fault := jobforge_private.time_fault(v_value #>> '{}', false);
         end if;
         if v_fault is not null then
-            perform jobforge.refuse('JF002', format('%s %s', v_field, v_fault),
+            perform jobforge_private.refuse('JF002', format('%s %s', v_field, v_fault),
                 jsonb_build_object('field', v_field));
         end if;
     end loop;

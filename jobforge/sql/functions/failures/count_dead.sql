@@ -1,7 +1,7 @@
 -- How many of a tenant's dead jobs died of one thing, when, and as which versions of their
 -- definition, the newest 20. `hourly` has one number for each of the last 24 hours, the present one
 -- last. Reads the newest 10,000 jobs at most. Called by list_failures, whose planner settings hold.
-create or replace function jobforge.count_dead(
+create or replace function jobforge_private.count_dead(
     p_tenant_id uuid, p_fingerprint text, p_queue text, p_since timestamptz
 ) returns table (
     jobs bigint, first_seen timestamptz, last_seen timestamptz, versions integer[],
@@ -11,7 +11,7 @@ language plpgsql stable
 as $$
 #variable_conflict use_column
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_hours timestamptz[] := array(
         select v_now - make_interval(hours => ago) from generate_series(24, 1, -1) as ago);
 begin

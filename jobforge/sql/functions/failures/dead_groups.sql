@@ -1,6 +1,6 @@
 -- The fingerprints of a tenant's dead jobs, 10,000 at most: one index probe for each, however many
 -- jobs died of it. Called by list_failures.
-create or replace function jobforge.dead_groups(p_tenant_id uuid)
+create or replace function jobforge_private.dead_groups(p_tenant_id uuid)
 returns table (fingerprint text)
 language plpgsql stable
 as $$

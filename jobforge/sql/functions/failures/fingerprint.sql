@@ -1,6 +1,7 @@
 -- What makes two failures the same: definition, error type, and the message with numbers, quoted
 -- values and hexadecimal ids taken out. Null without an error.
-create or replace function jobforge.fingerprint(p_definition text, p_error jsonb) returns text
+create or replace function jobforge_private.fingerprint(p_definition text, p_error jsonb)
+returns text
 language sql immutable
 as $$
     select case when p_error is not null then left(md5(concat_ws(

@@ -29,20 +29,20 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_definition text;
     v_queue text;
     v_since timestamptz;
 begin
-    perform jobforge.check_limit(p_limit, 200);
-    perform jobforge.check_filter(p_filter, '{definition,queue}', '{since}');
+    perform jobforge_private.check_limit(p_limit, 200);
+    perform jobforge_private.check_filter(p_filter, '{definition,queue}', '{since}');
     v_definition := p_filter ->> 'definition';
     v_queue := p_filter ->> 'queue';
     v_since := (p_filter ->> 'since')::timestamptz;
     return query
     with paged as materialized (
         select g.fingerprint, s.id, s.lease, s.finished_at, s.definition, s.error
-          from jobforge.dead_groups(v_tenant) as g
+          from jobforge_private.dead_groups(v_tenant) as g
          cross join lateral (
             select n.id, n.lease, n.finished_at, n.definition, n.error
               from (select j.id, j.lease, j.finished_at, j.definition, j.error, j.queue
@@ -60,13 +60,13 @@ begin
          limit p_limit
     )
     select p.fingerprint, p.definition, c.jobs, c.first_seen, c.last_seen, p.id,
-           jobforge.readable(p.error), k.note, k.snoozed_until, k.resolved_in, c.versions,
+           jobforge_private.readable(p.error), k.note, k.snoozed_until, k.resolved_in, c.versions,
            c.hourly, r.build,
            coalesce((select min(w.started_at) from jobforge.workers as w where w.build = r.build)
                     >= (select min(w.started_at) from jobforge.workers as w
                          where w.build = k.resolved_in), false)
       from paged as p
-     cross join lateral jobforge.count_dead(v_tenant, p.fingerprint, v_queue, v_since) as c
+     cross join lateral jobforge_private.count_dead(v_tenant, p.fingerprint, v_queue, v_since) as c
       left join lateral (
         select w.build
           from jobforge.attempts as a

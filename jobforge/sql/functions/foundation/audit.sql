@@ -1,5 +1,5 @@
 -- Writes the audit log: one row for each operator action. Called by the functions that act.
-create or replace function jobforge.audit(
+create or replace function jobforge_private.audit(
     p_tenant_id uuid,
     p_action text,
     p_target text,
@@ -8,6 +8,6 @@ create or replace function jobforge.audit(
 language sql
 as $$
     insert into jobforge.audit_log (id, tenant_id, at, actor, action, target, detail)
-    values (jobforge.uuid7(), p_tenant_id, jobforge.now(), jobforge.actor(), p_action, p_target,
-            p_detail)
+    values (jobforge_private.uuid7(), p_tenant_id, jobforge_private.now(), jobforge_private.actor(),
+            p_action, p_target, p_detail)
 $$;

@@ -1,7 +1,7 @@
 -- Takes the lock of this name until the transaction ends; waits for a transaction that has it.
 -- Without a tenant it is the installation's. A row lock, because an advisory lock is open to every
 -- login of the database (see locks).
-create or replace function jobforge.hold_lock(
+create or replace function jobforge_private.hold_lock(
     p_name text,
     p_tenant_id uuid default '00000000-0000-0000-0000-000000000000'
 ) returns void
@@ -16,7 +16,7 @@ begin
         on conflict do nothing;
         if not found then
             -- Inserted at this moment, by a transaction that has ended.
-            perform jobforge.hold_lock(p_name, p_tenant_id);
+            perform jobforge_private.hold_lock(p_name, p_tenant_id);
         end if;
     end if;
 end $$;

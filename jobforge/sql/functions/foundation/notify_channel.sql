@@ -2,7 +2,7 @@
 -- refuses to prepare a transaction that has sent one (two-phase commit). Without it, listeners
 -- find their work when they poll. All functions that notify call this. Locks nothing. Raises 22P02
 -- for a setting that is not a boolean.
-create or replace function jobforge.notify_channel(p_channel text) returns void
+create or replace function jobforge_private.notify_channel(p_channel text) returns void
 language sql
 as $$
     select case

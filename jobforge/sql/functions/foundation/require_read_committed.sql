@@ -3,13 +3,13 @@
 -- statement, what the transaction that held the lock has done. In REPEATABLE READ and SERIALIZABLE
 -- that statement still reads the snapshot of the first one, and would overlook it. p_what names
 -- the function in the message. Locks nothing. Raises JF012.
-create or replace function jobforge.require_read_committed(p_what text) returns void
+create or replace function jobforge_private.require_read_committed(p_what text) returns void
 language plpgsql
 as $$
 begin
     -- READ UNCOMMITTED is READ COMMITTED in Postgres.
     if current_setting('transaction_isolation') in ('repeatable read', 'serializable') then
-        perform jobforge.refuse('JF012',
+        perform jobforge_private.refuse('JF012',
             format('%s needs a READ COMMITTED transaction, and this one is %s', p_what,
                    upper(current_setting('transaction_isolation'))),
             jsonb_build_object('isolation', current_setting('transaction_isolation')),

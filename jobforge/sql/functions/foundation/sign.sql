@@ -1,6 +1,6 @@
 -- The signature of a text that the engine keeps in a setting of the session: a login can change the
 -- setting, but cannot sign it. Null when the key is missing. Called by check_pending.
-create or replace function jobforge.sign(p_text text) returns text
+create or replace function jobforge_private.sign(p_text text) returns text
 language sql stable
 as $$
     select encode(sha256(k.value || sha256(k.value || convert_to(p_text, 'UTF8'))), 'hex')

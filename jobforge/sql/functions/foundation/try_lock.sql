@@ -1,6 +1,6 @@
 -- Takes a lock of the installation until the transaction ends, as hold_lock does, but returns false
 -- when another transaction has it.
-create or replace function jobforge.try_lock(p_name text) returns boolean
+create or replace function jobforge_private.try_lock(p_name text) returns boolean
 language plpgsql
 as $$
 declare

@@ -4,13 +4,13 @@ do $do$
 begin
     if current_setting('server_version_num')::int >= 180000 then
         execute $sql$
-            create or replace function jobforge.uuid7() returns uuid
+            create or replace function jobforge_private.uuid7() returns uuid
             language sql volatile
             as 'select pg_catalog.uuidv7()'
         $sql$;
     else
         execute $sql$
-            create or replace function jobforge.uuid7() returns uuid
+            create or replace function jobforge_private.uuid7() returns uuid
             language plpgsql volatile set search_path = pg_catalog, pg_temp
             as $body$
             declare

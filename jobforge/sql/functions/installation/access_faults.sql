@@ -9,16 +9,16 @@ as $$
 begin
     return query
     select format('role %s does not exist', w.role)
-      from (select o.owner as role from jobforge.wanted_owners() as o
+      from (select o.owner as role from jobforge_private.wanted_owners() as o
             union
-            select g.role from jobforge.wanted_grants() as g) as w
+            select g.role from jobforge_private.wanted_grants() as g) as w
      where not exists (select from pg_catalog.pg_roles as r where r.rolname = w.role)
     union all
-    select f.fault from jobforge.owner_faults() as f
+    select f.fault from jobforge_private.owner_faults() as f
     union all
-    select f.fault from jobforge.grant_faults() as f
+    select f.fault from jobforge_private.grant_faults() as f
     union all
-    select f.fault from jobforge.policy_faults() as f
+    select f.fault from jobforge_private.policy_faults() as f
     union all
     select format('function %s has no search_path of its own', p.oid::regprocedure)
       from pg_catalog.pg_proc as p

@@ -1,7 +1,7 @@
 -- Privileges that access.sql lists and that are missing, privileges that it does not list, of
 -- whatever role, and the statement that corrects each. An owner's own privileges do not count.
 -- access.sql executes the statements; access_faults reports the faults. Reads the catalogue only.
-create or replace function jobforge.grant_faults() returns table (fault text, remedy text)
+create or replace function jobforge_private.grant_faults() returns table (fault text, remedy text)
 language sql stable
 as $$
     with objects as materialized (
@@ -26,7 +26,7 @@ as $$
          where a.grantee <> o.owner
     ), wanted as materialized (
         select w.kind, w.object as oid, r.oid as grantee, w.privilege
-          from jobforge.wanted_grants() as w
+          from jobforge_private.wanted_grants() as w
           join pg_catalog.pg_roles as r on r.rolname = w.role
     ), differing as (
         select coalesce(w.kind, a.kind) as kind, coalesce(w.oid, a.oid) as oid,

@@ -1,12 +1,12 @@
 -- The objects of the schemas with another owner than access.sql names, default privileges that let
 -- everybody execute new functions, and the statement that corrects each. access.sql executes them;
 -- access_faults reports them. Reads the catalogue only.
-create or replace function jobforge.owner_faults() returns table (fault text, remedy text)
+create or replace function jobforge_private.owner_faults() returns table (fault text, remedy text)
 language sql stable
 as $$
     select format('%s %s is owned by %s, not by %s', a.kind, a.name, a.owner, w.owner),
            format('alter %s %s owner to %I', a.kind, a.name, w.owner)
-      from jobforge.wanted_owners() as w
+      from jobforge_private.wanted_owners() as w
       join (select 'schema' as kind, n.oid, n.nspname::text as name,
                    pg_get_userbyid(n.nspowner)::text as owner
               from pg_catalog.pg_namespace as n

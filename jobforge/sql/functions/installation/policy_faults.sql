@@ -1,7 +1,7 @@
 -- Tables without forced row-level security, policies of access.sql that are missing or differ,
 -- policies that it does not list, views with their owner's rights, and the statement that corrects
 -- each. access.sql executes them; access_faults reports them. Reads the catalogue only.
-create or replace function jobforge.policy_faults() returns table (fault text, remedy text)
+create or replace function jobforge_private.policy_faults() returns table (fault text, remedy text)
 language sql stable
 as $$
     with tables as materialized (
@@ -17,7 +17,7 @@ as $$
           join tables as t on t.relname = e.tablename
          where e.schemaname = 'jobforge'
     ), wanted as materialized (
-        select * from jobforge.wanted_policies()
+        select * from jobforge_private.wanted_policies()
     )
     select format('table %s is not under forced row-level security', t.name),
            format('alter table %s enable row level security, force row level security', t.name)

@@ -26,10 +26,10 @@ declare
     v_old jobforge.operations;
     v_new jobforge.operations;
 begin
-    perform jobforge.require_read_committed('advance_operations');
-    perform jobforge.check_limit(p_limit, 10000);
+    perform jobforge_private.require_read_committed('advance_operations');
+    perform jobforge_private.check_limit(p_limit, 10000);
     select * into v_old from jobforge.operations as o
-     where o.finished_at is null and o.due_at <= jobforge.now()
+     where o.finished_at is null and o.due_at <= jobforge_private.now()
        and (v_tenant is null or o.tenant_id = v_tenant)
        and o.progress ->> 'phase' is distinct from 'artifacts'
      order by o.due_at
@@ -40,21 +40,21 @@ begin
     end if;
     begin
         if v_old.kind = 'erase' then
-            v_new := jobforge.step_erasure(v_old, 10 * p_limit);
+            v_new := jobforge_private.step_erasure(v_old, 10 * p_limit);
         else
-            v_new := jobforge.step_operation(v_old, p_limit);
+            v_new := jobforge_private.step_operation(v_old, p_limit);
         end if;
     exception
         when transaction_rollback or object_not_in_prerequisite_state or insufficient_resources then
             v_new := v_old;
-            v_new.due_at := jobforge.now() + interval '5 seconds';
+            v_new.due_at := jobforge_private.now() + interval '5 seconds';
         when others then
             v_new := v_old;
             v_new.reason := format('error %s: %s', sqlstate, left(sqlerrm, 500));
             v_new.state := case v_old.kind when 'erase' then 'waiting' else 'failed' end;
-            v_new.due_at := jobforge.now() + interval '1 minute';
+            v_new.due_at := jobforge_private.now() + interval '1 minute';
     end;
-    perform jobforge.save_operation(v_new);
+    perform jobforge_private.save_operation(v_new);
     return query
     select v_new.tenant_id, v_new.id, v_new.state,
            v_new.done + v_new.skipped - v_old.done - v_old.skipped;

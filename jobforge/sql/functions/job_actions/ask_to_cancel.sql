@@ -1,5 +1,6 @@
 -- Asks the workers of running jobs to stop them. The rows are locked by the caller.
-create or replace function jobforge.ask_to_cancel(p_rows tid[], p_reason text) returns bigint
+create or replace function jobforge_private.ask_to_cancel(p_rows tid[], p_reason text)
+returns bigint
 language plpgsql
 as $$
 declare
@@ -7,12 +8,13 @@ declare
 begin
     with asked as (
         update jobforge.jobs as j
-           set cancel_requested_at = jobforge.now(), cancel_reason = p_reason
+           set cancel_requested_at = jobforge_private.now(), cancel_reason = p_reason
          where j.ctid = any (p_rows) and j.state || '' = 'running'
         returning j.worker_id
     )
     select coalesce(sum(a.jobs), 0) into v_asked
-      from (select count(*) as jobs, jobforge.notify_channel('jobforge:worker:' || d.worker_id)
+      from (select count(*) as jobs,
+            jobforge_private.notify_channel('jobforge:worker:' || d.worker_id)
               from asked as d group by d.worker_id) as a;
     return v_asked;
 end $$;

@@ -12,15 +12,15 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_job record;
 begin
-    perform jobforge.require_read_committed('cancel_job');
+    perform jobforge_private.require_read_committed('cancel_job');
     -- A blocked job may be newer than those that wait for it, when it is a retry of their parent.
     -- So it is locked in one pass with them, by id, as everywhere.
     if exists (select from jobforge.jobs as j
                 where j.tenant_id = v_tenant and j.id = p_job_id and j.state || '' = 'blocked') then
-        perform jobforge.lock_jobs(v_tenant, array[p_job_id]);
+        perform jobforge_private.lock_jobs(v_tenant, array[p_job_id]);
     end if;
     select j.ctid as row_id, j.state, j.worker_id into v_job
       from jobforge.jobs as j
@@ -31,21 +31,21 @@ begin
                     where f.tenant_id = v_tenant and f.id = p_job_id and f.state = 'canceled') then
             return 'canceled';
         end if;
-        perform jobforge.refuse_job(v_tenant, p_job_id, 'canceled');
+        perform jobforge_private.refuse_job(v_tenant, p_job_id, 'canceled');
     end if;
 
-    perform jobforge.note_event(v_tenant, p_job_id, 'cancel_requested',
+    perform jobforge_private.note_event(v_tenant, p_job_id, 'cancel_requested',
         jsonb_build_object('reason', p_reason));
-    perform jobforge.audit(v_tenant, 'job.cancel', p_job_id::text,
+    perform jobforge_private.audit(v_tenant, 'job.cancel', p_job_id::text,
         jsonb_build_object('reason', p_reason));
     if v_job.state <> 'running' then
-        perform jobforge.cancel_rows(array[v_job.row_id], left(p_reason, 1000));
+        perform jobforge_private.cancel_rows(array[v_job.row_id], left(p_reason, 1000));
         return 'canceled';
     end if;
     update jobforge.jobs as j
-       set cancel_requested_at = coalesce(j.cancel_requested_at, jobforge.now()),
+       set cancel_requested_at = coalesce(j.cancel_requested_at, jobforge_private.now()),
            cancel_reason = coalesce(j.cancel_reason, left(p_reason, 1000))
      where j.ctid = v_job.row_id and j.state || '' = 'running';
-    perform jobforge.notify_channel('jobforge:worker:' || v_job.worker_id);
+    perform jobforge_private.notify_channel('jobforge:worker:' || v_job.worker_id);
     return 'canceling';
 end $$;

@@ -19,24 +19,24 @@ set enable_mergejoin = off
 set enable_material = off
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_rows tid[];
     v_canceled bigint;
     v_asked bigint;
 begin
-    perform jobforge.require_read_committed('cancel_jobs');
-    perform jobforge.check_limit(p_limit, 10000);
-    perform jobforge.read_filter(p_filter);
+    perform jobforge_private.require_read_committed('cancel_jobs');
+    perform jobforge_private.check_limit(p_limit, 10000);
+    perform jobforge_private.read_filter(p_filter);
     if p_dry_run then
         return (select count(*)
-                  from jobforge.matching_jobs(v_tenant, p_filter, p_limit, null, true));
+                  from jobforge_private.matching_jobs(v_tenant, p_filter, p_limit, null, true));
     end if;
     -- Locked first, in order; then sorted by what can be done with each.
-    v_rows := jobforge.lock_jobs(v_tenant, array(
-        select jobforge.matching_jobs(v_tenant, p_filter, p_limit, null, true)));
-    v_asked := jobforge.ask_to_cancel(v_rows, left(p_reason, 1000));
-    v_canceled := v_asked + jobforge.cancel_rows(v_rows, left(p_reason, 1000));
-    perform jobforge.audit(v_tenant, 'jobs.cancel', null,
+    v_rows := jobforge_private.lock_jobs(v_tenant, array(
+        select jobforge_private.matching_jobs(v_tenant, p_filter, p_limit, null, true)));
+    v_asked := jobforge_private.ask_to_cancel(v_rows, left(p_reason, 1000));
+    v_canceled := v_asked + jobforge_private.cancel_rows(v_rows, left(p_reason, 1000));
+    perform jobforge_private.audit(v_tenant, 'jobs.cancel', null,
         jsonb_build_object('filter', p_filter, 'reason', p_reason, 'jobs', v_canceled));
     return v_canceled;
 end $$;

@@ -6,22 +6,23 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_operation jobforge.operations;
 begin
     select * into v_operation from jobforge.operations as o
      where o.tenant_id = v_tenant and o.id = p_id
        for update;
     if not found then
-        perform jobforge.refuse('JF004', 'no such operation', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such operation',
+            jsonb_build_object('id', p_id));
     elsif v_operation.state in ('done', 'failed') then
-        perform jobforge.refuse('JF005', format('the operation is %s', v_operation.state),
+        perform jobforge_private.refuse('JF005', format('the operation is %s', v_operation.state),
             jsonb_build_object('id', p_id, 'state', v_operation.state));
     elsif v_operation.state <> 'canceled' then
         update jobforge.operations as o
-           set state = 'canceled', finished_at = jobforge.now()
+           set state = 'canceled', finished_at = jobforge_private.now()
          where o.tenant_id = v_tenant and o.id = p_id;
-        perform jobforge.audit(v_tenant, 'operation.cancel', p_id::text,
+        perform jobforge_private.audit(v_tenant, 'operation.cancel', p_id::text,
             jsonb_build_object('kind', v_operation.kind, 'done', v_operation.done));
     end if;
     return 'canceled';

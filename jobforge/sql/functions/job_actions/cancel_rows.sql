@@ -1,16 +1,16 @@
 -- Moves jobs that are not running to finished_jobs as canceled. The rows are locked by the
 -- caller.
-create or replace function jobforge.cancel_rows(p_rows tid[], p_reason text) returns bigint
+create or replace function jobforge_private.cancel_rows(p_rows tid[], p_reason text) returns bigint
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_moved bigint;
     v_ended jobforge.ended_job[];
     v_listening uuid[];
 begin
     if exists (select from jobforge.webhook_endpoints as w where w.enabled) then
-        v_listening := jobforge.listening_tenants(array(
+        v_listening := jobforge_private.listening_tenants(array(
             select j.tenant_id from jobforge.jobs as j where j.ctid = any (p_rows)));
     end if;
     with ended as (
@@ -42,7 +42,7 @@ begin
       into v_moved, v_ended
       from ended as e;
     if v_ended is not null then
-        perform jobforge.follow_up(v_ended);
+        perform jobforge_private.follow_up(v_ended);
     end if;
     return v_moved;
 end $$;

@@ -1,7 +1,10 @@
 -- Refuses an operation whose kind, filter or options are not valid (JF002). Called by count_jobs
 -- and start_operation.
-create or replace function jobforge.check_operation(p_kind text, p_filter jsonb, p_options jsonb)
-returns void
+create or replace function jobforge_private.check_operation(
+    p_kind text,
+    p_filter jsonb,
+    p_options jsonb
+) returns void
 language plpgsql
 as $$
 declare
@@ -14,14 +17,15 @@ declare
         when 'redrive' then '{reason,attempts,canary,rate}' end;
     v_fault text;
 begin
-    perform jobforge.check_bounded('options', p_options);
+    perform jobforge_private.check_bounded('options', p_options);
     if v_allowed is null then
-        perform jobforge.refuse('JF002', 'kind must be cancel, retry, redrive or discard',
+        perform jobforge_private.refuse('JF002', 'kind must be cancel, retry, redrive or discard',
             '{"field": "kind"}');
     elsif jsonb_typeof(p_options) is distinct from 'object' then
-        perform jobforge.refuse('JF002', 'options must be a JSON object', '{"field": "options"}');
+        perform jobforge_private.refuse('JF002', 'options must be a JSON object',
+            '{"field": "options"}');
     end if;
-    perform jobforge.read_filter(p_filter);
+    perform jobforge_private.read_filter(p_filter);
     for v_field, v_value in select o.key, o.value from jsonb_each(p_options) as o loop
         v_fault := case
             when v_field <> all (v_allowed) then format('is no option of a %s', p_kind)
@@ -35,7 +39,7 @@ begin
             when not v_value::numeric between 1 and 1000 or v_value::numeric % 1 <> 0
                 then 'must be a whole number between 1 and 1000' end;
         if v_fault is not null then
-            perform jobforge.refuse('JF002', format('%s %s', v_field, v_fault),
+            perform jobforge_private.refuse('JF002', format('%s %s', v_field, v_fault),
                 jsonb_build_object('field', v_field));
         end if;
     end loop;

@@ -12,10 +12,10 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
-    perform jobforge.check_operation(p_kind, p_filter, '{}');
+    perform jobforge_private.check_operation(p_kind, p_filter, '{}');
     return (select cardinality(o.ids)
-              from jobforge.operable_rows(v_tenant, p_kind, p_filter,
+              from jobforge_private.operable_rows(v_tenant, p_kind, p_filter,
                        'ffffffff-ffff-ffff-ffff-ffffffffffff', 100000, 1000000) as o);
 end $$;

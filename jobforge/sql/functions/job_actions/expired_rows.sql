@@ -1,6 +1,7 @@
 -- Locks jobs that were not started by their expires_at, for the reaper and for a claim that meets
 -- one of them: they are canceled, never run. Rows that somebody is at work on are skipped.
-create or replace function jobforge.expired_rows(p_now timestamptz, p_limit integer) returns tid[]
+create or replace function jobforge_private.expired_rows(p_now timestamptz, p_limit integer)
+returns tid[]
 language plpgsql
 as $$
 declare

@@ -1,9 +1,9 @@
 -- Makes jobs that wait for their backoff ready now. The rows are locked by the caller.
-create or replace function jobforge.hasten_rows(p_rows tid[]) returns bigint
+create or replace function jobforge_private.hasten_rows(p_rows tid[]) returns bigint
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_hastened bigint;
 begin
     with hastened as (
@@ -13,7 +13,7 @@ begin
         returning j.queue
     )
     select coalesce(sum(h.jobs), 0) into v_hastened
-      from (select count(*) as jobs, jobforge.notify_channel('jobforge:' || d.queue)
+      from (select count(*) as jobs, jobforge_private.notify_channel('jobforge:' || d.queue)
               from hastened as d group by d.queue) as h;
     return v_hastened;
 end $$;

@@ -1,6 +1,6 @@
 -- Whether an operation acts on a job: its state allows the kind, and it matches the filter. See
 -- operable_rows.
-create or replace function jobforge.is_operable(
+create or replace function jobforge_private.is_operable(
     j jobforge.jobs,
     p_kind text,
     f jobforge.job_filter
@@ -17,6 +17,7 @@ as $$
        and (j.flags & 8 = 0 or p_kind in ('cancel', 'discard'))
        and (f.states is null or j.state = any (f.states)
             or f.wants_failed and j.error is not null and j.state <> 'running')
-       and jobforge.fits_filter(f, j.definition, j.queue, j.tags, j.source, j.idempotency_key,
-                                j.correlation_id, j.fingerprint, j.created_at)
+       and jobforge_private.fits_filter(f, j.definition, j.queue, j.tags, j.source,
+                                        j.idempotency_key, j.correlation_id, j.fingerprint,
+                                        j.created_at)
 $$;

@@ -14,13 +14,13 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.named_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.named_tenant(p_tenant_id);
 begin
-    perform jobforge.check_limit(p_limit, 200);
+    perform jobforge_private.check_limit(p_limit, 200);
     return query
-    select o.id, o.kind, o.state, jobforge.readable(o.filter), jobforge.readable(o.options),
-           o.matched, o.done, o.skipped, o.reason, o.created_by, o.created_at, o.started_at,
-           o.finished_at
+    select o.id, o.kind, o.state, jobforge_private.readable(o.filter),
+           jobforge_private.readable(o.options), o.matched, o.done, o.skipped, o.reason,
+           o.created_by, o.created_at, o.started_at, o.finished_at
       from jobforge.operations as o
      where o.tenant_id = v_tenant
        and o.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')

@@ -2,8 +2,10 @@
 -- nothing is left, and returns their rows. Locks the jobs that wait for one of them with it, as
 -- lock_jobs does. One of which another transaction has locked any is left to the next call: waiting
 -- for it could be part of a deadlock. Called by sweep_workflows.
-create or replace function jobforge.lock_orphaned_jobs(p_before timestamptz, p_limit integer)
-returns tid[]
+create or replace function jobforge_private.lock_orphaned_jobs(
+    p_before timestamptz,
+    p_limit integer
+) returns tid[]
 language plpgsql
 set lock_timeout = '10ms'
 as $$
@@ -22,7 +24,7 @@ begin
          limit p_limit
     loop
         begin
-            v_rows := v_rows || jobforge.lock_jobs(v_job.tenant_id, array[v_job.id]);
+            v_rows := v_rows || jobforge_private.lock_jobs(v_job.tenant_id, array[v_job.id]);
         exception
             when lock_not_available then null;
         end;

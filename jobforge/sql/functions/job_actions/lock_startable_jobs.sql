@@ -1,6 +1,6 @@
 -- Locks those of some jobs that can be canceled and wait for no other job, in order of id, and
 -- answers their rows. Called by lock_jobs.
-create or replace function jobforge.lock_startable_jobs(p_tenant_id uuid, p_ids uuid[])
+create or replace function jobforge_private.lock_startable_jobs(p_tenant_id uuid, p_ids uuid[])
 returns tid[]
 language plpgsql
 as $$

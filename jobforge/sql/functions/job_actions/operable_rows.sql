@@ -6,7 +6,7 @@
 --   redrive  dead                discard  dead
 -- Reads rows in order of id and no more than the window, so that each step has a bound, however
 -- rare a match is. Takes no locks. Called by count_jobs and step_operation.
-create or replace function jobforge.operable_rows(
+create or replace function jobforge_private.operable_rows(
     p_tenant_id uuid,
     p_kind text,
     p_filter jsonb,
@@ -19,14 +19,14 @@ create or replace function jobforge.operable_rows(
 language plpgsql stable
 as $$
 declare
-    f jobforge.job_filter := jobforge.read_filter(p_filter);
+    f jobforge.job_filter := jobforge_private.read_filter(p_filter);
     v_only_dead boolean := p_kind in ('redrive', 'discard') or f.states = '{dead}';
 begin
     -- Dead jobs have an index of their own: live ones are not walked over.
     if v_only_dead then
         ids := array(
             select w.id
-              from (select j.id, jobforge.is_operable(j, p_kind, f) as is_wanted
+              from (select j.id, jobforge_private.is_operable(j, p_kind, f) as is_wanted
                       from jobforge.jobs as j
                      where j.tenant_id = p_tenant_id and j.id < p_below
                        and j.finished_at is not null
@@ -38,7 +38,7 @@ begin
     else
         ids := array(
             select w.id
-              from (select j.id, jobforge.is_operable(j, p_kind, f) as is_wanted
+              from (select j.id, jobforge_private.is_operable(j, p_kind, f) as is_wanted
                       from jobforge.jobs as j
                      where j.tenant_id = p_tenant_id and j.id < p_below
                      order by j.id desc

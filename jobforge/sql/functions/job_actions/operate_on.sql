@@ -2,7 +2,7 @@
 -- come into another state meanwhile. p_rate spreads jobs that are revived. Each has it in its
 -- timeline. Called by step_operation. Locks the jobs in order of id, and those that it cancels as
 -- lock_jobs does.
-create or replace function jobforge.operate_on(
+create or replace function jobforge_private.operate_on(
     o jobforge.operations,
     p_ids uuid[],
     p_rate double precision
@@ -10,13 +10,14 @@ create or replace function jobforge.operate_on(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_reason text := o.options ->> 'reason';
-    f jobforge.job_filter := jobforge.read_filter(o.filter);
+    f jobforge.job_filter := jobforge_private.read_filter(o.filter);
     v_rows tid[];
     v_ids uuid[];
 begin
-    v_rows := case when o.kind = 'cancel' then jobforge.lock_jobs(o.tenant_id, p_ids) else array(
+    v_rows := case when o.kind = 'cancel' then jobforge_private.lock_jobs(o.tenant_id, p_ids)
+        else array(
         select j.row_id
           from unnest(array(select i from unnest(p_ids) as i order by i)) as p(id)
          cross join lateral (
@@ -27,7 +28,7 @@ begin
     -- Compared again under the lock: what was found may have moved on. Materialized, so that the
     -- comparison does not choose the index by which rows are found.
     with locked as materialized (
-        select q.ctid as row_id, q.id, jobforge.is_operable(q, o.kind, f) as is_wanted
+        select q.ctid as row_id, q.id, jobforge_private.is_operable(q, o.kind, f) as is_wanted
           from jobforge.jobs as q
          where q.ctid = any (v_rows)
     )
@@ -45,13 +46,13 @@ begin
       from unnest(v_ids) as j(id);
     case o.kind
         when 'cancel' then
-            perform jobforge.ask_to_cancel(v_rows, v_reason);
-            perform jobforge.cancel_rows(v_rows, v_reason);
+            perform jobforge_private.ask_to_cancel(v_rows, v_reason);
+            perform jobforge_private.cancel_rows(v_rows, v_reason);
         when 'discard' then
-            perform jobforge.cancel_rows(v_rows, coalesce(v_reason, 'discarded'));
+            perform jobforge_private.cancel_rows(v_rows, coalesce(v_reason, 'discarded'));
         else
-            perform jobforge.hasten_rows(v_rows);
-            perform jobforge.revive_rows(
+            perform jobforge_private.hasten_rows(v_rows);
+            perform jobforge_private.revive_rows(
                 v_rows, (o.options ->> 'attempts')::integer, p_rate);
     end case;
     return v_ids;

@@ -22,7 +22,7 @@ set enable_mergejoin = off
 set enable_material = off
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_job jobforge.jobs;
     v_old jobforge.finished_jobs;
     v_row tid[];
@@ -31,35 +31,35 @@ declare
     v_parents jsonb;
     v_jobs jsonb;
 begin
-    perform jobforge.require_read_committed('retry_job');
+    perform jobforge_private.require_read_committed('retry_job');
     if p_attempts is not null and p_attempts not between 1 and 1000 then
-        perform jobforge.refuse('JF002', 'attempts must lie between 1 and 1000',
+        perform jobforge_private.refuse('JF002', 'attempts must lie between 1 and 1000',
             '{"field": "attempts"}');
     end if;
     if p_payload is not null then
-        perform jobforge.check_changes(jsonb_build_object('payload', p_payload));
+        perform jobforge_private.check_changes(jsonb_build_object('payload', p_payload));
     end if;
 
     if p_payload is not null then
-        perform jobforge.hold_relatives(v_tenant, array[p_job_id]);
+        perform jobforge_private.hold_relatives(v_tenant, array[p_job_id]);
     end if;
     select j.* into v_job from jobforge.jobs as j
      where j.tenant_id = v_tenant and j.id = p_job_id
        for update;
     if found then
-        perform jobforge.check_not_erased_job(p_job_id, v_job.flags);
+        perform jobforge_private.check_not_erased_job(p_job_id, v_job.flags);
         if v_job.state = 'scheduled' and v_job.attempt > 0 and p_payload is null then
             perform jobforge.edit_job(p_job_id, '{"run_at": null}', v_tenant);
         elsif v_job.state = 'dead' then
             v_row := array(select j.ctid from jobforge.jobs as j
                             where j.tenant_id = v_tenant and j.id = p_job_id);
             if p_payload is null then
-                perform jobforge.revive_rows(v_row, p_attempts);
+                perform jobforge_private.revive_rows(v_row, p_attempts);
             else
-                perform jobforge.cancel_rows(v_row, 'retried with another payload');
+                perform jobforge_private.cancel_rows(v_row, 'retried with another payload');
             end if;
         else
-            perform jobforge.refuse_job(v_tenant, p_job_id, 'retried');
+            perform jobforge_private.refuse_job(v_tenant, p_job_id, 'retried');
         end if;
     end if;
     v_id := p_job_id;
@@ -67,9 +67,9 @@ begin
         select f.* into v_old from jobforge.finished_jobs as f
          where f.tenant_id = v_tenant and f.id = p_job_id;
         if not found then
-            perform jobforge.refuse_job(v_tenant, p_job_id, 'retried');
+            perform jobforge_private.refuse_job(v_tenant, p_job_id, 'retried');
         end if;
-        perform jobforge.check_not_erased_job(p_job_id, v_old.flags);
+        perform jobforge_private.check_not_erased_job(p_job_id, v_old.flags);
         select d.parent_id into v_parent
           from jobforge.dependencies as d
           join jobforge.all_jobs as a on a.tenant_id = v_tenant and a.id = d.parent_id
@@ -77,10 +77,11 @@ begin
            and d.on_parent_failure = 'cancel' and a.state in ('dead', 'canceled')
          limit 1;
         if found then
-            perform jobforge.refuse('JF005', 'a parent is dead or canceled: retry that first',
+            perform jobforge_private.refuse('JF005',
+                'a parent is dead or canceled: retry that first',
                 jsonb_build_object('job_id', v_parent));
         end if;
-        v_id := jobforge.nth_id(jobforge.uuid7(), 0);
+        v_id := jobforge_private.nth_id(jobforge_private.uuid7(), 0);
         v_parents := (select to_jsonb(array_agg(d.parent_id)) from jobforge.dependencies as d
                        where d.tenant_id = v_tenant and d.child_id = p_job_id);
         v_jobs := jsonb_build_array(
@@ -95,21 +96,22 @@ begin
                 -- A payload that lies elsewhere is kept for as long as a job names it.
                 'artifact_ref', case when p_payload is null and v_old.payload ? '$artifact'
                                      then v_old.artifact_ref end,
-                'created_by', jobforge.actor(), 'after', v_parents, 'on_parent_failure', (
+                'created_by', jobforge_private.actor(), 'after', v_parents, 'on_parent_failure', (
                     select d.on_parent_failure from jobforge.dependencies as d
                      where d.tenant_id = v_tenant and d.child_id = p_job_id limit 1)))
             || jsonb_build_object('payload', coalesce(p_payload, v_old.payload)));
-        perform jobforge.insert_jobs(v_tenant, v_jobs, v_id);
+        perform jobforge_private.insert_jobs(v_tenant, v_jobs, v_id);
         if v_parents is not null then
-            perform jobforge.link_parents(v_tenant, v_jobs, v_id);
+            perform jobforge_private.link_parents(v_tenant, v_jobs, v_id);
         end if;
-        v_id := jobforge.nth_id(v_id, 1);
+        v_id := jobforge_private.nth_id(v_id, 1);
         if v_old.flags & 2 = 2 then
-            perform jobforge.repoint_jobs(v_tenant, array[p_job_id], array[v_id]);
+            perform jobforge_private.repoint_jobs(v_tenant, array[p_job_id], array[v_id]);
         end if;
     end if;
-    perform jobforge.note_event(v_tenant, p_job_id, 'retried', jsonb_build_object('job_id', v_id));
-    perform jobforge.audit(v_tenant, 'job.retry', p_job_id::text,
+    perform jobforge_private.note_event(v_tenant, p_job_id, 'retried',
+        jsonb_build_object('job_id', v_id));
+    perform jobforge_private.audit(v_tenant, 'job.retry', p_job_id::text,
         jsonb_build_object('job_id', v_id));
     return v_id;
 end $$;

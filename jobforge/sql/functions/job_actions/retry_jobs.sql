@@ -21,28 +21,28 @@ set enable_mergejoin = off
 set enable_material = off
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_filter jsonb := p_filter || '{"state": "dead"}';
     v_revived bigint;
 begin
-    perform jobforge.require_read_committed('retry_jobs');
-    perform jobforge.check_limit(p_limit, 10000);
-    perform jobforge.check_bounded('filter', p_filter);
-    perform jobforge.read_filter(v_filter);
+    perform jobforge_private.require_read_committed('retry_jobs');
+    perform jobforge_private.check_limit(p_limit, 10000);
+    perform jobforge_private.check_bounded('filter', p_filter);
+    perform jobforge_private.read_filter(v_filter);
     if p_rate not between 0.001 and 100000 then
-        perform jobforge.refuse('JF002', 'rate must lie between 0.001 and 100000',
+        perform jobforge_private.refuse('JF002', 'rate must lie between 0.001 and 100000',
             '{"field": "rate"}');
     elsif p_attempts not between 1 and 1000 then
-        perform jobforge.refuse('JF002', 'attempts must lie between 1 and 1000',
+        perform jobforge_private.refuse('JF002', 'attempts must lie between 1 and 1000',
             '{"field": "attempts"}');
     elsif p_dry_run then
-        return (select count(*) from jobforge.matching_jobs(
+        return (select count(*) from jobforge_private.matching_jobs(
                     v_tenant, v_filter, p_limit, p_only_retryable => true));
     end if;
-    v_revived := jobforge.revive_rows(array(
+    v_revived := jobforge_private.revive_rows(array(
         select j.ctid
           from unnest(array(
-                   select jobforge.matching_jobs(
+                   select jobforge_private.matching_jobs(
                               v_tenant, v_filter, p_limit, p_only_retryable => true)
                     order by 1)) as m(id)
          cross join lateral (
@@ -50,7 +50,7 @@ begin
               from jobforge.jobs as q
              where q.tenant_id = v_tenant and q.id = m.id and q.state || '' = 'dead'
                for update) as j), p_attempts, p_rate);
-    perform jobforge.audit(v_tenant, 'jobs.retry', null,
+    perform jobforge_private.audit(v_tenant, 'jobs.retry', null,
         jsonb_build_object('filter', p_filter, 'rate', p_rate, 'jobs', v_revived));
     return v_revived;
 end $$;

@@ -1,6 +1,6 @@
 -- Makes dead jobs ready again. The rows are locked by the caller. p_rate spreads a re-drive
 -- over time.
-create or replace function jobforge.revive_rows(
+create or replace function jobforge_private.revive_rows(
     p_rows tid[],
     p_attempts integer default null,
     p_rate double precision default null
@@ -8,7 +8,7 @@ create or replace function jobforge.revive_rows(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_revived bigint;
     v_tenants uuid[];
     v_awaited uuid[];
@@ -16,11 +16,12 @@ begin
     with queues as (
         select distinct j.queue from jobforge.jobs as j where j.ctid = any (p_rows)
     )
-    select count(jobforge.notify_channel('jobforge:' || q.queue)) into v_revived from queues as q;
+    select count(jobforge_private.notify_channel('jobforge:' || q.queue)) into v_revived
+        from queues as q;
 
     if exists (select from jobforge.jobs as j
                 where j.ctid = any (p_rows) and j.flags & 4 = 4) then
-        perform jobforge.reopen_waits(p_rows);
+        perform jobforge_private.reopen_waits(p_rows);
     end if;
     with numbered as materialized (
         select j.tenant_id, j.id,
@@ -45,7 +46,7 @@ begin
       into v_revived, v_tenants, v_awaited
       from revived as r;
     if v_awaited is not null then
-        perform jobforge.reopen_workflows(v_tenants, v_awaited);
+        perform jobforge_private.reopen_workflows(v_tenants, v_awaited);
     end if;
     return v_revived;
 end $$;

@@ -1,6 +1,7 @@
 -- Writes down how an operation stands after a step, and in the audit log that it ended; of erasures
 -- end_erasure has written that. The row is locked by the caller.
-create or replace function jobforge.save_operation(p_operation jobforge.operations) returns void
+create or replace function jobforge_private.save_operation(p_operation jobforge.operations)
+returns void
 language plpgsql
 as $$
 declare
@@ -9,7 +10,7 @@ begin
     update jobforge.operations as o
        set state = p_operation.state, reason = p_operation.reason, due_at = p_operation.due_at,
            started_at = p_operation.started_at, stepped_at = p_operation.stepped_at,
-           finished_at = case when v_has_ended then jobforge.now() end,
+           finished_at = case when v_has_ended then jobforge_private.now() end,
            below = p_operation.below, tokens = p_operation.tokens,
            canaries = p_operation.canaries, done = p_operation.done,
            skipped = p_operation.skipped,
@@ -18,7 +19,7 @@ begin
                           else greatest(o.matched, p_operation.done + p_operation.skipped) end
      where o.tenant_id = p_operation.tenant_id and o.id = p_operation.id;
     if v_has_ended and p_operation.kind <> 'erase' then
-        perform jobforge.audit(
+        perform jobforge_private.audit(
             p_operation.tenant_id, 'operation.end', p_operation.id::text,
             jsonb_build_object(
                 'kind', p_operation.kind, 'state', p_operation.state, 'done', p_operation.done,

@@ -13,16 +13,16 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_now timestamptz := jobforge.now();
-    v_id uuid := jobforge.uuid7();
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_now timestamptz := jobforge_private.now();
+    v_id uuid := jobforge_private.uuid7();
 begin
-    perform jobforge.check_operation(p_kind, p_filter, p_options);
+    perform jobforge_private.check_operation(p_kind, p_filter, p_options);
     insert into jobforge.operations (
            tenant_id, id, created_at, due_at, matched, kind, created_by, filter, options)
     values (v_tenant, v_id, v_now, v_now, jobforge.count_jobs(p_kind, p_filter, p_tenant_id),
-            p_kind, jobforge.actor(), p_filter, p_options);
-    perform jobforge.audit(v_tenant, 'operation.start', v_id::text,
+            p_kind, jobforge_private.actor(), p_filter, p_options);
+    perform jobforge_private.audit(v_tenant, 'operation.start', v_id::text,
         jsonb_build_object('kind', p_kind, 'filter', p_filter, 'options', p_options));
     return v_id;
 end $$;

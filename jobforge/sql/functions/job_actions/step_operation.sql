@@ -2,12 +2,12 @@
 -- as many as its rate allows. Answers the operation as it stands then. The row is locked by the
 -- caller. Jobs come newest first, each once: those that are enqueued meanwhile, or die again, lie
 -- behind. Locks jobs in order of id, waiting for settles and claims in flight.
-create or replace function jobforge.step_operation(o jobforge.operations, p_limit integer)
+create or replace function jobforge_private.step_operation(o jobforge.operations, p_limit integer)
 returns jobforge.operations
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_canary integer := case when o.canaries is null then (o.options ->> 'canary')::integer end;
     v_rate double precision :=
         case when v_canary is null then (o.options ->> 'rate')::double precision end;
@@ -17,7 +17,7 @@ declare
 begin
     o.started_at := coalesce(o.started_at, v_now);
     if o.state = 'waiting' then
-        o := jobforge.watch_canaries(o);
+        o := jobforge_private.watch_canaries(o);
         if o.state <> 'running' then
             return o;
         end if;
@@ -33,8 +33,9 @@ begin
     end if;
 
     if v_limit > 0 then
-        v_found := jobforge.operable_rows(o.tenant_id, o.kind, o.filter, o.below, v_limit, 10000);
-        v_ids := jobforge.operate_on(o, v_found.ids, v_rate);
+        v_found :=
+            jobforge_private.operable_rows(o.tenant_id, o.kind, o.filter, o.below, v_limit, 10000);
+        v_ids := jobforge_private.operate_on(o, v_found.ids, v_rate);
         o.done := o.done + cardinality(v_ids);
         o.skipped := o.skipped + cardinality(v_found.ids) - cardinality(v_ids);
         o.tokens := o.tokens - case when v_rate is null then 0 else cardinality(v_ids) end;

@@ -1,6 +1,6 @@
 -- What became of the canaries of a redrive: one that died again fails it, one that has not ended
 -- keeps it waiting, and when all have ended otherwise it goes on. Called by step_operation.
-create or replace function jobforge.watch_canaries(o jobforge.operations)
+create or replace function jobforge_private.watch_canaries(o jobforge.operations)
 returns jobforge.operations
 language plpgsql
 as $$
@@ -18,7 +18,7 @@ begin
         o.state := 'failed';
         o.reason := format('canary %s died again', v_dead);
     elsif v_is_live then
-        o.due_at := jobforge.now() + interval '1 second';
+        o.due_at := jobforge_private.now() + interval '1 second';
     else
         o.state := 'running';
     end if;

@@ -1,7 +1,7 @@
 -- A time before which nothing about a job can be in the history, by its id: that of the UUIDv7,
 -- less a day for clocks that were set back. -infinity for ids of other versions. Statements that
 -- compare it with the column by which a table is partitioned lock and read fewer partitions.
-create or replace function jobforge.earliest_end(p_job_id uuid) returns timestamptz
+create or replace function jobforge_private.earliest_end(p_job_id uuid) returns timestamptz
 language sql immutable
 as $$
     select case when substr(p_job_id::text, 15, 1) = '7'

@@ -1,5 +1,5 @@
 -- Whether a job has what a filter asks for, its state apart.
-create or replace function jobforge.fits_filter(
+create or replace function jobforge_private.fits_filter(
     f jobforge.job_filter,
     p_definition text,
     p_queue text,

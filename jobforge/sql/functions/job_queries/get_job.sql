@@ -13,11 +13,11 @@ set enable_mergejoin = off
 set plan_cache_mode = force_custom_plan  -- so that partitions are left out before they are locked
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_since timestamptz := jobforge.earliest_end(p_job_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_since timestamptz := jobforge_private.earliest_end(p_job_id);
     -- A day for clocks that were set back. Without an upper bound, the partitions of the coming
     -- days and the default one are locked too.
-    v_until timestamptz := jobforge.now() + interval '1 day';
+    v_until timestamptz := jobforge_private.now() + interval '1 day';
     v_ended_until timestamptz;
     v_job jobforge.all_jobs;
 begin
@@ -26,19 +26,20 @@ begin
        and (a.finished_at is null or a.finished_at between v_since and v_until)
      limit 1;
     if not found then
-        perform jobforge.refuse('JF004', 'no such job', jsonb_build_object('job_id', p_job_id));
+        perform jobforge_private.refuse('JF004', 'no such job',
+            jsonb_build_object('job_id', p_job_id));
     end if;
     v_ended_until := least(v_until, v_job.finished_at + interval '1 day');
     attempts := (
         select coalesce(jsonb_agg(to_jsonb(t) - 'tenant_id' - 'txid'
-                                  || jsonb_build_object('error', jobforge.readable(t.error))
+                                  || jsonb_build_object('error', jobforge_private.readable(t.error))
                                   order by t.lease), '[]')
           from (select * from jobforge.all_attempts as h
                  where h.tenant_id = v_tenant and h.job_id = p_job_id
                    and h.ended_at between v_since and v_ended_until) as t);
-    v_job.payload := jobforge.readable(v_job.payload);
-    v_job.result := jobforge.readable(v_job.result);
-    v_job.error := jobforge.readable(v_job.error);
+    v_job.payload := jobforge_private.readable(v_job.payload);
+    v_job.result := jobforge_private.readable(v_job.result);
+    v_job.error := jobforge_private.readable(v_job.error);
     if v_job.state = 'running' then
         attempts := attempts || jsonb_build_object(
             'job_id', v_job.id, 'attempt', v_job.attempt, 'lease', v_job.lease,
@@ -49,7 +50,7 @@ begin
     job := to_jsonb(v_job) || jsonb_build_object('state',
         case when v_job.state = 'running' and v_job.cancel_requested_at is not null
              then 'canceling' else v_job.state end)
-        || jobforge.show_relatives(v_tenant, p_job_id);
+        || jobforge_private.show_relatives(v_tenant, p_job_id);
     events := (
         select coalesce(
                    jsonb_agg(jsonb_strip_nulls(to_jsonb(e) - 'rank') order by e.at, e.rank), '[]')
@@ -65,7 +66,7 @@ begin
                        jsonb_build_object('attempt', t.a -> 'attempt', 'outcome', t.a -> 'outcome')
                   from jsonb_array_elements(attempts) as t(a) where t.a ->> 'ended_at' is not null
                 union all
-                select n.at, 1, n.kind, n.actor, jobforge.readable(n.data)
+                select n.at, 1, n.kind, n.actor, jobforge_private.readable(n.data)
                   from jobforge.job_events as n
                  where n.tenant_id = v_tenant and n.job_id = p_job_id and n.kind <> 'log'
                    and n.at between v_since and v_until

@@ -20,16 +20,16 @@ set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.tenant_or_all(p_tenant_id);
+    v_tenant uuid := jobforge_private.tenant_or_all(p_tenant_id);
     v_after timestamptz;
     v_before timestamptz;
 begin
-    perform jobforge.check_limit(p_limit, 200);
-    perform jobforge.check_filter(p_filter, '{actor,action,target}', '{after,before}');
+    perform jobforge_private.check_limit(p_limit, 200);
+    perform jobforge_private.check_filter(p_filter, '{actor,action,target}', '{after,before}');
     v_after := (p_filter ->> 'after')::timestamptz;
     v_before := (p_filter ->> 'before')::timestamptz;
     return query
-    select a.id, a.tenant_id, a.at, a.actor, a.action, a.target, jobforge.readable(a.detail)
+    select a.id, a.tenant_id, a.at, a.actor, a.action, a.target, jobforge_private.readable(a.detail)
       from jobforge.audit_log as a
      where (v_tenant is null or a.tenant_id = v_tenant)
        and a.id < coalesce(p_before, 'ffffffff-ffff-ffff-ffff-ffffffffffff')

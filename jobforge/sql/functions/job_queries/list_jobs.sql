@@ -24,24 +24,25 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_ids uuid[];
 begin
-    perform jobforge.check_limit(p_limit, 200);
+    perform jobforge_private.check_limit(p_limit, 200);
     if p_order = 'newest' then
-        v_ids := array(select jobforge.matching_jobs(v_tenant, p_filter, p_limit, p_before));
+        v_ids := array(select jobforge_private.matching_jobs(v_tenant, p_filter, p_limit,
+                                                             p_before));
     elsif p_order = 'oldest' then
-        v_ids := array(select jobforge.oldest_jobs(v_tenant, p_filter, p_limit, p_before));
+        v_ids := array(select jobforge_private.oldest_jobs(v_tenant, p_filter, p_limit, p_before));
     else
-        perform jobforge.refuse('JF002', 'order is newest or oldest', '{"field": "order"}');
+        perform jobforge_private.refuse('JF002', 'order is newest or oldest', '{"field": "order"}');
     end if;
     return query
     select a.id, case when a.cancel_requested_at is not null and a.state = 'running'
                       then 'canceling' else a.state end,
            a.definition, a.version, a.queue, a.priority, a.attempt, a.max_attempts, a.created_at,
            a.run_at, a.queued_at, a.started_at, a.finished_at, a.worker_id, a.source, a.source_ref,
-           a.correlation_id, a.idempotency_key, a.tags, a.fingerprint, jobforge.readable(a.error),
-           a.retry_of, a.created_by
+           a.correlation_id, a.idempotency_key, a.tags, a.fingerprint,
+           jobforge_private.readable(a.error), a.retry_of, a.created_by
       from unnest(v_ids) with ordinality as m(id, place)
      cross join lateral (select * from jobforge.all_jobs as x
                           where x.tenant_id = v_tenant and x.id = m.id limit 1) as a

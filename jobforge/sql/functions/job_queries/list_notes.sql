@@ -16,11 +16,11 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
-    perform jobforge.check_limit(p_limit, 1000);
+    perform jobforge_private.check_limit(p_limit, 1000);
     return query
-    select n.at, n.kind, n.actor, jobforge.readable(n.data)
+    select n.at, n.kind, n.actor, jobforge_private.readable(n.data)
       from jobforge.job_events as n
      where n.tenant_id = v_tenant and n.job_id = p_job_id
        and n.at > coalesce(p_after, '-infinity')
@@ -29,6 +29,7 @@ begin
      limit p_limit;
     if not found and not exists (select from jobforge.all_jobs as a
                                   where a.tenant_id = v_tenant and a.id = p_job_id) then
-        perform jobforge.refuse('JF004', 'no such job', jsonb_build_object('job_id', p_job_id));
+        perform jobforge_private.refuse('JF004', 'no such job',
+            jsonb_build_object('job_id', p_job_id));
     end if;
 end $$;

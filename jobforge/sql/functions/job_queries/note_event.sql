@@ -1,5 +1,5 @@
 -- Appends to the timeline of a job what cannot be derived from its row and attempts.
-create or replace function jobforge.note_event(
+create or replace function jobforge_private.note_event(
     p_tenant_id uuid,
     p_job_id uuid,
     p_kind text,
@@ -8,5 +8,5 @@ create or replace function jobforge.note_event(
 language sql
 as $$
     insert into jobforge.job_events (tenant_id, job_id, at, kind, actor, data)
-    values (p_tenant_id, p_job_id, jobforge.now(), p_kind, jobforge.actor(), p_data)
+    values (p_tenant_id, p_job_id, jobforge_private.now(), p_kind, jobforge_private.actor(), p_data)
 $$;

@@ -15,18 +15,19 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_tenant uuid := jobforge.tenant();
 begin
-    perform jobforge.check_bounded('notes', p_notes, null);
-    perform jobforge.check_tokens(p_worker_id, p_notes);
+    perform jobforge_private.check_bounded('notes', p_notes, null);
+    perform jobforge_private.check_tokens(p_worker_id, p_notes);
     if exists (select from jsonb_array_elements(p_notes) as n(note)
                 where coalesce(n.note ->> 'kind', '') not in ('progress', 'log', 'event')) then
-        perform jobforge.refuse('JF002', 'the kind of a note is progress, log or event',
+        perform jobforge_private.refuse('JF002', 'the kind of a note is progress, log or event',
             '{"field": "kind"}');
     elsif exists (select from jsonb_array_elements(p_notes) as n(note)
                    where jsonb_typeof(n.note -> 'data') is distinct from 'object') then
-        perform jobforge.refuse('JF002', 'the data of a note is an object', '{"field": "data"}');
+        perform jobforge_private.refuse('JF002', 'the data of a note is an object',
+            '{"field": "data"}');
     end if;
     return query
     with given as materialized (
@@ -44,7 +45,7 @@ begin
         insert into jobforge.job_events (tenant_id, job_id, at, kind, data)
         -- A microsecond apart, so that they are read in the order in which they were said.
         select g.tenant_id, g.job_id, v_now + make_interval(secs => g.index / 1e6), g.kind,
-               case when not jobforge.is_bounded(g.data)
+               case when not jobforge_private.is_bounded(g.data)
                     then '{"truncated": true}'
                     when pg_column_size(g.data) > 65536
                       or jsonb_path_exists(g.data, 'strict $.**{65 to last}')

@@ -1,6 +1,6 @@
 -- As matching_jobs, the other way round: the oldest first, above p_after. Read by list_jobs. Raises
 -- JF002.
-create or replace function jobforge.oldest_jobs(
+create or replace function jobforge_private.oldest_jobs(
     p_tenant_id uuid,
     p_filter jsonb,
     p_limit integer,
@@ -9,7 +9,7 @@ create or replace function jobforge.oldest_jobs(
 language plpgsql
 as $$
 declare
-    f jobforge.job_filter := jobforge.read_filter(p_filter);
+    f jobforge.job_filter := jobforge_private.read_filter(p_filter);
     v_after uuid := coalesce(p_after, '00000000-0000-0000-0000-000000000000');
 begin
     if f.states = '{dead}' and f.fingerprint is not null then
@@ -18,8 +18,9 @@ begin
           from jobforge.jobs as j
          where j.tenant_id = p_tenant_id and j.state = 'dead' and j.fingerprint = f.fingerprint
            and j.id > v_after
-           and jobforge.fits_filter(f, j.definition, j.queue, j.tags, j.source, j.idempotency_key,
-                                    j.correlation_id, j.fingerprint, j.created_at)
+           and jobforge_private.fits_filter(f, j.definition, j.queue, j.tags, j.source,
+                                            j.idempotency_key, j.correlation_id, j.fingerprint,
+                                            j.created_at)
          order by j.id
          limit p_limit;
     elsif f.states = '{dead}' then
@@ -27,8 +28,9 @@ begin
         select j.id
           from jobforge.jobs as j
          where j.tenant_id = p_tenant_id and j.finished_at is not null and j.id > v_after
-           and jobforge.fits_filter(f, j.definition, j.queue, j.tags, j.source, j.idempotency_key,
-                                    j.correlation_id, j.fingerprint, j.created_at)
+           and jobforge_private.fits_filter(f, j.definition, j.queue, j.tags, j.source,
+                                            j.idempotency_key, j.correlation_id, j.fingerprint,
+                                            j.created_at)
          order by j.id
          limit p_limit;
     else
@@ -40,7 +42,7 @@ begin
                     and (f.states is null or j.state = any (f.states)
                          or f.wants_failed and j.error is not null and j.state <> 'running'
                          or f.wants_canceling and j.cancel_requested_at is not null)
-                    and jobforge.fits_filter(
+                    and jobforge_private.fits_filter(
                             f, j.definition, j.queue, j.tags, j.source, j.idempotency_key,
                             j.correlation_id, j.fingerprint, j.created_at)
                   order by j.id
@@ -52,7 +54,7 @@ begin
                     and f.wants_finished
                     and (f.states is null or h.state = any (f.states)
                          or f.wants_failed and h.error is not null)
-                    and jobforge.fits_filter(
+                    and jobforge_private.fits_filter(
                             f, h.definition, h.queue, h.tags, h.source, h.idempotency_key,
                             h.correlation_id, h.fingerprint, h.created_at)
                   order by h.id

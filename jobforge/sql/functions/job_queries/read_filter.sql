@@ -1,6 +1,6 @@
 -- A job filter as a record. Raises JF002 for an unknown field, state or time. Called by
 -- matching_jobs.
-create or replace function jobforge.read_filter(p_filter jsonb) returns jobforge.job_filter
+create or replace function jobforge_private.read_filter(p_filter jsonb) returns jobforge.job_filter
 language plpgsql
 as $$
 declare
@@ -8,19 +8,20 @@ declare
     v_field text;
     v_fault text;
 begin
-    perform jobforge.check_bounded('filter', p_filter);
+    perform jobforge_private.check_bounded('filter', p_filter);
     if jsonb_typeof(p_filter) is distinct from 'object' then
-        perform jobforge.refuse('JF002', 'a filter must be a JSON object', '{"field": "filter"}');
+        perform jobforge_private.refuse('JF002', 'a filter must be a JSON object',
+            '{"field": "filter"}');
     end if;
     for v_field in select jsonb_object_keys(p_filter) loop
         if v_field not in ('state', 'definition', 'queue', 'tag', 'source', 'key', 'correlation_id',
                            'fingerprint', 'created_after', 'created_before') then
             v_fault := 'is not a field of a filter';
         elsif v_field like 'created_%' then
-            v_fault := jobforge.time_fault(p_filter ->> v_field, true);
+            v_fault := jobforge_private.time_fault(p_filter ->> v_field, true);
         end if;
         if v_fault is not null then
-            perform jobforge.refuse('JF002', format('%s %s', v_field, v_fault),
+            perform jobforge_private.refuse('JF002', format('%s %s', v_field, v_fault),
                 jsonb_build_object('field', v_field));
         end if;
     end loop;
@@ -32,7 +33,7 @@ begin
         if not f.states <@ '{scheduled,blocked,queued,running,canceling,succeeded,canceled,dead,
                               failed}'::text[]
            or f.states = '{}' then
-            perform jobforge.refuse('JF002', 'state is none of the known states',
+            perform jobforge_private.refuse('JF002', 'state is none of the known states',
                 '{"field": "state"}');
         end if;
     end if;

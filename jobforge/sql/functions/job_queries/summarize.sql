@@ -10,10 +10,10 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
     if p_window_s is null or not p_window_s between 0 and 31622400 then
-        perform jobforge.refuse('JF002', 'the window lasts at most a year',
+        perform jobforge_private.refuse('JF002', 'the window lasts at most a year',
             '{"field": "window_s"}');
     end if;
     return query
@@ -25,7 +25,7 @@ begin
     select f.queue, f.state, count(*), null
       from (select h.queue, h.state from jobforge.finished_jobs as h
              where h.tenant_id = v_tenant
-               and h.finished_at >= jobforge.now() - make_interval(secs => p_window_s)
+               and h.finished_at >= jobforge_private.now() - make_interval(secs => p_window_s)
              limit 100000) as f
      group by f.queue, f.state
      order by 1, 2;

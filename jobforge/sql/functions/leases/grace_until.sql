@@ -2,7 +2,7 @@
 -- A lease that ran out before the end of the outage gets its own length again. Workers extend a
 -- lease before half of it is over, so a shorter outage ends no lease of a live worker. Called by
 -- lost_leases and explain_running.
-create or replace function jobforge.grace_until(
+create or replace function jobforge_private.grace_until(
     p_expires_at timestamptz,
     p_lease interval,
     p_outage_from timestamptz,

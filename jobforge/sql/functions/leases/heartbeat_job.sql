@@ -14,13 +14,13 @@ as $$
 declare
     v_status text;
 begin
-    perform jobforge.require_read_committed('heartbeat_job');
+    perform jobforge_private.require_read_committed('heartbeat_job');
     select h.status into v_status
       from jobforge.heartbeat_jobs(p_worker_id, jsonb_build_array(jsonb_build_object(
                'tenant_id', p_tenant_id, 'job_id', p_job_id, 'lease', p_lease)), p_lease_s) as h
      where h.job_id = p_job_id;
     if v_status is null or v_status = 'lost' then
-        perform jobforge.refuse('JF003', 'the lease of this job is lost',
+        perform jobforge_private.refuse('JF003', 'the lease of this job is lost',
             jsonb_build_object('job_id', p_job_id));
     end if;
     return v_status;

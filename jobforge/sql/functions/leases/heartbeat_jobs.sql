@@ -39,16 +39,17 @@ declare
     v_rows tid[];
     v_row_leases bigint[];
 begin
-    perform jobforge.require_read_committed('heartbeat_jobs');
-    perform jobforge.check_tokens(p_worker_id, p_jobs);
+    perform jobforge_private.require_read_committed('heartbeat_jobs');
+    perform jobforge_private.check_tokens(p_worker_id, p_jobs);
     if p_lease_s is null or not p_lease_s between 1 and 3600 then
-        perform jobforge.refuse('JF002', 'a lease lasts 1 to 3600 seconds', '{"field": "lease_s"}');
+        perform jobforge_private.refuse('JF002', 'a lease lasts 1 to 3600 seconds',
+            '{"field": "lease_s"}');
     end if;
     -- By one look-up for each job, whatever the statistics say: hence the limits.
     select array_agg(h.tenant_id), array_agg(h.id), array_agg(h.lease)
       into v_tenants, v_jobs, v_leases
       from (select t.tenant_id, t.job_id, t.lease
-              from jobforge.read_outcomes(p_worker_id, p_jobs) as t
+              from jobforge_private.read_outcomes(p_worker_id, p_jobs) as t
              order by t.tenant_id, t.job_id) as t
      cross join lateral (
         select j.tenant_id, j.id, j.lease from jobforge.jobs as j
@@ -64,14 +65,14 @@ begin
         select q.ctid as row_id from jobforge.heartbeats as q
          where q.tenant_id = g.tenant_id and q.job_id = g.job_id and q.lease <= g.lease
            for update skip locked) as h;
-    v_now := jobforge.now();
+    v_now := jobforge_private.now();
     update jobforge.heartbeats as h
        set worker_id = p_worker_id, lease = l.lease, beat_at = v_now,
            expires_at = v_now + make_interval(secs => p_lease_s)
       from unnest(v_rows, v_row_leases) as l(row_id, lease)
      where h.ctid = l.row_id;
     if cardinality(v_jobs) > coalesce(cardinality(v_rows), 0) then
-        perform jobforge.insert_heartbeats(
+        perform jobforge_private.insert_heartbeats(
             p_worker_id, v_tenants, v_jobs, v_leases, v_now, make_interval(secs => p_lease_s));
     end if;
 
@@ -83,7 +84,7 @@ begin
                when h.is_extended is null then 'held'
                when r.cancel_requested_at is not null then 'cancel'
                else 'ok' end
-      from jobforge.read_outcomes(p_worker_id, p_jobs) as t
+      from jobforge_private.read_outcomes(p_worker_id, p_jobs) as t
       left join lateral (
         select j.lease, j.cancel_requested_at from jobforge.jobs as j
          where j.tenant_id = t.tenant_id and j.id = t.job_id

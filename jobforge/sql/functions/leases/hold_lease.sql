@@ -1,6 +1,6 @@
 -- Locks a running job for what its own worker does for it, so that it cannot end meanwhile. Raises
 -- JF003 when the lease is not held, and JF005 when it was asked to stop.
-create or replace function jobforge.hold_lease(
+create or replace function jobforge_private.hold_lease(
     p_tenant_id uuid,
     p_worker_id uuid,
     p_job_id uuid,
@@ -17,10 +17,10 @@ begin
        and j.worker_id = p_worker_id and j.lease = p_lease
        for update;
     if not found then
-        perform jobforge.refuse('JF003', 'the lease of this job is lost',
+        perform jobforge_private.refuse('JF003', 'the lease of this job is lost',
             jsonb_build_object('job_id', p_job_id));
     elsif v_asked_at is not null then
-        perform jobforge.refuse('JF005', 'the job was asked to stop',
+        perform jobforge_private.refuse('JF005', 'the job was asked to stop',
             jsonb_build_object('job_id', p_job_id));
     end if;
 end $$;

@@ -1,7 +1,7 @@
 -- Inserts the first heartbeats of jobs that have none, in the order of the arrays, for
 -- heartbeat_jobs. Another transaction may be inserting one of them: the reaper, or the same worker
 -- over another connection. This waits 100 ms for it, and then inserts none.
-create or replace function jobforge.insert_heartbeats(
+create or replace function jobforge_private.insert_heartbeats(
     p_worker_id uuid,
     p_tenants uuid[],
     p_jobs uuid[],

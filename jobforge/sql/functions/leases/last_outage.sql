@@ -3,7 +3,7 @@
 -- of the end of the last outage continues it. Without p_now only noted outages count. p_tenant is
 -- the tenant of the jobs, or null for all tenants. Called by reap_jobs and explain_running. Only
 -- reads.
-create or replace function jobforge.last_outage(
+create or replace function jobforge_private.last_outage(
     p_tenant uuid,
     p_now timestamptz,
     out outage_from timestamptz,

@@ -4,7 +4,7 @@
 -- of the heartbeat. Jobs and heartbeats that another transaction holds are skipped. After an
 -- outage, workers that have not signed off get time to report (grace_until). With app.tenant_id
 -- set, only that tenant's jobs. Called by reap_jobs.
-create or replace function jobforge.lost_leases(
+create or replace function jobforge_private.lost_leases(
     p_now timestamptz,
     p_limit integer,
     p_outage_from timestamptz,
@@ -29,7 +29,7 @@ begin
              limit p_limit
                for update skip locked);
         exit when v_rows = '{}';
-        perform jobforge.reserve_heartbeats(v_rows);
+        perform jobforge_private.reserve_heartbeats(v_rows);
         -- A later statement: it sees every heartbeat that was committed before it is locked here.
         with checked as materialized (
             select j.ctid as row_id, j.tenant_id, j.id, j.worker_id, j.lease, h.expires_at,
@@ -53,7 +53,7 @@ begin
         ), lost as (
             select c.tenant_id, c.id, c.worker_id, c.lease
               from checked as c
-             cross join lateral (select jobforge.grace_until(
+             cross join lateral (select jobforge_private.grace_until(
                    c.ended_at, c.ended_at - c.beat_at,
                    p_outage_from, p_outage_until) as until) as g
              where not c.is_live

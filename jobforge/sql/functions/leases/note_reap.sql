@@ -1,7 +1,7 @@
 -- Notes the time of a call of reap_jobs and the outage that it found: for one tenant, or with null
 -- for all. Called by reap_jobs as its last step. Writes once a second at most. Skips a row that
 -- another transaction holds, and waits 100 ms at most for one that is being inserted.
-create or replace function jobforge.note_reap(
+create or replace function jobforge_private.note_reap(
     p_tenant uuid,
     p_outage_from timestamptz,
     p_outage_until timestamptz
@@ -10,7 +10,7 @@ language plpgsql
 set lock_timeout = '100ms'
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_tenant uuid := coalesce(p_tenant, '00000000-0000-0000-0000-000000000000');
 begin
     update jobforge.reaper as r

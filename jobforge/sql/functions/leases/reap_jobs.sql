@@ -18,30 +18,30 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_tenant uuid := jobforge.tenant();
     v_outage record;
     v_lost jsonb;
     v_rows tid[];
     v_expired jobforge.settled_jobs;
 begin
-    perform jobforge.require_read_committed('reap_jobs');
-    perform jobforge.check_limit(p_limit, 5000);
-    select * into v_outage from jobforge.last_outage(v_tenant, v_now);
-    v_lost := jobforge.lost_leases(
+    perform jobforge_private.require_read_committed('reap_jobs');
+    perform jobforge_private.check_limit(p_limit, 5000);
+    select * into v_outage from jobforge_private.last_outage(v_tenant, v_now);
+    v_lost := jobforge_private.lost_leases(
         v_now, p_limit, v_outage.outage_from, v_outage.outage_until);
     if v_lost is not null then
         return query
         select s.tenant_id, s.job_id, s.lease, s.state
-          from jobforge.settle_lost_jobs(v_lost) as s;
+          from jobforge_private.settle_lost_jobs(v_lost) as s;
     end if;
 
-    v_rows := jobforge.expired_rows(v_now, p_limit);
+    v_rows := jobforge_private.expired_rows(v_now, p_limit);
     select array_agg(x.tenant_id), array_agg(x.id), array_agg(x.lease)
       into v_expired.tenants, v_expired.jobs, v_expired.leases
       from jobforge.jobs as x
      where x.ctid = any (v_rows);
-    if jobforge.cancel_expired(v_rows) > 0 then
+    if jobforge_private.cancel_expired(v_rows) > 0 then
         return query
         select x.tenant_id, x.id, x.lease, 'canceled'
           from unnest(v_expired.tenants, v_expired.jobs, v_expired.leases)
@@ -49,5 +49,5 @@ begin
          where not exists (select from jobforge.jobs as j
                             where j.tenant_id = x.tenant_id and j.id = x.id);
     end if;
-    perform jobforge.note_reap(v_tenant, v_outage.outage_from, v_outage.outage_until);
+    perform jobforge_private.note_reap(v_tenant, v_outage.outage_from, v_outage.outage_until);
 end $$;

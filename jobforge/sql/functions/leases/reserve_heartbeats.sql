@@ -2,7 +2,7 @@
 -- it: a first heartbeat then waits for the reaper's transaction. The reaper calls this with jobs
 -- that it has locked. Another transaction may be inserting a first heartbeat. This waits 100 ms
 -- for each, for ten at most, and leaves those without a row.
-create or replace function jobforge.reserve_heartbeats(p_rows tid[]) returns void
+create or replace function jobforge_private.reserve_heartbeats(p_rows tid[]) returns void
 language plpgsql
 set lock_timeout = '100ms'
 as $$

@@ -2,7 +2,7 @@
 -- A job whose end somebody's transaction holds up, or which cannot be settled at all, is left to
 -- the next call: the others must not wait for it. The caller has locked the rows. Called by
 -- reap_jobs.
-create or replace function jobforge.settle_lost_jobs(p_lost jsonb)
+create or replace function jobforge_private.settle_lost_jobs(p_lost jsonb)
 returns table (tenant_id uuid, job_id uuid, lease bigint, state text)
 language plpgsql
 set lock_timeout = '100ms'
@@ -11,7 +11,8 @@ as $$
 begin
     begin
         return query
-        select s.tenant_id, s.job_id, s.lease, s.state from jobforge.settle_jobs(null, p_lost) as s;
+        select s.tenant_id, s.job_id, s.lease, s.state
+            from jobforge_private.settle_jobs(null, p_lost) as s;
         return;
     exception
         when transaction_rollback or insufficient_resources or operator_intervention then raise;
@@ -19,5 +20,5 @@ begin
     end;
     return query
     select s.tenant_id, s.job_id, s.lease, s.state
-      from jobforge.settle_in_parts(null, p_lost) as s;
+      from jobforge_private.settle_in_parts(null, p_lost) as s;
 end $$;

@@ -20,7 +20,7 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_sweeps constant text[] := array[
         'dead_jobs', 'idempotency_keys', 'workers', 'operations', 'idempotent_requests', 'steps',
         'workflows', 'dependencies', 'heartbeats', 'buckets', 'firings', 'api_keys',
@@ -29,21 +29,21 @@ declare
     v_gone jsonb := '{}';
     v_failed jsonb := '{}';
 begin
-    perform jobforge.require_read_committed('apply_retention');
-    perform jobforge.check_limit(p_limit, 1000000);
+    perform jobforge_private.require_read_committed('apply_retention');
+    perform jobforge_private.check_limit(p_limit, 1000000);
     if p_history_days < 1 or p_dead_days < 1 or p_audit_days < 1 then
-        perform jobforge.refuse('JF002', 'history is kept for at least one day',
+        perform jobforge_private.refuse('JF002', 'history is kept for at least one day',
             '{"field": "history_days"}');
     elsif p_kind <> 'partitions' and p_kind <> all (v_sweeps) then
-        perform jobforge.refuse('JF002', 'kind must be partitions or one of '
+        perform jobforge_private.refuse('JF002', 'kind must be partitions or one of '
             || array_to_string(v_sweeps, ', '), '{"field": "kind"}');
-    elsif not jobforge.try_lock('partitions') then
+    elsif not jobforge_private.try_lock('partitions') then
         return '{}';
     end if;
     foreach v_kind in array v_sweeps loop
         continue when p_kind <> v_kind;
         begin
-            v_gone := v_gone || jsonb_build_object(v_kind, jobforge.sweep(
+            v_gone := v_gone || jsonb_build_object(v_kind, jobforge_private.sweep(
                 v_kind, v_now, v_now - make_interval(days => p_history_days),
                 v_now - make_interval(days => p_dead_days), p_limit));
         exception
@@ -57,7 +57,7 @@ begin
     -- Last in a transaction of all kinds: from here on the history is locked until it ends.
     if p_kind is null or p_kind = 'partitions' then
         v_gone := v_gone || jsonb_build_object(
-            'partitions', jobforge.drop_history(v_now, p_history_days, p_audit_days));
+            'partitions', jobforge_private.drop_history(v_now, p_history_days, p_audit_days));
     end if;
     return v_gone;
 end $$;

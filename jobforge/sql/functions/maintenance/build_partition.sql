@@ -1,7 +1,7 @@
 -- Creates the table for the day or month of history that begins on p_day. It is not attached yet,
 -- which leaves the parent readable and writable. Its rights are those of access.sql. Called by
 -- ensure_partitions.
-create or replace function jobforge.build_partition(p_table text, p_day date) returns void
+create or replace function jobforge_private.build_partition(p_table text, p_day date) returns void
 language plpgsql
 as $$
 declare

@@ -3,7 +3,7 @@
 -- maintenance calls apply_retention for the partitions alone, and this waits at most 100 ms for a
 -- lock: others would wait behind it. While another transaction reads the history, nothing is
 -- dropped (null), and the next call tries again.
-create or replace function jobforge.drop_history(
+create or replace function jobforge_private.drop_history(
     p_now timestamptz,
     p_days integer,
     p_audit_days integer
@@ -17,7 +17,7 @@ declare
 begin
     for v_partition in
         select c.relname
-          from jobforge.history_tables() as t
+          from jobforge_private.history_tables() as t
           join pg_inherits as i on i.inhparent = ('jobforge.' || t.name)::regclass
           join pg_class as c on c.oid = i.inhrelid
          where c.relname ~ '_\d{8}$'

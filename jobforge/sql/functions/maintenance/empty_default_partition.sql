@@ -2,7 +2,7 @@
 -- <name>_moved, which it creates first if need be. Called by ensure_partitions, which inserts them
 -- into the table again when it has partitions for them. Not straight into a partition that is not
 -- attached yet: for a publication that is another table, which no subscriber has.
-create or replace function jobforge.empty_default_partition(
+create or replace function jobforge_private.empty_default_partition(
     p_table text,
     p_by_column text,
     p_span text,

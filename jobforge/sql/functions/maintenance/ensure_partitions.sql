@@ -10,17 +10,17 @@ set search_path = pg_catalog, pg_temp
 set lock_timeout = '100ms'
 as $$
 declare
-    v_today date := (jobforge.now() at time zone 'UTC')::date;
+    v_today date := (jobforge_private.now() at time zone 'UTC')::date;
     v_table record;
     v_days date[];
     v_day date;
     v_created integer := 0;
 begin
-    perform jobforge.check_limit(p_days, 366);
-    if not jobforge.try_lock('partitions') then
+    perform jobforge_private.check_limit(p_days, 366);
+    if not jobforge_private.try_lock('partitions') then
         return 0;
     end if;
-    for v_table in select * from jobforge.history_tables() loop
+    for v_table in select * from jobforge_private.history_tables() loop
         execute format(
             'select array_agg(d.day) from ('
             'select date_trunc($3, d)::date as day'
@@ -33,13 +33,13 @@ begin
         continue when v_days is null;
         begin
             foreach v_day in array v_days loop
-                perform jobforge.build_partition(v_table.name, v_day);
+                perform jobforge_private.build_partition(v_table.name, v_day);
             end loop;
-            perform jobforge.empty_default_partition(
+            perform jobforge_private.empty_default_partition(
                 v_table.name, v_table.by_column, v_table.span, v_days);
             -- Rows may have come since, and more would come before the first is attached.
             execute format('lock table jobforge.%I', v_table.name || '_default');
-            perform jobforge.empty_default_partition(
+            perform jobforge_private.empty_default_partition(
                 v_table.name, v_table.by_column, v_table.span, v_days);
             foreach v_day in array v_days loop
                 execute format(

@@ -1,6 +1,6 @@
 -- Deletes API keys that expired or were revoked before p_before, p_limit at most; the audit log
 -- keeps what was done with them. Answers how many. Called by apply_retention.
-create or replace function jobforge.forget_keys(p_before timestamptz, p_limit integer)
+create or replace function jobforge_private.forget_keys(p_before timestamptz, p_limit integer)
 returns bigint
 language plpgsql
 as $$

@@ -1,6 +1,6 @@
 -- Deletes what was noted before p_before about failures of which no dead job is left, p_limit at
 -- most. Answers how many. Called by apply_retention.
-create or replace function jobforge.forget_notes(p_before timestamptz, p_limit integer)
+create or replace function jobforge_private.forget_notes(p_before timestamptz, p_limit integer)
 returns bigint
 language plpgsql
 as $$

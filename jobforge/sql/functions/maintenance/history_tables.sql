@@ -1,7 +1,7 @@
 -- The partitioned tables, the column that each is partitioned by, and the length of its partitions:
 -- 'day' or 'month'. The audit log is kept for a year, and a page of it merges all partitions in
 -- order of id, so these are few.
-create or replace function jobforge.history_tables()
+create or replace function jobforge_private.history_tables()
 returns table (name text, by_column text, span text)
 language sql immutable
 as $$

@@ -11,13 +11,13 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
 begin
     if p_task is null
        or p_task not in ('statistics', 'partitions', 'retention', 'blocked_jobs') then
-        perform jobforge.refuse('JF002', 'there is no such task', '{"field": "task"}');
+        perform jobforge_private.refuse('JF002', 'there is no such task', '{"field": "task"}');
     elsif p_every_s is null or not p_every_s between 0 and 31622400 then
-        perform jobforge.refuse('JF002', 'every_s must be a number of seconds up to a year',
+        perform jobforge_private.refuse('JF002', 'every_s must be a number of seconds up to a year',
             '{"field": "every_s"}');
     end if;
     insert into jobforge.maintenance as m (task, started_at, since, started_by)

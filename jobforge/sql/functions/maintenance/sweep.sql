@@ -1,7 +1,7 @@
 -- Deletes rows of one kind that are past their time, p_limit at most, and answers how many: dead
 -- jobs and notes from before p_dead_before, what belongs to the history from before p_before. Waits
 -- for no lock longer than two seconds. Called by apply_retention, which catches what goes wrong.
-create or replace function jobforge.sweep(
+create or replace function jobforge_private.sweep(
     p_kind text,
     p_now timestamptz,
     p_before timestamptz,
@@ -60,22 +60,22 @@ begin
                     limit p_limit for update skip locked));
             get diagnostics v_gone = row_count;
         when 'steps' then
-            v_gone := jobforge.sweep_steps(p_before, p_limit);
+            v_gone := jobforge_private.sweep_steps(p_before, p_limit);
         when 'workflows' then
-            v_gone := jobforge.sweep_workflows(p_before, p_dead_before, p_limit);
+            v_gone := jobforge_private.sweep_workflows(p_before, p_dead_before, p_limit);
         when 'dependencies' then
-            v_gone := jobforge.sweep_dependencies(p_before, p_limit);
+            v_gone := jobforge_private.sweep_dependencies(p_before, p_limit);
         when 'heartbeats' then
-            v_gone := jobforge.sweep_heartbeats(p_now, p_limit);
+            v_gone := jobforge_private.sweep_heartbeats(p_now, p_limit);
         when 'buckets' then
-            v_gone := jobforge.sweep_buckets(p_now, p_limit);
+            v_gone := jobforge_private.sweep_buckets(p_now, p_limit);
         when 'firings' then
-            v_gone := jobforge.forget_firings(p_before, p_limit);
+            v_gone := jobforge_private.forget_firings(p_before, p_limit);
         when 'api_keys' then
             delete from jobforge.ended_sessions as s where s.expires_at < p_now;
-            v_gone := jobforge.forget_keys(p_before, p_limit);
+            v_gone := jobforge_private.forget_keys(p_before, p_limit);
         when 'failure_notes' then
-            v_gone := jobforge.forget_notes(p_dead_before, p_limit);
+            v_gone := jobforge_private.forget_notes(p_dead_before, p_limit);
     end case;
     return v_gone;
 end $$;

@@ -1,7 +1,9 @@
 -- Deletes the edges between jobs that are gone, and what is left of waits between them, p_limit of
 -- each at most. Answers how many went. Called by apply_retention.
-create or replace function jobforge.sweep_dependencies(p_before timestamptz, p_limit integer)
-returns bigint
+create or replace function jobforge_private.sweep_dependencies(
+    p_before timestamptz,
+    p_limit integer
+) returns bigint
 language plpgsql
 as $$
 declare

@@ -1,6 +1,6 @@
 -- Deletes heartbeats of leases that have ended, p_limit at most. Called by apply_retention. Returns
 -- the number of deleted rows. Skips rows that another transaction holds.
-create or replace function jobforge.sweep_heartbeats(p_now timestamptz, p_limit integer)
+create or replace function jobforge_private.sweep_heartbeats(p_now timestamptz, p_limit integer)
 returns bigint
 language plpgsql
 as $$

@@ -3,7 +3,7 @@
 -- would wait forever. Waits for no job that another transaction has locked. Locks jobs before
 -- workflows, and workflows before their nodes. Called by apply_retention. Answers how many
 -- workflows went.
-create or replace function jobforge.sweep_workflows(
+create or replace function jobforge_private.sweep_workflows(
     p_before timestamptz,
     p_dead_before timestamptz,
     p_limit integer
@@ -14,8 +14,8 @@ declare
     v_tenants uuid[];
     v_swept uuid[];
 begin
-    perform jobforge.cancel_rows(
-        jobforge.lock_orphaned_jobs(p_before, p_limit), 'a parent is past retention');
+    perform jobforge_private.cancel_rows(
+        jobforge_private.lock_orphaned_jobs(p_before, p_limit), 'a parent is past retention');
     with gone as (
         delete from jobforge.workflows as w
          where w.ctid = any (array(

@@ -15,9 +15,9 @@ set jit = off
 as $$
 #variable_conflict use_column
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
 begin
-    perform jobforge.check_installation();
+    perform jobforge_private.check_installation();
     return query
     (select 'unserved', r.definition, null::uuid, min(r.queued_at), r.queue
        from (select j.queue, j.definition || '@' || j.version as definition, j.queued_at

@@ -1,7 +1,7 @@
 -- read_gauges: what the statistics have of the tables that turn over, and how the partitions of the
 -- history stand. `inserted` counts rows since the statistics were reset, also those whose
 -- transaction did not commit.
-create or replace function jobforge.measure_tables()
+create or replace function jobforge_private.measure_tables()
 returns table (gauge text, table_name text, value double precision)
 language sql stable
 as $$
@@ -26,7 +26,7 @@ as $$
                            and (pg_catalog.pg_stat_get_live_tuples(c.oid) > 0
                                 or pg_catalog.pg_stat_get_tuples_deleted(c.oid) = 0)) as has_strays,
                    sum(pg_catalog.pg_total_relation_size(c.oid)) as bytes
-              from jobforge.history_tables() as h
+              from jobforge_private.history_tables() as h
               join pg_catalog.pg_inherits as i
                 on i.inhparent = format('jobforge.%I', h.name)::regclass
               join pg_catalog.pg_class as c on c.oid = i.inhrelid and c.relkind = 'r'
@@ -34,6 +34,7 @@ as $$
       join pg_catalog.pg_class as p on p.oid = h.inhparent
      cross join lateral (values
         ('table_bytes', h.bytes::float8),
-        ('days_ahead', coalesce(h.last_day - (jobforge.now() at time zone 'UTC')::date, 0)::float8),
+        ('days_ahead',
+         coalesce(h.last_day - (jobforge_private.now() at time zone 'UTC')::date, 0)::float8),
         ('strays', h.has_strays::integer::float8)) as m(gauge, value)
 $$;

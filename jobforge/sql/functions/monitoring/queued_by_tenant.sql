@@ -1,7 +1,7 @@
 -- read_gauges: how many queued jobs the p_tenants tenants have that have most, and all others
 -- together as `other`. Looks at 500 pairs of queue and tenant, with and without limits, and at
 -- 1,000 jobs of each; those shown are counted on up to 10,000 in each queue.
-create or replace function jobforge.queued_by_tenant(p_tenants integer)
+create or replace function jobforge_private.queued_by_tenant(p_tenants integer)
 returns table (tenant text, jobs bigint)
 language plpgsql stable
 as $$
@@ -41,13 +41,15 @@ begin
           from (select p.tenant_id, sum(c.jobs)::bigint as jobs
                   from pairs as p
                  cross join lateral
-                       jobforge.count_queued(p.queue, p.tenant_id, p.is_gated, 1000) as c(jobs)
+                       jobforge_private.count_queued(p.queue, p.tenant_id, p.is_gated,
+                                                     1000) as c(jobs)
                  group by p.tenant_id) as t
     )
     select r.tenant_id::text, sum(c.jobs)::bigint
       from ranked as r
       join pairs as p on p.tenant_id = r.tenant_id
-     cross join lateral jobforge.count_queued(p.queue, p.tenant_id, p.is_gated, 10000) as c(jobs)
+     cross join lateral jobforge_private.count_queued(p.queue, p.tenant_id, p.is_gated,
+                                                      10000) as c(jobs)
      where r.rank <= p_tenants
      group by r.tenant_id
     union all

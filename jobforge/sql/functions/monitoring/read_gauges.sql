@@ -16,15 +16,15 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
 begin
-    perform jobforge.check_limit(p_tenants, 1000);
-    perform jobforge.check_installation();
+    perform jobforge_private.check_limit(p_tenants, 1000);
+    perform jobforge_private.check_installation();
     return query
     with depths as materialized (
         select d.name, sum(d.queued) as queued, sum(d.running) as running,
                sum(d.scheduled) as scheduled, min(d.oldest_queued_at) as oldest_queued_at
-          from jobforge.queue_depths() as d
+          from jobforge_private.queue_depths() as d
          group by d.name
     )
     select 'jobs', d.name, s.state, s.jobs::float8
@@ -38,7 +38,7 @@ begin
      where d.oldest_queued_at is not null
     union all
     select 'tenant_queued', t.tenant, null, t.jobs::float8
-      from jobforge.queued_by_tenant(p_tenants) as t
+      from jobforge_private.queued_by_tenant(p_tenants) as t
     union all
     select 'dead', null, null, count(*)::float8
       from (select from jobforge.jobs as j where j.finished_at is not null limit 100000) as d
@@ -89,5 +89,5 @@ begin
       from jobforge.webhook_endpoints as w
      where not w.enabled and w.disabled_reason <> 'disabled by hand'
     union all
-    select m.gauge, m.table_name, null, m.value from jobforge.measure_tables() as m;
+    select m.gauge, m.table_name, null, m.value from jobforge_private.measure_tables() as m;
 end $$;

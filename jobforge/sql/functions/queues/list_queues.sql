@@ -18,15 +18,15 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.tenant_or_all(p_tenant_id);
+    v_tenant uuid := jobforge_private.tenant_or_all(p_tenant_id);
 begin
     return query
     with depths as materialized (
         select d.name, sum(d.queued)::bigint as queued, sum(d.running)::bigint as running,
                sum(d.scheduled)::bigint as scheduled, min(d.oldest_queued_at) as oldest_queued_at
-          from (select * from jobforge.queue_depths_of(v_tenant) where v_tenant is not null
+          from (select * from jobforge_private.queue_depths_of(v_tenant) where v_tenant is not null
                 union all
-                select * from jobforge.queue_depths() where v_tenant is null) as d
+                select * from jobforge_private.queue_depths() where v_tenant is null) as d
          group by d.name
     ), known as (
         select q.name from jobforge.queues as q

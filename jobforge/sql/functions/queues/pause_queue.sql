@@ -4,11 +4,12 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform jobforge.check_settings(jsonb_build_object('queue', p_queue), '{queue}');
-    insert into jobforge.queues (name, updated_at) values (p_queue, jobforge.now())
+    perform jobforge_private.check_settings(jsonb_build_object('queue', p_queue), '{queue}');
+    insert into jobforge.queues (name, updated_at) values (p_queue, jobforge_private.now())
     on conflict (name) do nothing;
     update jobforge.queues as p
-       set paused_at = coalesce(p.paused_at, jobforge.now()), updated_at = jobforge.now()
+       set paused_at = coalesce(p.paused_at, jobforge_private.now()),
+           updated_at = jobforge_private.now()
      where p.name = p_queue;
-    perform jobforge.audit(null, 'queue.pause', p_queue::text);
+    perform jobforge_private.audit(null, 'queue.pause', p_queue::text);
 end $$;

@@ -8,22 +8,22 @@ as $$
 declare
     v_queue jobforge.queues;
 begin
-    perform jobforge.check_settings(p_settings,
+    perform jobforge_private.check_settings(p_settings,
         '{max_running,rate_limit,rate_period_s,rate_burst}');
-    perform jobforge.check_settings(jsonb_build_object('queue', p_queue), '{queue}');
-    insert into jobforge.queues (name, updated_at) values (p_queue, jobforge.now())
+    perform jobforge_private.check_settings(jsonb_build_object('queue', p_queue), '{queue}');
+    insert into jobforge.queues (name, updated_at) values (p_queue, jobforge_private.now())
     on conflict (name) do nothing;
     select * into v_queue from jobforge.queues as q where q.name = p_queue for update;
     v_queue := jsonb_populate_record(v_queue, p_settings);
     update jobforge.queues as q
        set max_running = v_queue.max_running, rate_limit = v_queue.rate_limit,
            rate_period_s = coalesce(v_queue.rate_period_s, 1), rate_burst = v_queue.rate_burst,
-           updated_at = jobforge.now()
+           updated_at = jobforge_private.now()
      where q.name = p_queue;
-    perform jobforge.regate_running('queue', p_queue, null, null);
-    perform jobforge.audit(null, 'queue.put', p_queue, p_settings);
+    perform jobforge_private.regate_running('queue', p_queue, null, null);
+    perform jobforge_private.audit(null, 'queue.put', p_queue, p_settings);
 exception
     when check_violation or data_exception or not_null_violation then
-        perform jobforge.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm,
             '{"field": "settings"}');
 end $$;

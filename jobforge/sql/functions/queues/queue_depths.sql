@@ -1,7 +1,7 @@
 -- list_queues: the jobs of all tenants, several rows for a queue. Queued ones are counted up to
 -- 10,000 with and without limits, of 1,000 queues; scheduled ones among the 100,000 due first;
 -- running ones all.
-create or replace function jobforge.queue_depths()
+create or replace function jobforge_private.queue_depths()
 returns table (
     name text, queued bigint, running bigint, scheduled bigint, oldest_queued_at timestamptz
 )
@@ -11,7 +11,7 @@ as $$
 begin
     return query
     select q.name, c.jobs, 0::bigint, 0::bigint, c.oldest
-      from jobforge.queues_in_use() as q(name)
+      from jobforge_private.queues_in_use() as q(name)
      cross join lateral (
         select count(*) as jobs, min(r.queued_at) as oldest
           from (select j.queued_at from jobforge.jobs as j

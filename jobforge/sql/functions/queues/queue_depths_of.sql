@@ -1,6 +1,6 @@
 -- list_queues: a tenant's jobs in each queue. Counted over the newest 100,000 of its live and dead
 -- jobs. The oldest queued one is told beyond that: it is looked for at the head of the queue too.
-create or replace function jobforge.queue_depths_of(p_tenant_id uuid)
+create or replace function jobforge_private.queue_depths_of(p_tenant_id uuid)
 returns table (
     name text, queued bigint, running bigint, scheduled bigint, oldest_queued_at timestamptz
 )

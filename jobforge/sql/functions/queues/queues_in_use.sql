@@ -1,6 +1,6 @@
 -- The names of queues that have queued jobs, of whatever tenant, 1,000 at most: one index probe
 -- for each, however many jobs they hold. Called by queue_depths.
-create or replace function jobforge.queues_in_use() returns setof text
+create or replace function jobforge_private.queues_in_use() returns setof text
 language plpgsql stable
 as $$
 begin

@@ -5,8 +5,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     update jobforge.queues as p
-       set paused_at = null, updated_at = jobforge.now()
+       set paused_at = null, updated_at = jobforge_private.now()
      where p.name = p_queue;
-    perform jobforge.wake_workers(p_queue);
-    perform jobforge.audit(null, 'queue.resume', p_queue::text);
+    perform jobforge_private.wake_workers(p_queue);
+    perform jobforge_private.audit(null, 'queue.resume', p_queue::text);
 end $$;

@@ -1,5 +1,5 @@
 -- Two histograms as one. Called by roll_up_statistics.
-create or replace function jobforge.add_histograms(p_one integer[], p_other integer[])
+create or replace function jobforge_private.add_histograms(p_one integer[], p_other integer[])
 returns integer[]
 language plpgsql immutable
 as $$

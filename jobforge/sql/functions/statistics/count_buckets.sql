@@ -1,5 +1,5 @@
 -- A histogram: how many of the numbers name each of the 32 buckets. Called by roll_up_statistics.
-create or replace function jobforge.count_buckets(p_buckets integer[]) returns integer[]
+create or replace function jobforge_private.count_buckets(p_buckets integer[]) returns integer[]
 language plpgsql immutable
 as $$
 declare

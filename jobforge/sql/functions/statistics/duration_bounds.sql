@@ -1,7 +1,7 @@
 -- Where the buckets of a histogram of durations begin, in milliseconds: each is twice as wide as
 -- the one before. What is shorter than the first bound is in bucket 1, and what lasts longer than
 -- the last one, twelve days, is in bucket 32.
-create or replace function jobforge.duration_bounds() returns double precision[]
+create or replace function jobforge_private.duration_bounds() returns double precision[]
 language sql immutable
 as $$
     select '{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536,

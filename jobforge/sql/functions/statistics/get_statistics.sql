@@ -23,20 +23,22 @@ set plan_cache_mode = force_custom_plan
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.tenant_or_all(p_tenant_id);
-    v_until timestamptz := coalesce(p_until, jobforge.now());
+    v_tenant uuid := jobforge_private.tenant_or_all(p_tenant_id);
+    v_until timestamptz := coalesce(p_until, jobforge_private.now());
     v_since timestamptz := coalesce(p_since, v_until - interval '1 hour');
     v_step interval := make_interval(secs => case p_step_s when 0 then 60 else p_step_s end);
     v_first timestamptz;
 begin
-    perform jobforge.check_filter(p_filter, '{definition,queue}', '{}');
-    perform jobforge.check_period(v_since, v_until);
+    perform jobforge_private.check_filter(p_filter, '{definition,queue}', '{}');
+    perform jobforge_private.check_period(v_since, v_until);
     if p_step_s is null or p_step_s not between 0 and 86400 or p_step_s % 60 <> 0
        or p_step_s > 0 and date_part('epoch', v_until - v_since) > 2000.0 * p_step_s then
-        perform jobforge.refuse('JF002', 'step_s must be whole minutes, a day at most, of which '
+        perform jobforge_private.refuse('JF002',
+            'step_s must be whole minutes, a day at most, of which '
             || 'the time asked for has 2000 at most', '{"field": "step_s"}');
     elsif p_by not in ('definition', 'queue') then
-        perform jobforge.refuse('JF002', 'by can be definition or queue', '{"field": "by"}');
+        perform jobforge_private.refuse('JF002', 'by can be definition or queue',
+            '{"field": "by"}');
     end if;
     v_first := date_bin(v_step, v_since, '2000-01-01 00:00+00');
     return query
@@ -74,8 +76,9 @@ begin
     select s.at, s.definition, s.queue,
            s.succeeded + s.failed + s.died + s.canceled + s.handed_back, s.succeeded, s.failed,
            s.died, s.canceled, s.handed_back, s.wait_ms, s.run_ms, s.cpu_ms, s.peak_memory_bytes,
-           jobforge.percentile_ms(h.waits, 0.5), jobforge.percentile_ms(h.waits, 0.95),
-           jobforge.percentile_ms(h.runs, 0.5), jobforge.percentile_ms(h.runs, 0.95)
+           jobforge_private.percentile_ms(h.waits, 0.5),
+           jobforge_private.percentile_ms(h.waits, 0.95),
+           jobforge_private.percentile_ms(h.runs, 0.5), jobforge_private.percentile_ms(h.runs, 0.95)
       from summed as s
       join spread as h on h.at = s.at and h.definition is not distinct from s.definition
        and h.queue is not distinct from s.queue

@@ -15,10 +15,10 @@ as $$
 #variable_conflict use_column
 declare
     v_tenant uuid := jobforge.tenant();
-    v_until timestamptz := coalesce(p_until, jobforge.now());
+    v_until timestamptz := coalesce(p_until, jobforge_private.now());
     v_since timestamptz := coalesce(p_since, v_until - interval '1 day');
 begin
-    perform jobforge.check_period(v_since, v_until);
+    perform jobforge_private.check_period(v_since, v_until);
     return query
     select u.tenant_id, t.slug, u.attempts, u.run_s, u.cpu_s, u.peak_memory_bytes
       from (select s.tenant_id,

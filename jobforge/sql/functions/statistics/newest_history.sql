@@ -1,7 +1,7 @@
 -- When the newest attempt or event happened whose transaction this cluster has not had, as far as
 -- any did. roll_up_statistics asks it once after a restore. Days are read from the last one
 -- backwards, until one has such a row.
-create or replace function jobforge.newest_history() returns timestamptz
+create or replace function jobforge_private.newest_history() returns timestamptz
 language plpgsql stable
 as $$
 declare
@@ -11,7 +11,7 @@ declare
     v_days integer;
 begin
     foreach v_days in array array[1, 7, 30, 100000] loop
-        v_at := jobforge.now() - make_interval(days => v_days);
+        v_at := jobforge_private.now() - make_interval(days => v_days);
         select max(h.at) into v_newest
           from (select max(a.ended_at) as at from jobforge.all_attempts as a
                  where a.ended_at >= v_at and a.txid >= v_next

@@ -1,12 +1,14 @@
 -- The duration that this share of those in a histogram do not exceed: within the right bucket, and
 -- as far into it as if they were spread evenly there. Null for an empty one. Called by
 -- get_statistics.
-create or replace function jobforge.percentile_ms(p_histogram bigint[], p_share double precision)
-returns double precision
+create or replace function jobforge_private.percentile_ms(
+    p_histogram bigint[],
+    p_share double precision
+) returns double precision
 language plpgsql immutable
 as $$
 declare
-    v_bounds double precision[] := 0::double precision || jobforge.duration_bounds();
+    v_bounds double precision[] := 0::double precision || jobforge_private.duration_bounds();
     v_rank bigint := ceil(p_share * (select sum(n) from unnest(p_histogram) as n));
     v_before bigint := 0;
 begin

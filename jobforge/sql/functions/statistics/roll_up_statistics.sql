@@ -22,8 +22,8 @@ declare
     v_is_foreign boolean;
     v_read bigint;
 begin
-    perform jobforge.check_limit(p_limit, 1000000);
-    if not jobforge.try_lock('statistics') then
+    perform jobforge_private.check_limit(p_limit, 1000000);
+    if not jobforge_private.try_lock('statistics') then
         return 0;
     end if;
     select p.txid, p.restored_until, p.txid > pg_snapshot_xmax(pg_current_snapshot())
@@ -59,9 +59,9 @@ begin
                                   and e.outcome in ('released', 'snoozed')) as handed_back,
                coalesce(sum(e.wait_ms), 0) as wait_ms, sum(e.run_ms) as run_ms,
                coalesce(sum(e.cpu_ms), 0) as cpu_ms, max(e.peak_memory_bytes) as peak_memory_bytes,
-               array_agg(width_bucket(e.wait_ms, jobforge.duration_bounds()) + 1)
+               array_agg(width_bucket(e.wait_ms, jobforge_private.duration_bounds()) + 1)
                    filter (where e.wait_ms is not null) as waits,
-               array_agg(width_bucket(e.run_ms, jobforge.duration_bounds()) + 1) as runs
+               array_agg(width_bucket(e.run_ms, jobforge_private.duration_bounds()) + 1) as runs
           from ended as e
          group by e.tenant_id, e.minute, e.definition, e.queue
     ), added as (
@@ -70,7 +70,7 @@ begin
                cpu_ms, peak_memory_bytes, definition, queue, wait_histogram, run_histogram)
         select c.tenant_id, c.minute, c.succeeded, c.failed, c.died, c.canceled, c.handed_back,
                c.wait_ms, c.run_ms, c.cpu_ms, c.peak_memory_bytes, c.definition, c.queue,
-               jobforge.count_buckets(c.waits), jobforge.count_buckets(c.runs)
+               jobforge_private.count_buckets(c.waits), jobforge_private.count_buckets(c.runs)
           from counted as c
             on conflict (tenant_id, minute, definition, queue) do update
            set succeeded = s.succeeded + excluded.succeeded,
@@ -82,13 +82,15 @@ begin
                run_ms = s.run_ms + excluded.run_ms,
                cpu_ms = s.cpu_ms + excluded.cpu_ms,
                peak_memory_bytes = greatest(s.peak_memory_bytes, excluded.peak_memory_bytes),
-               wait_histogram = jobforge.add_histograms(s.wait_histogram, excluded.wait_histogram),
-               run_histogram = jobforge.add_histograms(s.run_histogram, excluded.run_histogram)
+               wait_histogram = jobforge_private.add_histograms(s.wait_histogram,
+                                                                excluded.wait_histogram),
+               run_histogram = jobforge_private.add_histograms(s.run_histogram,
+                                                               excluded.run_histogram)
     )
     select coalesce(sum(cardinality(c.runs)), 0) into v_read from counted as c;
     if v_is_foreign and v_last is null then
         update jobforge.statistics_position
-           set txid = '0', restored_until = jobforge.newest_history();
+           set txid = '0', restored_until = jobforge_private.newest_history();
     elsif v_read > 0 or v_from = '0' then
         update jobforge.statistics_position set txid = v_end;
     end if;

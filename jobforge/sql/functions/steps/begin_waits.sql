@@ -3,7 +3,7 @@
 -- settle_unfinished_jobs, whose locks it relies on; locks the jobs that a gather waits for. Writes
 -- the attempts of gathers, p_gathered. Answers the states, with `blocked` for jobs that wait for
 -- others.
-create or replace function jobforge.begin_waits(
+create or replace function jobforge_private.begin_waits(
     p_settled jobforge.settled_jobs,
     p_outcomes jsonb,
     p_now timestamptz,
@@ -54,10 +54,10 @@ begin
          where j.tenant_id = v_wait.tenant_id and j.id = v_wait.job_id;
         if v_wait.kind = 'event' then
             -- They look whether the event has already come (resume_by_past_events).
-            perform jobforge.wake_scheduler();
+            perform jobforge_private.wake_scheduler();
         elsif v_wait.kind = 'gather' then
             v_states[v_wait.place] := 'blocked';
-            if jobforge.wait_for_jobs(v_wait.tenant_id, v_wait.job_id, v_wait.jobs) = 0 then
+            if jobforge_private.wait_for_jobs(v_wait.tenant_id, v_wait.job_id, v_wait.jobs) = 0 then
                 -- They have all ended: it is due, and the next claim finds it.
                 v_states[v_wait.place] := 'scheduled';
                 update jobforge.jobs as j

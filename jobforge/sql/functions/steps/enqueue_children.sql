@@ -19,20 +19,21 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_made jsonb;
 begin
-    if jobforge.is_wait(jsonb_build_object('kind', 'sleep', 'name', p_name, 'index', p_index))
+    if jobforge_private.is_wait(jsonb_build_object('kind', 'sleep', 'name', p_name, 'index',
+                                                   p_index))
        is not true then
-        perform jobforge.refuse('JF002', 'a step has a name of 1 to 200 letters and an index',
-            '{"field": "name"}');
+        perform jobforge_private.refuse('JF002',
+            'a step has a name of 1 to 200 letters and an index', '{"field": "name"}');
     end if;
     update jobforge.jobs as j
        set flags = j.flags | 4
      where j.tenant_id = v_tenant and j.id = p_job_id
        and j.state || '' = 'running' and j.worker_id = p_worker_id and j.lease = p_lease;
     if not found then
-        perform jobforge.refuse('JF003', 'the lease of this job is lost',
+        perform jobforge_private.refuse('JF003', 'the lease of this job is lost',
             jsonb_build_object('job_id', p_job_id));
     end if;
     select s.result into v_made
@@ -48,7 +49,7 @@ begin
          where j.tenant_id = v_tenant and j.id = (m.made ->> 0)::uuid
            and m.made ->> 1 = 'created' and j.state in ('scheduled', 'blocked', 'queued');
         insert into jobforge.steps (tenant_id, job_id, lease, at, index, kind, name, result)
-        values (v_tenant, p_job_id, p_lease, jobforge.now(), p_index, 'enqueue', p_name,
+        values (v_tenant, p_job_id, p_lease, jobforge_private.now(), p_index, 'enqueue', p_name,
                 coalesce(v_made, '[]'));
     end if;
     return query

@@ -1,7 +1,7 @@
 -- What became of the jobs that a gather waited for, in its order: an array of {job_id, definition,
 -- state, result, error, reason}, null while one of them can still end otherwise. One that is past
 -- retention has no state. Beyond 8 MiB it is only told how much they are. Called by load_steps.
-create or replace function jobforge.gathered(p_tenant_id uuid, p_jobs uuid[]) returns jsonb
+create or replace function jobforge_private.gathered(p_tenant_id uuid, p_jobs uuid[]) returns jsonb
 language plpgsql
 as $$
 declare

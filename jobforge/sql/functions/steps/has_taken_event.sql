@@ -1,5 +1,5 @@
 -- Whether an earlier wait of the job has already returned this event: each event ends one wait.
-create or replace function jobforge.has_taken_event(
+create or replace function jobforge_private.has_taken_event(
     p_tenant_id uuid,
     p_job_id uuid,
     p_name text,

@@ -1,7 +1,7 @@
 -- Whether this is what an attempt may wait for: {kind, name, index} of the step that waits, for an
 -- event with what its data must contain (match) and from when on events count (since, in seconds
 -- of Unix time), for other jobs with their ids (jobs).
-create or replace function jobforge.is_wait(p_wait jsonb) returns boolean
+create or replace function jobforge_private.is_wait(p_wait jsonb) returns boolean
 language sql immutable
 as $$
     select jsonb_path_exists(p_wait, 'strict $ ? (
@@ -12,7 +12,7 @@ as $$
        and case when p_wait ? 'match'
                 then jsonb_typeof(p_wait -> 'match') = 'object'
                      and pg_column_size(p_wait -> 'match') <= 8192
-                     and jobforge.is_bounded(p_wait -> 'match')
+                     and jobforge_private.is_bounded(p_wait -> 'match')
                 else true end
        and case when p_wait ? 'since'
                 then p_wait ->> 'kind' = 'event' and jsonb_typeof(p_wait -> 'since') = 'number'

@@ -13,22 +13,24 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
     if not exists (select from jobforge.all_jobs as a
                     where a.tenant_id = v_tenant and a.id = p_job_id) then
-        perform jobforge.refuse('JF004', 'no such job', jsonb_build_object('job_id', p_job_id));
+        perform jobforge_private.refuse('JF004', 'no such job',
+            jsonb_build_object('job_id', p_job_id));
     end if;
     return query
     select s.kind, s.name, s.index,
            case when s.kind = 'event' and s.result is null then 'timed_out' else 'done' end,
-           jobforge.readable(s.result), s.lease, s.at, null::timestamptz, null::jsonb, null::uuid[]
+           jobforge_private.readable(s.result), s.lease, s.at, null::timestamptz, null::jsonb,
+           null::uuid[]
       from jobforge.steps as s
      where s.tenant_id = v_tenant and s.job_id = p_job_id
      order by s.at, s.index;
     return query
     select w.kind, w.name, w.index, 'waiting', null::jsonb, w.lease, w.since, w.expires_at,
-           jobforge.readable(w.match), w.jobs
+           jobforge_private.readable(w.match), w.jobs
       from jobforge.waits as w
      where w.tenant_id = v_tenant and w.job_id = p_job_id;
 end $$;

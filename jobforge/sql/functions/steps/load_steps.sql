@@ -34,12 +34,12 @@ begin
     returning * into v_wait;
     if found then
         if v_wait.kind = 'gather' then
-            v_gathered := jobforge.gathered(p_tenant_id, v_wait.jobs);
+            v_gathered := jobforge_private.gathered(p_tenant_id, v_wait.jobs);
         end if;
         if v_wait.kind <> 'gather' or v_gathered is not null then
             insert into jobforge.steps (
                    tenant_id, job_id, lease, at, index, bytes, kind, name, result)
-            values (p_tenant_id, p_job_id, v_wait.lease, jobforge.now(), v_wait.index,
+            values (p_tenant_id, p_job_id, v_wait.lease, jobforge_private.now(), v_wait.index,
                     coalesce(octet_length(v_gathered::text), 0), v_wait.kind, v_wait.name,
                     v_gathered)
             on conflict do nothing;
@@ -48,7 +48,7 @@ begin
     return (
         select coalesce(jsonb_agg(jsonb_build_object(
                    'kind', s.kind, 'name', s.name, 'index', s.index,
-                   'result', jobforge.readable(s.result))
+                   'result', jobforge_private.readable(s.result))
                    order by s.at, s.index), '[]')
           from jobforge.steps as s
          where s.tenant_id = p_tenant_id and s.job_id = p_job_id);

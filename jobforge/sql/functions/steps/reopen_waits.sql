@@ -1,7 +1,7 @@
 -- Lets revived jobs wait again for what they died of: the last of their waits, where an event had
 -- not come in time or a gathered job had failed. All else that they have done stays done. Called by
 -- revive_rows, which has the rows locked.
-create or replace function jobforge.reopen_waits(p_rows tid[]) returns void
+create or replace function jobforge_private.reopen_waits(p_rows tid[]) returns void
 language sql
 as $$
     delete from jobforge.steps as s

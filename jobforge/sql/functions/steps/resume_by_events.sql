@@ -1,6 +1,6 @@
 -- record_deliveries: lets jobs go on that wait for events which are dispatched now. All of them are
 -- locked first, in order of (tenant_id, id) as everywhere, then each event is told to its own.
-create or replace function jobforge.resume_by_events(p_taken jobforge.outbox[]) returns void
+create or replace function jobforge_private.resume_by_events(p_taken jobforge.outbox[]) returns void
 language plpgsql
 as $$
 declare
@@ -27,6 +27,7 @@ begin
             on e.tenant_id = t.tenant_id and e.id = t.event_id and e.created_at = t.event_at
          order by e.id
     loop
-        perform jobforge.resume_waits(v_event.tenant_id, v_event.id, v_event.name, v_event.data);
+        perform jobforge_private.resume_waits(v_event.tenant_id, v_event.id, v_event.name,
+            v_event.data);
     end loop;
 end $$;

@@ -3,7 +3,7 @@
 -- of the two transactions can see the other; this later one sees both. Each wait is looked at once:
 -- the oldest matching event wins among the newest 10,000 of that name. Jobs that somebody has
 -- locked are left to the next call. Locks the jobs in order of (tenant_id, id).
-create or replace function jobforge.resume_by_past_events(p_tenant_id uuid) returns void
+create or replace function jobforge_private.resume_by_past_events(p_tenant_id uuid) returns void
 language plpgsql
 as $$
 declare
@@ -30,12 +30,13 @@ begin
                    and n.created_at >= v_wait.look_back_to
                  order by n.id desc
                  limit 10000) as e
-         where e.data @> v_wait.match and jobforge.is_bounded(e.data)
-           and not jobforge.has_taken_event(v_wait.tenant_id, v_wait.job_id, v_wait.name, e.id)
+         where e.data @> v_wait.match and jobforge_private.is_bounded(e.data)
+           and not jobforge_private.has_taken_event(v_wait.tenant_id, v_wait.job_id, v_wait.name,
+                                                    e.id)
          order by e.id
          limit 1;
         if found then
-            perform jobforge.resume_jobs(
+            perform jobforge_private.resume_jobs(
                 v_wait.tenant_id, array[v_wait.job_id], v_event.id, v_wait.name, v_event.data);
         else
             update jobforge.waits as w

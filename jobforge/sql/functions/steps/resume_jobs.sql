@@ -1,7 +1,7 @@
 -- Ends the waits of these jobs for an event: each job has the event as its step's result and is due
 -- at once. A job that no longer waits for such an event is left alone. Called by resume_waits and
 -- resume_by_past_events, which have the jobs locked. Returns how many jobs were resumed.
-create or replace function jobforge.resume_jobs(
+create or replace function jobforge_private.resume_jobs(
     p_tenant_id uuid,
     p_jobs uuid[],
     p_event_id uuid,
@@ -11,14 +11,14 @@ create or replace function jobforge.resume_jobs(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_jobs uuid[];
 begin
     with ended as (
         delete from jobforge.waits as w
          where w.tenant_id = p_tenant_id and w.job_id = any (p_jobs) and w.kind = 'event'
            and w.name = p_name and p_data @> w.match
-           and not jobforge.has_taken_event(w.tenant_id, w.job_id, w.name, p_event_id)
+           and not jobforge_private.has_taken_event(w.tenant_id, w.job_id, w.name, p_event_id)
         returning w.job_id, w.lease, w.index, w.name
     ), stored as (
         insert into jobforge.steps (tenant_id, job_id, lease, at, index, kind, name, result)
@@ -29,7 +29,7 @@ begin
         on conflict do nothing
     )
     select coalesce(array_agg(e.job_id), '{}') into v_jobs from ended as e;
-    perform jobforge.hasten_rows(array(
+    perform jobforge_private.hasten_rows(array(
         select j.ctid
           from jobforge.jobs as j
          where j.tenant_id = p_tenant_id and j.id = any (v_jobs)));

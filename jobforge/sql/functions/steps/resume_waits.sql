@@ -2,7 +2,7 @@
 -- takes one event, and each event ends one wait of a job. Returns how many jobs were resumed. Locks
 -- them in order of id; a job that times out at this moment gets the event or the timeout, never
 -- both.
-create or replace function jobforge.resume_waits(
+create or replace function jobforge_private.resume_waits(
     p_tenant_id uuid,
     p_event_id uuid,
     p_name text,
@@ -17,7 +17,7 @@ begin
         select w.job_id
           from jobforge.waits as w
          where w.tenant_id = p_tenant_id and w.kind = 'event' and w.name = p_name
-           and p_data @> w.match and jobforge.is_bounded(p_data));
+           and p_data @> w.match and jobforge_private.is_bounded(p_data));
     if v_jobs = '{}' then
         return 0;
     end if;
@@ -27,5 +27,5 @@ begin
       order by j.id
         for update;
     -- A later statement: a job that was woken while we waited for its lock has no wait any more.
-    return jobforge.resume_jobs(p_tenant_id, v_jobs, p_event_id, p_name, p_data);
+    return jobforge_private.resume_jobs(p_tenant_id, v_jobs, p_event_id, p_name, p_data);
 end $$;

@@ -21,13 +21,13 @@ declare
     v_status text;
     v_kept record;
 begin
-    perform jobforge.check_tokens(p_worker_id, p_steps);
+    perform jobforge_private.check_tokens(p_worker_id, p_steps);
     if exists (select from jsonb_array_elements(p_steps) as e(step)
-                where jobforge.is_wait(jsonb_build_object(
+                where jobforge_private.is_wait(jsonb_build_object(
                           'kind', 'sleep', 'name', e.step -> 'name', 'index', e.step -> 'index'))
                       is not true) then
-        perform jobforge.refuse('JF002', 'a step has a name of 1 to 200 letters and an index',
-            '{"field": "steps"}');
+        perform jobforge_private.refuse('JF002',
+            'a step has a name of 1 to 200 letters and an index', '{"field": "steps"}');
     end if;
     for v_step in
         select s.*, row_number() over (order by s.tenant_id, s.job_id, s.place) as turn
@@ -46,7 +46,7 @@ begin
            for update;
         if not found then
             v_status := 'lost';
-        elsif not jobforge.is_bounded(v_step.result, 1048576)
+        elsif not jobforge_private.is_bounded(v_step.result, 1048576)
               or jsonb_path_exists(v_step.result, 'strict $.**{65 to last}') then
             v_status := 'too_large';
         else
@@ -59,7 +59,7 @@ begin
             else
                 insert into jobforge.steps (
                        tenant_id, job_id, lease, at, index, bytes, kind, name, result)
-                values (v_step.tenant_id, v_step.job_id, v_step.lease, jobforge.now(),
+                values (v_step.tenant_id, v_step.job_id, v_step.lease, jobforge_private.now(),
                         v_step.index, coalesce(octet_length(v_step.result::text), 4), 'step',
                         v_step.name,
                         coalesce(v_step.result, 'null'::jsonb))

@@ -15,7 +15,7 @@ set enable_bitmapscan = off
 as $$
     select t.id, j.queue, j.state, count(*), min(j.queued_at) filter (where j.state = 'queued'),
            bool_and(j.n < 10000)
-      from unnest(jobforge.claimable_tenants(p_tenants)) as t(id)
+      from unnest(jobforge_private.claimable_tenants(p_tenants)) as t(id)
      cross join lateral (
            select b.queue, b.queued_at, count(*) over () as n,
                   case when b.cancel_requested_at is null then b.state else 'canceling' end as state

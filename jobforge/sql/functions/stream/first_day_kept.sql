@@ -1,5 +1,5 @@
 -- The day at which the history begins: retention drops whole days. Null before there is any.
-create or replace function jobforge.first_day_kept() returns date
+create or replace function jobforge_private.first_day_kept() returns date
 language sql stable
 as $$
     select min(to_date(right(c.relname, 8), 'YYYYMMDD'))

@@ -1,7 +1,7 @@
 -- A position in the stream as text; stream_position reads it again. Without a kind: before
 -- everything of that transaction. p_n tells rows of one moment apart, and names none of them: a
 -- tenant may be told the position of another's.
-create or replace function jobforge.stream_place(
+create or replace function jobforge_private.stream_place(
     p_txid xid8,
     p_at timestamptz,
     p_kind text default null,

@@ -1,6 +1,6 @@
 -- How far read_stream looks at once: to the end of the transaction that makes p_limit rows full,
 -- or to p_end. What lies beyond is not even sorted.
-create or replace function jobforge.stream_reach(p_from xid8, p_end xid8, p_limit integer)
+create or replace function jobforge_private.stream_reach(p_from xid8, p_end xid8, p_limit integer)
 returns xid8
 language plpgsql stable
 as $$

@@ -1,7 +1,7 @@
 -- What read_stream is about, in its order: up to p_limit ended attempts and events after a
 -- position, of transactions before p_upto. What was restored from another cluster is not of this
 -- one's transactions (statistics_position). Of data beyond 8 KiB only the start of its text.
-create or replace function jobforge.stream_rows(
+create or replace function jobforge_private.stream_rows(
     p_after jobforge.stream_position,
     p_upto xid8,
     p_limit integer
@@ -38,7 +38,7 @@ begin
                         then jsonb_build_object('truncated', true, 'text', left(e.data::text, 1000))
                         else e.data end
               from (select n.txid, n.at, n.job_id, n.kind, n.actor, n.tenant_id,
-                           jobforge.readable(n.data) as data
+                           jobforge_private.readable(n.data) as data
                       from jobforge.job_events as n) as e
              where e.txid >= p_after.txid and e.txid < p_upto and e.kind <> 'log'
                and e.at > v_since) as u

@@ -9,31 +9,31 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
     v_tenants uuid[] := array(select distinct t from unnest(p_tenants) as t order by t);
-    v_fault text := jobforge.login_fault(p_login, v_tenants);
+    v_fault text := jobforge_private.login_fault(p_login, v_tenants);
 begin
-    perform jobforge.require_read_committed('bind_login');
-    perform jobforge.check_installation();
+    perform jobforge_private.require_read_committed('bind_login');
+    perform jobforge_private.check_installation();
     if v_tenants = '{}' or cardinality(v_tenants) > 1000
        or array_position(v_tenants, null) is not null
        or 'ffffffff-ffff-ffff-ffff-ffffffffffff' = any (v_tenants) then
-        perform jobforge.refuse('JF002', 'tenants must be 1 to 1000 ids of tenants',
+        perform jobforge_private.refuse('JF002', 'tenants must be 1 to 1000 ids of tenants',
             '{"field": "tenants"}');
     elsif p_login is null or v_fault = 'does not exist' then
-        perform jobforge.refuse('JF004', format('login %s not found', p_login),
+        perform jobforge_private.refuse('JF004', format('login %s not found', p_login),
             jsonb_build_object('login', p_login));
     elsif v_fault is not null then
-        perform jobforge.refuse('JF002',
+        perform jobforge_private.refuse('JF002',
             format('the login %s cannot be bound: it %s', p_login, v_fault),
             '{"field": "login"}', 'Bind a separate login in jobforge_client, jobforge_service or '
             || 'jobforge_worker.');
     end if;
     -- A tenant whose erasure has begun is refused, and one whose erasure begins later is removed.
     lock table jobforge.bound_logins in share row exclusive mode;
-    perform jobforge.check_not_erased(t.id) from unnest(v_tenants) as t(id);
+    perform jobforge_private.check_not_erased(t.id) from unnest(v_tenants) as t(id);
     insert into jobforge.bound_logins as b (login, tenants, bound_at, bound_by)
-    values (p_login, v_tenants, jobforge.now(), jobforge.actor())
+    values (p_login, v_tenants, jobforge_private.now(), jobforge_private.actor())
     on conflict (login) do update
        set tenants = excluded.tenants, bound_at = excluded.bound_at, bound_by = excluded.bound_by;
-    perform jobforge.audit(null, 'login.bind', p_login,
+    perform jobforge_private.audit(null, 'login.bind', p_login,
         jsonb_build_object('tenants', to_jsonb(v_tenants)));
 end $$;

@@ -1,22 +1,22 @@
 -- The tenant for which a login that is bound to p_bound acts when it names p_named (null: none).
 -- Called by tenant and named_tenant. Raises JF001 when it has to name one, JF006 for another
 -- tenant.
-create or replace function jobforge.bound_tenant(p_bound uuid[], p_named uuid) returns uuid
+create or replace function jobforge_private.bound_tenant(p_bound uuid[], p_named uuid) returns uuid
 language plpgsql stable
 as $$
 begin
     if p_named = any (p_bound) then
         return p_named;
     elsif p_named is not null then
-        perform jobforge.refuse('JF006',
+        perform jobforge_private.refuse('JF006',
             format('the login %s is bound to other tenants', session_user));
     elsif cardinality(p_bound) = 1 then
         return p_bound[1];
     elsif p_bound = '{}' then
-        perform jobforge.refuse('JF006',
+        perform jobforge_private.refuse('JF006',
             format('the login %s is bound to tenants that are all erased', session_user));
     end if;
-    perform jobforge.refuse('JF001',
+    perform jobforge_private.refuse('JF001',
         format('the login %s is bound to several tenants and none is set', session_user),
         '{}', 'Call set_config(''app.tenant_id'', …, true) in this transaction.');
     return null;

@@ -1,4 +1,4 @@
 -- The tenants to which the login of this session is bound, or null when it is not bound.
-create or replace function jobforge.bound_tenants() returns uuid[]
+create or replace function jobforge_private.bound_tenants() returns uuid[]
 language sql stable
 as $$ select b.tenants from jobforge.bound_logins as b where b.login = session_user $$;

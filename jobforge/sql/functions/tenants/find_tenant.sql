@@ -6,7 +6,7 @@ language plpgsql stable security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_bound uuid[] := jobforge.bound_tenants();
+    v_bound uuid[] := jobforge_private.bound_tenants();
     -- A login that is bound to several looks for the one that it is about to set.
     v_tenant uuid := case when cardinality(v_bound) <> 1
                                and coalesce(current_setting('app.tenant_id', true), '') = ''
@@ -16,7 +16,7 @@ declare
                      and (v_bound is null or t.id = any (v_bound)));
 begin
     if v_id is null then
-        perform jobforge.refuse('JF004', format('there is no tenant %s', p_slug),
+        perform jobforge_private.refuse('JF004', format('there is no tenant %s', p_slug),
             jsonb_build_object('slug', p_slug));
     end if;
     return v_id;

@@ -10,14 +10,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
-    perform jobforge.check_installation();
+    perform jobforge_private.check_installation();
     return query
     select b.login::text, b.tenants,
            array(select coalesce(t.slug, u.id::text)
                    from unnest(b.tenants) as u(id)
                    left join jobforge.tenants as t on t.id = u.id
                   order by 1),
-           b.bound_at, b.bound_by, jobforge.login_fault(b.login, b.tenants)
+           b.bound_at, b.bound_by, jobforge_private.login_fault(b.login, b.tenants)
       from jobforge.bound_logins as b
      order by b.login;
 end $$;

@@ -5,7 +5,7 @@
 -- jobforge_server) may name the tenant by argument; others get JF001. A login that is bound to
 -- tenants can name no other by either (JF006), and need not name its only one. The largest UUID is
 -- no tenant (JF002): claims walk from id to id below it.
-create or replace function jobforge.named_tenant(p_tenant_id uuid) returns uuid
+create or replace function jobforge_private.named_tenant(p_tenant_id uuid) returns uuid
 language plpgsql stable
 as $$
 declare
@@ -15,27 +15,28 @@ declare
                         where b.login = session_user);
 begin
     if 'ffffffff-ffff-ffff-ffff-ffffffffffff' in (v_setting, p_tenant_id) then
-        perform jobforge.refuse('JF002', 'the largest UUID is no tenant', '{"field": "tenant_id"}');
+        perform jobforge_private.refuse('JF002', 'the largest UUID is no tenant',
+            '{"field": "tenant_id"}');
     end if;
     if v_bound is not null and (v_setting is not null or cardinality(v_bound) = 1) then
-        v_setting := jobforge.bound_tenant(v_bound, v_setting);
+        v_setting := jobforge_private.bound_tenant(v_bound, v_setting);
     end if;
     if v_setting is not null then
         if p_tenant_id is null or p_tenant_id = v_setting then
             return v_setting;
         end if;
-        perform jobforge.refuse('JF006',
+        perform jobforge_private.refuse('JF006',
             'the tenant named differs from the tenant of this transaction');
     end if;
     if p_tenant_id is not null
        and (pg_has_role(session_user, 'jobforge_service', 'usage')
             or pg_has_role(session_user, 'jobforge_server', 'usage')) then
         return case when v_bound is null then p_tenant_id
-                    else jobforge.bound_tenant(v_bound, p_tenant_id) end;
+                    else jobforge_private.bound_tenant(v_bound, p_tenant_id) end;
     elsif v_bound is not null then
-        return jobforge.bound_tenant(v_bound, null);
+        return jobforge_private.bound_tenant(v_bound, null);
     end if;
-    perform jobforge.refuse('JF001',
+    perform jobforge_private.refuse('JF001',
         'no tenant is set: call set_config(''app.tenant_id'', …, true) in this transaction');
     return null;
 end $$;

@@ -6,14 +6,15 @@ set search_path = pg_catalog, pg_temp
 as $$
 begin
     if p_tenant_id is null then
-        perform jobforge.refuse('JF002', 'tenant_id is required', '{"field": "tenant_id"}');
+        perform jobforge_private.refuse('JF002', 'tenant_id is required', '{"field": "tenant_id"}');
     end if;
-    perform jobforge.check_not_erased(p_tenant_id);
+    perform jobforge_private.check_not_erased(p_tenant_id);
     insert into jobforge.tenants (id, created_at, updated_at)
-    values (p_tenant_id, jobforge.now(), jobforge.now())
+    values (p_tenant_id, jobforge_private.now(), jobforge_private.now())
     on conflict (id) do nothing;
     update jobforge.tenants as p
-       set paused_at = coalesce(p.paused_at, jobforge.now()), updated_at = jobforge.now()
+       set paused_at = coalesce(p.paused_at, jobforge_private.now()),
+           updated_at = jobforge_private.now()
      where p.id = p_tenant_id and p.erased_at is null;
-    perform jobforge.audit(p_tenant_id, 'tenant.pause', p_tenant_id::text);
+    perform jobforge_private.audit(p_tenant_id, 'tenant.pause', p_tenant_id::text);
 end $$;

@@ -7,22 +7,22 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_zone text;
     v_was_limited boolean;
     v_tenant jobforge.tenants;
 begin
     if p_tenant_id is null then
-        perform jobforge.refuse('JF002', 'tenant_id is required', '{"field": "tenant_id"}');
+        perform jobforge_private.refuse('JF002', 'tenant_id is required', '{"field": "tenant_id"}');
     end if;
-    perform jobforge.check_settings(p_settings, '{slug,name,timezone,weight,max_running,max_pending,
-        rate_limit,rate_period_s,rate_burst}');
+    perform jobforge_private.check_settings(p_settings,
+        '{slug,name,timezone,weight,max_running,max_pending, rate_limit,rate_period_s,rate_burst}');
     insert into jobforge.tenants (id, created_at, updated_at)
     values (p_tenant_id, v_now, v_now)
     on conflict (id) do nothing;
     select * into v_tenant from jobforge.tenants as t where t.id = p_tenant_id for update;
     if v_tenant.erased_at is not null then
-        perform jobforge.check_not_erased(p_tenant_id);
+        perform jobforge_private.check_not_erased(p_tenant_id);
     end if;
     v_zone := v_tenant.timezone;
     v_was_limited := v_tenant.max_running is not null or v_tenant.rate_limit is not null;
@@ -30,7 +30,7 @@ begin
     -- Reading pg_timezone_names opens every file of the zone database.
     if coalesce(v_tenant.timezone, 'UTC') not in (v_zone, 'UTC')
        and not exists (select from pg_timezone_names as z where z.name = v_tenant.timezone) then
-        perform jobforge.refuse('JF002', 'timezone is not the name of a zone',
+        perform jobforge_private.refuse('JF002', 'timezone is not the name of a zone',
             '{"field": "timezone"}');
     end if;
     update jobforge.tenants as t
@@ -41,15 +41,16 @@ begin
            rate_burst = v_tenant.rate_burst, updated_at = v_now
      where t.id = p_tenant_id;
     if v_was_limited <> (v_tenant.max_running is not null or v_tenant.rate_limit is not null) then
-        perform jobforge.regate_running('tenant', null, p_tenant_id, null);
+        perform jobforge_private.regate_running('tenant', null, p_tenant_id, null);
     end if;
-    perform jobforge.adopt_schedules(
+    perform jobforge_private.adopt_schedules(
         p_tenant_id, coalesce(v_tenant.timezone, 'UTC') <> v_zone, v_now);
-    perform jobforge.audit(p_tenant_id, 'tenant.put', p_tenant_id::text, p_settings);
+    perform jobforge_private.audit(p_tenant_id, 'tenant.put', p_tenant_id::text, p_settings);
 exception
     when unique_violation then
-        perform jobforge.refuse('JF005', 'another tenant has this slug', '{"field": "slug"}');
+        perform jobforge_private.refuse('JF005', 'another tenant has this slug',
+            '{"field": "slug"}');
     when check_violation or data_exception then
-        perform jobforge.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'the settings are out of bounds: ' || sqlerrm,
             '{"field": "settings"}');
 end $$;

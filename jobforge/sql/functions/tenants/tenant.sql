@@ -17,5 +17,5 @@ begin
     if v_bound is null then
         return v_setting;
     end if;
-    return jobforge.bound_tenant(v_bound, v_setting);
+    return jobforge_private.bound_tenant(v_bound, v_setting);
 end $$;

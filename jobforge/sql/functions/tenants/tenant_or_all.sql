@@ -2,7 +2,7 @@
 -- the one set or named, else null, which is all of them. An operator is who logs in as a member
 -- of jobforge_admin or jobforge_server; to everybody else it is require_tenant. Raises JF001,
 -- JF006.
-create or replace function jobforge.tenant_or_all(p_tenant_id uuid) returns uuid
+create or replace function jobforge_private.tenant_or_all(p_tenant_id uuid) returns uuid
 language plpgsql stable
 as $$
 begin
@@ -12,5 +12,5 @@ begin
        and jobforge.tenant() is null then
         return p_tenant_id;
     end if;
-    return jobforge.require_tenant(p_tenant_id);
+    return jobforge_private.require_tenant(p_tenant_id);
 end $$;

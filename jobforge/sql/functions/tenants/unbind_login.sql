@@ -5,11 +5,11 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 begin
-    perform jobforge.check_installation();
+    perform jobforge_private.check_installation();
     delete from jobforge.bound_logins as b where b.login = p_login;
     if not found then
-        perform jobforge.refuse('JF004', format('the login %s is not bound', p_login),
+        perform jobforge_private.refuse('JF004', format('the login %s is not bound', p_login),
             jsonb_build_object('login', p_login));
     end if;
-    perform jobforge.audit(null, 'login.unbind', p_login);
+    perform jobforge_private.audit(null, 'login.unbind', p_login);
 end $$;

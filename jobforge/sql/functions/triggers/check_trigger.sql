@@ -1,27 +1,30 @@
 -- Refuses settings of a trigger that are not valid (JF002 with the field), and a definition that
 -- is not there (JF009). Called by whoever creates or changes one.
-create or replace function jobforge.check_trigger(p_type text, p_settings jsonb) returns void
+create or replace function jobforge_private.check_trigger(p_type text, p_settings jsonb)
+returns void
 language plpgsql
 as $$
 declare
     v_fault record;
 begin
-    perform jobforge.check_bounded('settings', p_settings);
+    perform jobforge_private.check_bounded('settings', p_settings);
     if p_type is null or p_type not in ('schedule', 'event') then
-        perform jobforge.refuse('JF002', 'type must be schedule or event', '{"field": "type"}');
+        perform jobforge_private.refuse('JF002', 'type must be schedule or event',
+            '{"field": "type"}');
     elsif jsonb_typeof(p_settings) is distinct from 'object' then
-        perform jobforge.refuse('JF002', 'settings must be a JSON object', '{"field": "settings"}');
+        perform jobforge_private.refuse('JF002', 'settings must be a JSON object',
+            '{"field": "settings"}');
     end if;
-    perform jobforge.check_size('payload', p_settings -> 'payload');
-    v_fault := jobforge.trigger_fault(p_type, p_settings);
+    perform jobforge_private.check_size('payload', p_settings -> 'payload');
+    v_fault := jobforge_private.trigger_fault(p_type, p_settings);
     if v_fault.field is not null then
-        perform jobforge.refuse('JF002', format('%s %s', v_fault.field, v_fault.rule),
+        perform jobforge_private.refuse('JF002', format('%s %s', v_fault.field, v_fault.rule),
             jsonb_build_object('field', v_fault.field));
     end if;
     if p_settings ? 'definition'
-       and not exists (select from jobforge.find_definition(
+       and not exists (select from jobforge_private.find_definition(
                            p_settings ->> 'definition', (p_settings ->> 'version')::integer)) then
-        perform jobforge.refuse('JF009',
+        perform jobforge_private.refuse('JF009',
             format('unknown definition %s', p_settings ->> 'definition'),
             jsonb_build_object('definition', p_settings -> 'definition',
                                'version', p_settings -> 'version'));

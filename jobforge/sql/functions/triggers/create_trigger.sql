@@ -11,31 +11,31 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_now timestamptz := jobforge.now();
-    v_id uuid := jobforge.uuid7();
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_now timestamptz := jobforge_private.now();
+    v_id uuid := jobforge_private.uuid7();
     v_missing text;
 begin
-    perform jobforge.check_trigger(p_type, p_settings);
+    perform jobforge_private.check_trigger(p_type, p_settings);
     select f.name into v_missing
       from unnest(array['label', 'definition', case p_type when 'event' then 'event'
                                                      else 'cron' end]) as f(name)
      where not p_settings ? f.name
      limit 1;
     if found then
-        perform jobforge.refuse('JF002', format('%s is required', v_missing),
+        perform jobforge_private.refuse('JF002', format('%s is required', v_missing),
             jsonb_build_object('field', v_missing));
     end if;
     -- Counted under a lock, so that the limit holds for callers at the same moment too.
-    perform jobforge.hold_lock('triggers', v_tenant);
+    perform jobforge_private.hold_lock('triggers', v_tenant);
     if (select count(*) from jobforge.triggers as t
          where t.tenant_id = v_tenant and t.type = p_type and t.deleted_at is null
            and t.declared is null) >= 100 then
-        perform jobforge.refuse('JF005', 'the tenant has 100 triggers of this type already',
+        perform jobforge_private.refuse('JF005', 'the tenant has 100 triggers of this type already',
             '{"limit": 100}');
     end if;
-    perform jobforge.put_trigger(v_tenant, v_id, p_type, p_settings, null, v_now);
-    perform jobforge.audit(v_tenant, 'trigger.create', v_id::text,
+    perform jobforge_private.put_trigger(v_tenant, v_id, p_type, p_settings, null, v_now);
+    perform jobforge_private.audit(v_tenant, 'trigger.create', v_id::text,
         jsonb_build_object('type', p_type) || (p_settings - 'payload'));
     return v_id;
 end $$;

@@ -1,7 +1,7 @@
 -- Brings the schedule of one tenant in step with what code declares under a name: makes it, changes
 -- it, or lets it be. Called by declare_triggers, and for a new tenant by adopt_schedules. Locks the
 -- trigger if there is one.
-create or replace function jobforge.declare_trigger(
+create or replace function jobforge_private.declare_trigger(
     p_tenant_id uuid,
     p_name text,
     p_settings jsonb,
@@ -17,8 +17,8 @@ begin
       from jobforge.triggers as r
      where r.tenant_id = p_tenant_id and r.declared = p_name;
     if not found then
-        perform jobforge.put_trigger(
-            p_tenant_id, jobforge.uuid7(), 'schedule', p_settings, p_name, p_now);
+        perform jobforge_private.put_trigger(
+            p_tenant_id, jobforge_private.uuid7(), 'schedule', p_settings, p_name, p_now);
         return;
     end if;
     t := jsonb_populate_record(v_before, '{"version": null, "queue": null, "priority": 0,
@@ -47,5 +47,5 @@ begin
                       (v_before.cron, v_before.timezone, v_before.starts_at, v_before.ends_at)
                    as is_new) as v_time
      where r.tenant_id = p_tenant_id and r.id = v_before.id;
-    perform jobforge.wake_scheduler();
+    perform jobforge_private.wake_scheduler();
 end $$;

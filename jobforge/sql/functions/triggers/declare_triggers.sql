@@ -17,14 +17,14 @@ declare
     v_tenants uuid[] := '{}';
     v_names text[] := '{}';
 begin
-    perform jobforge.check_bounded('declared', p_declared, null);
+    perform jobforge_private.check_bounded('declared', p_declared, null);
     if jsonb_typeof(p_declared) is distinct from 'array' or p_definitions is null then
-        perform jobforge.refuse('JF002', 'declared must be a JSON array, with definitions',
+        perform jobforge_private.refuse('JF002', 'declared must be a JSON array, with definitions',
             '{"field": "declared"}');
     end if;
     -- Several workers start at once.
-    perform jobforge.hold_lock('declared');
-    v_now := jobforge.now();
+    perform jobforge_private.hold_lock('declared');
+    v_now := jobforge_private.now();
     delete from jobforge.declared_schedules as d
      where v_own is null and d.name = any (p_definitions)
        and d.name not in (select e.name
@@ -35,9 +35,9 @@ begin
           from jsonb_to_recordset(p_declared) as e(name text, tenant text, settings jsonb)
          order by e.name, e.tenant
     loop
-        perform jobforge.check_name('name', v_each.name, 200);
-        perform jobforge.check_trigger('schedule', v_each.settings);
-        v_named := jobforge.tenants_named(v_each.tenant);
+        perform jobforge_private.check_name('name', v_each.name, 200);
+        perform jobforge_private.check_trigger('schedule', v_each.settings);
+        v_named := jobforge_private.tenants_named(v_each.tenant);
         if v_each.tenant = '*' and v_own is null then
             insert into jobforge.declared_schedules as d (name, declared_at, settings)
             values (v_each.name, v_now, v_each.settings)
@@ -45,7 +45,7 @@ begin
                set settings = excluded.settings, declared_at = v_now
              where d.settings <> excluded.settings;
         end if;
-        perform jobforge.declare_trigger(n.id, v_each.name, v_each.settings, v_now)
+        perform jobforge_private.declare_trigger(n.id, v_each.name, v_each.settings, v_now)
            from unnest(v_named) as n(id);
         v_tenants := v_tenants || v_named;
         v_names := v_names || array_fill(v_each.name, array[cardinality(v_named)]);
@@ -66,6 +66,6 @@ begin
      where f.tenant_id = g.tenant_id and f.trigger_id = g.id and f.outcome = 'pending';
 exception
     when data_exception then
-        perform jobforge.refuse('JF002', 'declared is not as it should be: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'declared is not as it should be: ' || sqlerrm,
             '{"field": "declared"}');
 end $$;

@@ -7,21 +7,21 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    t jobforge.triggers := jobforge.lock_trigger(v_tenant, p_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    t jobforge.triggers := jobforge_private.lock_trigger(v_tenant, p_id);
 begin
     if t.declared is not null then
-        perform jobforge.refuse('JF005',
+        perform jobforge_private.refuse('JF005',
             'the trigger is declared in code: remove it there, or disable it',
             jsonb_build_object('id', p_id, 'declared', t.declared));
     end if;
     update jobforge.triggers as r
-       set deleted_at = jobforge.now(), updated_at = jobforge.now(), due_at = null,
+       set deleted_at = jobforge_private.now(), updated_at = jobforge_private.now(), due_at = null,
            next_run_at = null
      where r.tenant_id = v_tenant and r.id = p_id;
     update jobforge.firings as f
-       set outcome = 'skipped', reason = 'the trigger was deleted', at = jobforge.now()
+       set outcome = 'skipped', reason = 'the trigger was deleted', at = jobforge_private.now()
      where f.tenant_id = v_tenant and f.trigger_id = p_id and f.outcome = 'pending';
-    perform jobforge.audit(v_tenant, 'trigger.delete', p_id::text,
+    perform jobforge_private.audit(v_tenant, 'trigger.delete', p_id::text,
         jsonb_build_object('label', t.label));
 end $$;

@@ -17,8 +17,8 @@ declare
     v_triggers jsonb;
     v_definitions jsonb;
 begin
-    perform jobforge.check_limit(p_limit, 5000);
-    v_now := jobforge.now();
+    perform jobforge_private.check_limit(p_limit, 5000);
+    v_now := jobforge_private.now();
     with picked as materialized (
         (select t.tenant_id, t.id
            from jobforge.triggers as t
@@ -32,7 +32,7 @@ begin
           order by f.tenant_id, f.trigger_id, f.fire_at
           limit p_limit)
     ), found as materialized (
-        select t.*, jobforge.zone_of(t) as zone,
+        select t.*, jobforge_private.zone_of(t) as zone,
                array(select jsonb_build_object('fire_at', f.fire_at, 'kind', f.kind)
                        from jobforge.firings as f
                       where f.tenant_id = t.tenant_id and f.trigger_id = t.id
@@ -50,13 +50,14 @@ begin
                'is_due', coalesce(f.due_at <= v_now, false), 'cron', f.cron, 'zone', f.zone,
                'catch_up', f.catch_up, 'catch_up_limit', f.catch_up_limit,
                'jitter_s', f.jitter_s, 'definition', f.definition, 'version', f.version,
-               'payload', jobforge.readable(f.payload), 'pending', to_jsonb(f.pending))),
+               'payload', jobforge_private.readable(f.payload), 'pending', to_jsonb(f.pending))),
            (select jsonb_agg(jsonb_build_object(
                        'definition', n.definition, 'version', n.version,
                        'is_active', d.is_active,
-                       'parameters', jobforge.readable(d.parameters)))
+                       'parameters', jobforge_private.readable(d.parameters)))
               from (select distinct u.definition, u.version from found as u) as n
-              left join lateral jobforge.find_definition(n.definition, n.version) as d on true)
+              left join lateral jobforge_private.find_definition(n.definition,
+                                                                 n.version) as d on true)
       into v_triggers, v_definitions
       from found as f;
     return jsonb_build_object(

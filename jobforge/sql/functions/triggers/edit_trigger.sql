@@ -11,16 +11,16 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_before jobforge.triggers;
     t jobforge.triggers;
 begin
-    v_before := jobforge.lock_trigger(v_tenant, p_id);
-    perform jobforge.check_trigger(v_before.type, p_changes
+    v_before := jobforge_private.lock_trigger(v_tenant, p_id);
+    perform jobforge_private.check_trigger(v_before.type, p_changes
         || case when p_changes ? 'version' and not p_changes ? 'definition'
                 then jsonb_build_object('definition', v_before.definition) else '{}' end);
     if v_before.declared is not null and p_changes - 'enabled' <> '{}' then
-        perform jobforge.refuse('JF005',
+        perform jobforge_private.refuse('JF005',
             'the trigger is declared in code: only enabled can be changed here',
             jsonb_build_object('id', p_id, 'declared', v_before.declared));
     end if;
@@ -29,7 +29,8 @@ begin
         return;
     end if;
     -- Never equal to the time before: the scheduler knows by it what it has read.
-    t.updated_at := greatest(jobforge.now(), v_before.updated_at + interval '1 microsecond');
+    t.updated_at :=
+        greatest(jobforge_private.now(), v_before.updated_at + interval '1 microsecond');
     t.fault := null;
     if not t.enabled then
         t.due_at := null;
@@ -51,10 +52,10 @@ begin
            cron = t.cron, timezone = t.timezone, catch_up = t.catch_up, overlap = t.overlap,
            event = t.event, dedupe_key = t.dedupe_key, payload = t.payload, filter = t.filter
      where r.tenant_id = v_tenant and r.id = p_id;
-    perform jobforge.audit(v_tenant, 'trigger.edit', p_id::text, p_changes - 'payload');
-    perform jobforge.wake_scheduler();
+    perform jobforge_private.audit(v_tenant, 'trigger.edit', p_id::text, p_changes - 'payload');
+    perform jobforge_private.wake_scheduler();
 exception
     when check_violation then
-        perform jobforge.refuse('JF002', 'ends_at must lie after starts_at',
+        perform jobforge_private.refuse('JF002', 'ends_at must lie after starts_at',
             '{"field": "ends_at"}');
 end $$;

@@ -1,7 +1,7 @@
 -- Makes firings of a tenant's schedules, which the caller has locked: those that may go together in
 -- one insert of jobs, the others one by one. If the jobs of all are refused, each is tried by
 -- itself. Answers how many were recorded. Called by record_firings.
-create or replace function jobforge.fire(p_tenant_id uuid, p_firings jsonb) returns integer
+create or replace function jobforge_private.fire(p_tenant_id uuid, p_firings jsonb) returns integer
 language plpgsql
 as $$
 declare
@@ -19,7 +19,7 @@ begin
               from jsonb_array_elements(p_firings) with ordinality as g(firing, place)) as e;
     if v_together is not null then
         begin
-            v_recorded := jobforge.fire_together(p_tenant_id, v_together);
+            v_recorded := jobforge_private.fire_together(p_tenant_id, v_together);
         exception
             -- The queue is full, or the definition unknown or inactive.
             when sqlstate 'JF008' or sqlstate 'JF009' or sqlstate 'JF010' then
@@ -27,7 +27,7 @@ begin
         end;
     end if;
     for v_firing in select e.firing from jsonb_array_elements(v_singly) as e(firing) loop
-        v_recorded := v_recorded + jobforge.fire_one(p_tenant_id, v_firing)::integer;
+        v_recorded := v_recorded + jobforge_private.fire_one(p_tenant_id, v_firing)::integer;
     end loop;
     return v_recorded;
 end $$;

@@ -1,12 +1,13 @@
 -- Records one firing and what came of it: a job, or why there is none. False when it is there
 -- already. Called by fire. Locks the jobs that have to make way.
-create or replace function jobforge.fire_one(p_tenant_id uuid, p_firing jsonb) returns boolean
+create or replace function jobforge_private.fire_one(p_tenant_id uuid, p_firing jsonb)
+returns boolean
 language plpgsql
 as $$
 declare
     v_trigger uuid := (p_firing ->> 'trigger_id')::uuid;
     v_fire_at timestamptz := (p_firing ->> 'fire_at')::timestamptz;
-    v_first uuid := jobforge.uuid7();
+    v_first uuid := jobforge_private.uuid7();
     v_outcome text := coalesce(p_firing ->> 'outcome', 'enqueued');
     v_reason text := p_firing ->> 'reason';
 begin
@@ -16,15 +17,15 @@ begin
         return false;
     end if;
     if v_outcome = 'enqueued' and p_firing ->> 'kind' = 'schedule' then
-        v_reason := jobforge.make_way(p_tenant_id, v_trigger, p_firing ->> 'overlap');
+        v_reason := jobforge_private.make_way(p_tenant_id, v_trigger, p_firing ->> 'overlap');
         if v_reason is not null then
             v_outcome := 'skipped';
         end if;
     end if;
     if v_outcome = 'enqueued' then
         begin
-            perform jobforge.insert_jobs(
-                p_tenant_id, jsonb_build_array(jobforge.job_of_firing(p_firing)), v_first);
+            perform jobforge_private.insert_jobs(
+                p_tenant_id, jsonb_build_array(jobforge_private.job_of_firing(p_firing)), v_first);
         exception
             when sqlstate 'JF008' or sqlstate 'JF009' then
                 v_outcome := 'failed';
@@ -36,8 +37,8 @@ begin
     end if;
     insert into jobforge.firings as f (
            tenant_id, trigger_id, fire_at, at, job_id, kind, outcome, reason)
-    values (p_tenant_id, v_trigger, v_fire_at, jobforge.now(),
-            case v_outcome when 'enqueued' then jobforge.nth_id(v_first, 1) end,
+    values (p_tenant_id, v_trigger, v_fire_at, jobforge_private.now(),
+            case v_outcome when 'enqueued' then jobforge_private.nth_id(v_first, 1) end,
             p_firing ->> 'kind', v_outcome, left(v_reason, 1000))
     on conflict on constraint firings_happen_once do update
        set at = excluded.at, job_id = excluded.job_id, outcome = excluded.outcome,

@@ -1,13 +1,13 @@
 -- Records firings and enqueues their jobs, all of one tenant; answers how many. A firing that is
 -- there already, and was not waiting to be made, is left alone. Called by fire. Raises JF008,
 -- JF009, JF010.
-create or replace function jobforge.fire_together(p_tenant_id uuid, p_firings jsonb)
+create or replace function jobforge_private.fire_together(p_tenant_id uuid, p_firings jsonb)
 returns integer
 language plpgsql
 as $$
 declare
-    v_first uuid := jobforge.uuid7();
-    v_now timestamptz := jobforge.now();
+    v_first uuid := jobforge_private.uuid7();
+    v_now timestamptz := jobforge_private.now();
     v_skip integer[];
 begin
     with given as materialized (
@@ -20,8 +20,8 @@ begin
                tenant_id, trigger_id, fire_at, at, job_id, kind, outcome)
         -- A time that was asked for by hand may be due as well.
         select distinct on (g.trigger_id, g.fire_at)
-               p_tenant_id, g.trigger_id, g.fire_at, v_now, jobforge.nth_id(v_first, g.place),
-               g.kind, 'enqueued'
+               p_tenant_id, g.trigger_id, g.fire_at, v_now,
+               jobforge_private.nth_id(v_first, g.place), g.kind, 'enqueued'
           from given as g
          order by g.trigger_id, g.fire_at, g.place
         on conflict on constraint firings_happen_once do update
@@ -31,10 +31,10 @@ begin
     )
     select coalesce(array_agg(g.place::integer), '{}') into v_skip
       from given as g
-     where jobforge.nth_id(v_first, g.place) not in (select r.job_id from recorded as r);
-    perform jobforge.insert_jobs(
+     where jobforge_private.nth_id(v_first, g.place) not in (select r.job_id from recorded as r);
+    perform jobforge_private.insert_jobs(
         p_tenant_id,
-        (select jsonb_agg(jobforge.job_of_firing(e.firing) order by e.place)
+        (select jsonb_agg(jobforge_private.job_of_firing(e.firing) order by e.place)
            from jsonb_array_elements(p_firings) with ordinality as e(firing, place)),
         v_first, v_skip);
     return jsonb_array_length(p_firings) - cardinality(v_skip);

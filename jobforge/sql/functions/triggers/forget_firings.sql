@@ -1,6 +1,6 @@
 -- Deletes firings from before the history begins, and triggers that were deleted before it, p_limit
 -- of each at most. Answers how many firings went. Called by apply_retention.
-create or replace function jobforge.forget_firings(p_before timestamptz, p_limit integer)
+create or replace function jobforge_private.forget_firings(p_before timestamptz, p_limit integer)
 returns bigint
 language plpgsql
 as $$

@@ -13,19 +13,19 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
     return query
     select t.id, t.type, t.label, t.definition, t.version, t.queue, t.priority,
-           jobforge.readable(t.payload),
-           t.enabled, t.fault, t.declared, t.cron, t.timezone, jobforge.zone_of(t), t.catch_up,
-           t.catch_up_limit, t.overlap, t.jitter_s, t.starts_at, t.ends_at, t.event,
-           jobforge.readable(t.filter),
-           t.dedupe_window_s, t.dedupe_key, jobforge.count_deduplicated(t), t.last_fired_at,
+           jobforge_private.readable(t.payload),
+           t.enabled, t.fault, t.declared, t.cron, t.timezone, jobforge_private.zone_of(t),
+           t.catch_up, t.catch_up_limit, t.overlap, t.jitter_s, t.starts_at, t.ends_at, t.event,
+           jobforge_private.readable(t.filter),
+           t.dedupe_window_s, t.dedupe_key, jobforge_private.count_deduplicated(t), t.last_fired_at,
            t.next_run_at, t.created_at, t.updated_at, t.created_by
       from jobforge.triggers as t
      where t.tenant_id = v_tenant and t.id = p_id and t.deleted_at is null;
     if not found then
-        perform jobforge.refuse('JF004', 'no such trigger', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such trigger', jsonb_build_object('id', p_id));
     end if;
 end $$;

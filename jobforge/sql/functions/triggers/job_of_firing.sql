@@ -1,6 +1,6 @@
 -- The job that a firing makes, as insert_jobs takes it. Those of a schedule that lets one wait have
 -- it as their limit key: with max_running_per_key = 1 they run one after the other.
-create or replace function jobforge.job_of_firing(p_firing jsonb) returns jsonb
+create or replace function jobforge_private.job_of_firing(p_firing jsonb) returns jsonb
 language sql immutable
 as $$
     select jsonb_strip_nulls(jsonb_build_object(

@@ -14,12 +14,12 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
-    perform jobforge.check_limit(p_limit, 200);
+    perform jobforge_private.check_limit(p_limit, 200);
     if not exists (select from jobforge.triggers as t
                     where t.tenant_id = v_tenant and t.id = p_trigger_id) then
-        perform jobforge.refuse('JF004', 'no such trigger',
+        perform jobforge_private.refuse('JF004', 'no such trigger',
             jsonb_build_object('id', p_trigger_id));
     end if;
     return query

@@ -11,8 +11,8 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 begin
-    perform jobforge.check_limit(p_limit, 200);
-    perform jobforge.check_installation();
+    perform jobforge_private.check_limit(p_limit, 200);
+    perform jobforge_private.check_installation();
     return query
     select f.tenant_id, f.trigger_id, coalesce(t.label, f.trigger_id::text), f.fire_at, f.at,
            f.kind, f.outcome, f.reason

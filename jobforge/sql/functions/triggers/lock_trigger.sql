@@ -1,5 +1,5 @@
 -- A trigger of a tenant, locked for a change. Raises JF004 when there is none, or it was deleted.
-create or replace function jobforge.lock_trigger(p_tenant_id uuid, p_id uuid)
+create or replace function jobforge_private.lock_trigger(p_tenant_id uuid, p_id uuid)
 returns jobforge.triggers
 language plpgsql
 as $$
@@ -11,7 +11,7 @@ begin
      where r.tenant_id = p_tenant_id and r.id = p_id and r.deleted_at is null
        for update;
     if not found then
-        perform jobforge.refuse('JF004', 'no such trigger', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such trigger', jsonb_build_object('id', p_id));
     end if;
     return t;
 end $$;

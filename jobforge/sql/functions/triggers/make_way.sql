@@ -4,7 +4,7 @@
 --   queue  it does not fire while one has not started
 --   cancel_running  those not started are canceled, running ones asked to stop
 -- Locks the jobs that it cancels as lock_jobs does.
-create or replace function jobforge.make_way(
+create or replace function jobforge_private.make_way(
     p_tenant_id uuid,
     p_trigger_id uuid,
     p_overlap text
@@ -26,14 +26,14 @@ begin
         return case p_overlap when 'skip' then 'its job ' || v_job || ' is not finished'
                     else 'its job ' || v_job || ' is still waiting' end;
     elsif p_overlap = 'cancel_running' then
-        v_rows := jobforge.lock_jobs(p_tenant_id, array(
+        v_rows := jobforge_private.lock_jobs(p_tenant_id, array(
             select j.id
               from jobforge.jobs as j
              where j.tenant_id = p_tenant_id and j.source = 'schedule'
                and j.source_ref = p_trigger_id::text
                and j.state in ('scheduled', 'blocked', 'queued', 'running')));
-        perform jobforge.ask_to_cancel(v_rows, 'its schedule fires again');
-        perform jobforge.cancel_rows(v_rows, 'its schedule fires again');
+        perform jobforge_private.ask_to_cancel(v_rows, 'its schedule fires again');
+        perform jobforge_private.cancel_rows(v_rows, 'its schedule fires again');
     end if;
     return null;
 end $$;

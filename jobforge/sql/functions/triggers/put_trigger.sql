@@ -1,6 +1,6 @@
 -- Writes a new trigger whose settings are checked, and wakes the scheduler. Called by
 -- create_trigger and declare_triggers. Raises JF002 when it would end before it starts.
-create or replace function jobforge.put_trigger(
+create or replace function jobforge_private.put_trigger(
     p_tenant_id uuid,
     p_id uuid,
     p_type text,
@@ -31,14 +31,14 @@ begin
     t.created_at := p_now;
     t.updated_at := p_now;
     t.since := p_now;
-    t.created_by := jobforge.actor();
+    t.created_by := jobforge_private.actor();
     if p_type = 'schedule' and t.enabled then
         t.due_at := p_now;
     end if;
     insert into jobforge.triggers select t.*;
-    perform jobforge.wake_scheduler();
+    perform jobforge_private.wake_scheduler();
 exception
     when check_violation then
-        perform jobforge.refuse('JF002', 'ends_at must lie after starts_at',
+        perform jobforge_private.refuse('JF002', 'ends_at must lie after starts_at',
             '{"field": "ends_at"}');
 end $$;

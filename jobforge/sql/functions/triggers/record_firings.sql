@@ -22,12 +22,12 @@ declare
     v_tenant record;
     v_recorded integer := 0;
 begin
-    perform jobforge.require_read_committed('record_firings');
-    perform jobforge.check_bounded('plans', p_plans, null);
+    perform jobforge_private.require_read_committed('record_firings');
+    perform jobforge_private.check_bounded('plans', p_plans, null);
     if jsonb_typeof(p_plans) is distinct from 'array' or jsonb_array_length(p_plans) > 5000 then
-        perform jobforge.refuse('JF002', 'plans must be a JSON array of at most 5000 objects',
-            '{"field": "plans"}');
-    elsif not jobforge.try_lock('scheduler') then
+        perform jobforge_private.refuse('JF002',
+            'plans must be a JSON array of at most 5000 objects', '{"field": "plans"}');
+    elsif not jobforge_private.try_lock('scheduler') then
         return null;
     end if;
     for v_tenant in
@@ -37,7 +37,7 @@ begin
                    tenant_id uuid, id uuid, due_at timestamptz, updated_at timestamptz,
                    next_run_at timestamptz, fault text, firings jsonb)
              where (v_own is null or p.tenant_id = v_own)
-               and not jobforge.is_erased(p.tenant_id)
+               and not jobforge_private.is_erased(p.tenant_id)
              order by p.tenant_id, p.id
         ), locked as materialized (
             select t.*, g.next_run_at as planned_at, g.fault as found_fault, g.firings
@@ -70,7 +70,7 @@ begin
          order by l.tenant_id
     loop
         continue when v_tenant.firings is null;
-        v_recorded := v_recorded + jobforge.fire(v_tenant.id, v_tenant.firings);
+        v_recorded := v_recorded + jobforge_private.fire(v_tenant.id, v_tenant.firings);
         update jobforge.triggers as t
            set last_fired_at = (select f.fire_at from jobforge.firings as f
                                  where f.tenant_id = t.tenant_id and f.trigger_id = t.id
@@ -83,7 +83,7 @@ begin
     return v_recorded;
 exception
     when data_exception or integrity_constraint_violation then
-        perform jobforge.refuse('JF002', 'plans are not as they should be: ' || sqlerrm,
+        perform jobforge_private.refuse('JF002', 'plans are not as they should be: ' || sqlerrm,
             '{"field": "plans"}');
         return null;
 end $$;

@@ -1,7 +1,7 @@
 -- The first setting of a trigger that is wrong, or null: its name, and what it must be. What
 -- cron, template and filter mean is checked where they are read: before the call in Python, and by
 -- the scheduler. Settings are listed and explained in docs/sql.md.
-create or replace function jobforge.trigger_fault(
+create or replace function jobforge_private.trigger_fault(
     p_type text,
     p_settings jsonb,
     out field text,
@@ -44,7 +44,8 @@ begin
         rule := coalesce(rule, case
             when v_value = 'null' then null
             when field in ('version', 'queue', 'priority') then
-                (jobforge.job_fault(jsonb_build_object('definition', 'any', field, v_value))).rule
+                (jobforge_private.job_fault(jsonb_build_object('definition', 'any', field,
+                                                               v_value))).rule
             when field = 'definition' and v_text !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$'
                 then 'must be the key of a definition'
             when field = 'label' and v_text !~ '^[^\x01-\x1f\x7f]{1,200}$'
@@ -68,7 +69,7 @@ begin
                 then 'must be the name of an event, or a prefix such as order.*'
             when field = 'dedupe_key' and length(v_text) not between 1 and 2000
                 then 'must have 1 to 2000 characters'
-            when field in ('starts_at', 'ends_at') then jobforge.time_fault(v_text, true)
+            when field in ('starts_at', 'ends_at') then jobforge_private.time_fault(v_text, true)
         end);
         exit when rule is not null;
     end loop;

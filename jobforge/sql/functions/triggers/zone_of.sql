@@ -1,5 +1,5 @@
 -- The zone whose clocks a trigger goes by: its own, or the tenant's.
-create or replace function jobforge.zone_of(t jobforge.triggers) returns text
+create or replace function jobforge_private.zone_of(t jobforge.triggers) returns text
 language sql stable
 as $$
     select case when t.timezone <> 'tenant' then t.timezone

@@ -2,7 +2,7 @@
 -- Functions call this first with each JSON argument, before they read its fields. For an argument
 -- of any length, such as an array of jobs, p_text is null: its numbers are checked, and up to 200
 -- levels are allowed. The caller checks its elements.
-create or replace function jobforge.check_bounded(
+create or replace function jobforge_private.check_bounded(
     p_field text,
     p_value jsonb,
     p_text integer default 2097152
@@ -10,14 +10,14 @@ create or replace function jobforge.check_bounded(
 language plpgsql
 as $$
 begin
-    if p_text is null and jobforge.has_long_number(p_value)
-       or p_text is not null and not jobforge.is_bounded(p_value, p_text) then
-        perform jobforge.refuse_unbounded(p_field, p_value);
+    if p_text is null and jobforge_private.has_long_number(p_value)
+       or p_text is not null and not jobforge_private.is_bounded(p_value, p_text) then
+        perform jobforge_private.refuse_unbounded(p_field, p_value);
     -- Sixty-nine levels take more bytes than that: a value in an argument may have 64.
     elsif pg_column_size(p_value #> '{}') > 500
           and jsonb_path_exists(p_value, 'strict $.**{69 to last}')
           and (p_text is not null or jsonb_path_exists(p_value, 'strict $.**{201 to last}')) then
-        perform jobforge.refuse('JF007', format('%s is nested too deeply', p_field),
+        perform jobforge_private.refuse('JF007', format('%s is nested too deeply', p_field),
             jsonb_build_object('field', p_field, 'limit', 64));
     end if;
 end $$;

@@ -1,16 +1,20 @@
 -- Refuses a filter that is not an object, has other fields than p_texts and p_times, or one of the
 -- wrong kind (JF002).
-create or replace function jobforge.check_filter(p_filter jsonb, p_texts text[], p_times text[])
-returns void
+create or replace function jobforge_private.check_filter(
+    p_filter jsonb,
+    p_texts text[],
+    p_times text[]
+) returns void
 language plpgsql
 as $$
 declare
     v_field text;
     v_fault text;
 begin
-    perform jobforge.check_bounded('filter', p_filter);
+    perform jobforge_private.check_bounded('filter', p_filter);
     if jsonb_typeof(p_filter) is distinct from 'object' then
-        perform jobforge.refuse('JF002', 'a filter must be a JSON object', '{"field": "filter"}');
+        perform jobforge_private.refuse('JF002', 'a filter must be a JSON object',
+            '{"field": "filter"}');
     end if;
     for v_field in select jsonb_object_keys(p_filter) loop
         if v_field <> all (p_texts || p_times) then
@@ -18,10 +22,10 @@ begin
         elsif jsonb_typeof(p_filter -> v_field) <> 'string' then
             v_fault := 'must be a string';
         elsif v_field = any (p_times) then
-            v_fault := jobforge.time_fault(p_filter ->> v_field, true);
+            v_fault := jobforge_private.time_fault(p_filter ->> v_field, true);
         end if;
         if v_fault is not null then
-            perform jobforge.refuse('JF002', format('%s %s', v_field, v_fault),
+            perform jobforge_private.refuse('JF002', format('%s %s', v_field, v_fault),
                 jsonb_build_object('field', v_field));
         end if;
     end loop;

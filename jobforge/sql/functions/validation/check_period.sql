@@ -1,13 +1,13 @@
 -- Refuses a time from p_since to p_until that does not end, ends before it begins, or lasts more
 -- than a year (JF002).
-create or replace function jobforge.check_period(p_since timestamptz, p_until timestamptz)
+create or replace function jobforge_private.check_period(p_since timestamptz, p_until timestamptz)
 returns void
 language plpgsql
 as $$
 begin
     if not isfinite(p_since) or not isfinite(p_until)
        or p_since > p_until or p_until - p_since > interval '366 days' then
-        perform jobforge.refuse('JF002', 'since must lie before until, by a year at most',
+        perform jobforge_private.refuse('JF002', 'since must lie before until, by a year at most',
             '{"field": "since"}');
     end if;
 end $$;

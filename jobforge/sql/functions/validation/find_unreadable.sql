@@ -15,7 +15,7 @@ set max_parallel_workers_per_gather = 0
 as $$
 #variable_conflict use_column
 begin
-    perform jobforge.check_installation();
+    perform jobforge_private.check_installation();
     return query
     select case t.name when 'jobs' then 'job' else t.name end,
            case t.name when 'jobs' then u.key ->> 'id' else (
@@ -38,7 +38,7 @@ begin
                    ('operations', '{id}', 'created_at'),
                    ('definitions', '{key,version}', 'created_at'),
                    ('audit_log', '{id,at}', 'at')) as t(name, key, since)
-     cross join lateral jobforge.unreadable_rows(t.name, t.key || t.since) as u;
+     cross join lateral jobforge_private.unreadable_rows(t.name, t.key || t.since) as u;
     return query
     select 'removed', j.id::text, j.tenant_id, j.finished_at, 'payload'
       from jobforge.jobs as j

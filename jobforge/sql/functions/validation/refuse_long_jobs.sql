@@ -1,7 +1,7 @@
 -- The trigger function of jobs: refuses an update by another role than the engine that made a
 -- payload or result too long as text (JF007). It looks for the rows by their transaction, because
 -- a trigger for each row would slow down claims, which update other columns of the same rows.
-create or replace function jobforge.refuse_long_jobs() returns trigger
+create or replace function jobforge_private.refuse_long_jobs() returns trigger
 language plpgsql
 as $$
 declare
@@ -13,10 +13,10 @@ begin
      cross join lateral (values ('payload', j.payload), ('result', j.result)) as v(name, value)
      -- Subtransactions have later numbers than their transaction.
      where case when age(j.xmin) <= age(pg_current_xact_id()::xid)
-                then not jobforge.is_bounded(v.value, 16777216) end
+                then not jobforge_private.is_bounded(v.value, 16777216) end
      limit 1;
     if found then
-        perform jobforge.refuse_unbounded(v_column, v_value, '{"table": "jobs"}');
+        perform jobforge_private.refuse_unbounded(v_column, v_value, '{"table": "jobs"}');
     end if;
     return null;
 end $$;

@@ -2,7 +2,7 @@
 -- value that is too long as text, also for a superuser (JF007). Its arguments are the columns. An
 -- update that leaves such a value as it was is not refused. Rows that functions insert are checked
 -- before they are inserted.
-create or replace function jobforge.refuse_long_row() returns trigger
+create or replace function jobforge_private.refuse_long_row() returns trigger
 language plpgsql
 as $$
 declare
@@ -10,9 +10,9 @@ declare
     v_column text;
 begin
     foreach v_column in array tg_argv loop
-        if not jobforge.is_bounded(v_row -> v_column, 16777216)
+        if not jobforge_private.is_bounded(v_row -> v_column, 16777216)
            and v_row -> v_column is distinct from to_jsonb(old) -> v_column then
-            perform jobforge.refuse_unbounded(v_column, v_row -> v_column,
+            perform jobforge_private.refuse_unbounded(v_column, v_row -> v_column,
                 jsonb_build_object('table', tg_table_name));
         end if;
     end loop;

@@ -1,7 +1,7 @@
 -- What is wrong with a point in time given as text, or null. Only ISO 8601 is read: words such as
 -- 'infinity' or 'tomorrow' are refused, and so is what lies more than a year ahead unless p_far,
 -- and what an offset moves out of the years 1 to 9999: most languages have no others.
-create or replace function jobforge.time_fault(p_text text, p_far boolean) returns text
+create or replace function jobforge_private.time_fault(p_text text, p_far boolean) returns text
 language plpgsql
 as $$
 begin
@@ -11,7 +11,7 @@ begin
     if not p_text::timestamptz between '0001-01-02 00:00+00' and '9999-12-31 00:00+00' then
         return 'is not a point in time';
     end if;
-    if p_text::timestamptz > jobforge.now() + interval '366 days' and not p_far then
+    if p_text::timestamptz > jobforge_private.now() + interval '366 days' and not p_far then
         return 'is more than a year ahead; set far_future to allow it';
     end if;
     return null;

@@ -2,7 +2,7 @@
 -- the row, and the names of its columns with such JSON. Reads up to 50,000 rows, newest partitions
 -- first, and checks up to 1,000 of these that have large values; it does not decompress the others.
 -- Called by find_unreadable.
-create or replace function jobforge.unreadable_rows(p_table text, p_key text[])
+create or replace function jobforge_private.unreadable_rows(p_table text, p_key text[])
 returns table (key jsonb, columns text)
 language plpgsql stable
 as $$
@@ -28,7 +28,7 @@ begin
           cross join lateral (
                 select string_agg(v.name, '', '') as columns
                   from (values %s) as v(name, value)
-                 where not jobforge.is_bounded(v.value, 16777216)) as f
+                 where not jobforge_private.is_bounded(v.value, 16777216)) as f
           where f.columns is not null
           limit 20',
         v_key,

@@ -1,7 +1,7 @@
 -- Refuses settings of a webhook endpoint that are not valid (JF002). Whether its address may be
 -- reached is looked at by whoever calls, and again when something is sent there. Called by
 -- create_webhook and edit_webhook.
-create or replace function jobforge.check_webhook(p_settings jsonb) returns void
+create or replace function jobforge_private.check_webhook(p_settings jsonb) returns void
 language plpgsql
 as $$
 declare
@@ -10,9 +10,9 @@ declare
     v_text text;
     v_fault text;
 begin
-    perform jobforge.check_bounded('settings', p_settings);
+    perform jobforge_private.check_bounded('settings', p_settings);
     if jsonb_typeof(p_settings) is distinct from 'object' then
-        perform jobforge.refuse('JF002', 'settings must be a JSON object',
+        perform jobforge_private.refuse('JF002', 'settings must be a JSON object',
             '{"field": "settings"}');
     end if;
     for v_field, v_value in select s.key, s.value from jsonb_each(p_settings) as s loop
@@ -44,7 +44,7 @@ begin
             else 'is not a setting of a webhook'
         end;
         if v_fault is not null then
-            perform jobforge.refuse('JF002', format('%s %s', v_field, v_fault),
+            perform jobforge_private.refuse('JF002', format('%s %s', v_field, v_fault),
                 jsonb_build_object('field', v_field));
         end if;
     end loop;

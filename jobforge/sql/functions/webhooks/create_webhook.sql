@@ -12,21 +12,22 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_now timestamptz := jobforge.now();
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_now timestamptz := jobforge_private.now();
     v_enabled boolean;
 begin
-    perform jobforge.check_webhook(p_settings);
-    perform jobforge.check_webhook_secret(p_secret);
+    perform jobforge_private.check_webhook(p_settings);
+    perform jobforge_private.check_webhook_secret(p_secret);
     if p_id is null or not p_settings ? 'url' then
-        perform jobforge.refuse('JF002', 'id and url are required', jsonb_build_object(
+        perform jobforge_private.refuse('JF002', 'id and url are required', jsonb_build_object(
             'field', case when p_id is null then 'id' else 'url' end));
     end if;
     -- One after the other, or two could both be the hundredth.
-    perform jobforge.hold_lock('webhooks', v_tenant);
+    perform jobforge_private.hold_lock('webhooks', v_tenant);
     if (select count(*) from jobforge.webhook_endpoints as w where w.tenant_id = v_tenant) >= 100
     then
-        perform jobforge.refuse('JF005', 'a tenant has at most 100 webhooks', '{"limit": 100}');
+        perform jobforge_private.refuse('JF005', 'a tenant has at most 100 webhooks',
+            '{"limit": 100}');
     end if;
     v_enabled := coalesce((p_settings ->> 'enabled')::boolean, true);
     insert into jobforge.webhook_endpoints (
@@ -34,15 +35,15 @@ begin
            disabled_reason, created_by, secret, events, definitions)
     values (v_tenant, p_id, v_now, v_now, case when not v_enabled then v_now end, v_enabled,
             p_settings ->> 'url', p_settings ->> 'description',
-            case when not v_enabled then 'disabled by hand' end, jobforge.actor(), p_secret,
+            case when not v_enabled then 'disabled by hand' end, jobforge_private.actor(), p_secret,
             array(select jsonb_array_elements_text(
                 coalesce(p_settings -> 'events', '["success", "dead"]'))),
             case when jsonb_typeof(p_settings -> 'definitions') = 'array'
                  then array(select jsonb_array_elements_text(p_settings -> 'definitions')) end)
     on conflict do nothing;
     if not found then
-        perform jobforge.refuse('JF005', 'a webhook has this id', '{"field": "id"}');
+        perform jobforge_private.refuse('JF005', 'a webhook has this id', '{"field": "id"}');
     end if;
-    perform jobforge.audit(v_tenant, 'webhook.create', p_id::text, p_settings);
+    perform jobforge_private.audit(v_tenant, 'webhook.create', p_id::text, p_settings);
     return p_id;
 end $$;

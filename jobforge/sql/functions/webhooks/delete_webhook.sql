@@ -6,10 +6,10 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_endpoint jobforge.webhook_endpoints := jobforge.lock_webhook(v_tenant, p_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_endpoint jobforge.webhook_endpoints := jobforge_private.lock_webhook(v_tenant, p_id);
 begin
     delete from jobforge.webhook_endpoints as w where w.tenant_id = v_tenant and w.id = p_id;
-    perform jobforge.audit(v_tenant, 'webhook.delete', p_id::text,
+    perform jobforge_private.audit(v_tenant, 'webhook.delete', p_id::text,
         jsonb_build_object('url', v_endpoint.url));
 end $$;

@@ -14,25 +14,26 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_endpoint jobforge.webhook_endpoints;
     v_enabled boolean;
     v_is_switched boolean;
     v_now timestamptz;
 begin
-    perform jobforge.check_webhook(p_changes);
+    perform jobforge_private.check_webhook(p_changes);
     if p_secret is not null then
-        perform jobforge.check_webhook_secret(p_secret);
+        perform jobforge_private.check_webhook_secret(p_secret);
     end if;
-    v_endpoint := jobforge.lock_webhook(v_tenant, p_id);
+    v_endpoint := jobforge_private.lock_webhook(v_tenant, p_id);
     if p_secret is null and p_changes ? 'url'
-       and jobforge.url_origin(p_changes ->> 'url') <> jobforge.url_origin(v_endpoint.url) then
-        perform jobforge.refuse('JF015',
+       and jobforge_private.url_origin(p_changes ->> 'url')
+           <> jobforge_private.url_origin(v_endpoint.url) then
+        perform jobforge_private.refuse('JF015',
             'the URL has another origin, so the secret is required again',
             '{"field": "secret", "missing": ["secret"]}',
             'Give the secret that signs its messages, or create another webhook.');
     end if;
-    v_now := jobforge.now();
+    v_now := jobforge_private.now();
     v_enabled := coalesce((p_changes ->> 'enabled')::boolean, v_endpoint.enabled);
     v_is_switched := v_enabled <> v_endpoint.enabled;
     update jobforge.webhook_endpoints as w
@@ -58,5 +59,5 @@ begin
            previous_secret_until = case when p_secret is null then w.previous_secret_until end,
            updated_at = v_now
      where w.tenant_id = v_tenant and w.id = p_id;
-    perform jobforge.audit(v_tenant, 'webhook.edit', p_id::text, p_changes);
+    perform jobforge_private.audit(v_tenant, 'webhook.edit', p_id::text, p_changes);
 end $$;

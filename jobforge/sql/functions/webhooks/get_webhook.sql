@@ -11,7 +11,7 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
     return query
     select w.id, w.url, w.description, w.events, w.definitions, w.enabled, w.disabled_at,
@@ -20,6 +20,6 @@ begin
       from jobforge.webhook_endpoints as w
      where w.tenant_id = v_tenant and w.id = p_id;
     if not found then
-        perform jobforge.refuse('JF004', 'no such webhook', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such webhook', jsonb_build_object('id', p_id));
     end if;
 end $$;

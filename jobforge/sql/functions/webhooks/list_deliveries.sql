@@ -17,11 +17,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
-    perform jobforge.check_limit(p_limit, 200);
+    perform jobforge_private.check_limit(p_limit, 200);
     if p_state not in ('pending', 'delivered', 'failed') then
-        perform jobforge.refuse('JF002', 'state must be pending, delivered or failed',
+        perform jobforge_private.refuse('JF002', 'state must be pending, delivered or failed',
             '{"field": "state"}');
     end if;
     perform jobforge.get_webhook(p_id, v_tenant);

@@ -15,9 +15,9 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
-    perform jobforge.check_limit(p_limit, 200);
+    perform jobforge_private.check_limit(p_limit, 200);
     return query
     select w.id, w.url, w.description, w.events, w.definitions, w.enabled, w.disabled_at,
            w.disabled_reason, w.failing_since, w.previous_secret_until, w.created_by,

@@ -1,5 +1,5 @@
 -- A webhook endpoint of a tenant, locked. Raises JF004. Called by the functions that change one.
-create or replace function jobforge.lock_webhook(p_tenant_id uuid, p_id uuid)
+create or replace function jobforge_private.lock_webhook(p_tenant_id uuid, p_id uuid)
 returns jobforge.webhook_endpoints
 language plpgsql
 as $$
@@ -10,7 +10,7 @@ begin
      where w.tenant_id = p_tenant_id and w.id = p_id
        for update;
     if not found then
-        perform jobforge.refuse('JF004', 'no such webhook', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such webhook', jsonb_build_object('id', p_id));
     end if;
     return v_endpoint;
 end $$;

@@ -6,7 +6,8 @@
 --   job.failed      failure: the attempt failed, and the job goes on
 -- Nothing is told of the sending of webhooks itself, nor of hooks. A dead job had its end when it
 -- died.
-create or replace function jobforge.notify_endpoints(p_ended jobforge.ended_job[]) returns void
+create or replace function jobforge_private.notify_endpoints(p_ended jobforge.ended_job[])
+returns void
 language plpgsql
 as $$
 declare
@@ -16,7 +17,7 @@ begin
         select w.tenant_id,
                array_agg(row(
                    w.tenant_id, w.id, e.id, t.event, e.correlation_id, e.traceparent,
-                   jobforge.message_of(t.event, e))::jobforge.webhook_message) as messages
+                   jobforge_private.message_of(t.event, e))::jobforge.webhook_message) as messages
           from unnest(p_ended) as e
          cross join lateral (
                select 'job.' || k.event as event, k.wanted_as
@@ -30,9 +31,9 @@ begin
           join jobforge.webhook_endpoints as w
             on w.tenant_id = e.tenant_id and w.enabled and w.events && t.wanted_as
            and (w.definitions is null or e.definition = any (w.definitions))
-         where e.was <> 'dead' and jobforge.is_told_of(e.definition)
+         where e.was <> 'dead' and jobforge_private.is_told_of(e.definition)
          group by w.tenant_id
     loop
-        perform jobforge.send_messages(v_told.tenant_id, v_told.messages);
+        perform jobforge_private.send_messages(v_told.tenant_id, v_told.messages);
     end loop;
 end $$;

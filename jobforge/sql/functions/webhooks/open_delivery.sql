@@ -14,11 +14,11 @@ set search_path = pg_catalog, pg_temp
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
     return query
-    select w.url, d.event, jobforge.readable(d.message)::text,
-           case when w.previous_secret_until > jobforge.now()
+    select w.url, d.event, jobforge_private.readable(d.message)::text,
+           case when w.previous_secret_until > jobforge_private.now()
                 then array[w.secret, w.previous_secret] else array[w.secret] end,
            w.disabled_reason, d.delivered_at
       from jobforge.webhook_endpoints as w

@@ -12,19 +12,19 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_now timestamptz := jobforge.now();
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_now timestamptz := jobforge_private.now();
     v_status integer;
     v_error text;
     v_is_test boolean;
     v_endpoint jobforge.webhook_endpoints;
     v_reason text;
 begin
-    perform jobforge.check_bounded('attempt', p_attempt);
+    perform jobforge_private.check_bounded('attempt', p_attempt);
     if jsonb_typeof(p_attempt) is distinct from 'object'
        or coalesce(p_attempt ->> 'status', '200') !~ '^\d{3}$' then
-        perform jobforge.refuse('JF002', 'attempt must be an object with a status of three digits',
-            '{"field": "attempt"}');
+        perform jobforge_private.refuse('JF002',
+            'attempt must be an object with a status of three digits', '{"field": "attempt"}');
     end if;
     v_status := p_attempt ->> 'status';
     v_error := left(p_attempt ->> 'error', 1000);
@@ -47,7 +47,7 @@ begin
             when v_status = 410 then 'the receiver answered 410 Gone'
             when v_endpoint.failing_since <= v_now - interval '5 days' then
                 format('nothing but failures since %s; the last: %s',
-                       jobforge.utc_text(v_endpoint.failing_since), v_error) end;
+                       jobforge_private.utc_text(v_endpoint.failing_since), v_error) end;
         if v_reason is null and v_endpoint.failing_since is not null then
             return true;
         end if;
@@ -62,7 +62,7 @@ begin
        -- Somebody else may have disabled it meanwhile: once is enough.
        and (w.enabled or v_reason is null);
     if found and v_reason is not null then
-        perform jobforge.audit(v_tenant, 'webhook.disable', p_id::text,
+        perform jobforge_private.audit(v_tenant, 'webhook.disable', p_id::text,
             jsonb_build_object('reason', v_reason, 'delivery_id', p_delivery_id));
     end if;
     return v_endpoint.enabled and v_reason is null;

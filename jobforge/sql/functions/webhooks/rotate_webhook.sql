@@ -11,16 +11,16 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_now timestamptz;
 begin
-    perform jobforge.check_webhook_secret(p_secret);
+    perform jobforge_private.check_webhook_secret(p_secret);
     if p_overlap_s is null or not p_overlap_s between 0 and 2592000 then
-        perform jobforge.refuse('JF002', 'the overlap lasts at most 30 days',
+        perform jobforge_private.refuse('JF002', 'the overlap lasts at most 30 days',
             '{"field": "overlap_s"}');
     end if;
-    perform jobforge.lock_webhook(v_tenant, p_id);
-    v_now := jobforge.now();
+    perform jobforge_private.lock_webhook(v_tenant, p_id);
+    v_now := jobforge_private.now();
     update jobforge.webhook_endpoints as w
        set secret = p_secret,
            previous_secret = case when p_overlap_s > 0 then w.secret end,
@@ -28,6 +28,6 @@ begin
                                         then v_now + make_interval(secs => p_overlap_s) end,
            updated_at = v_now
      where w.tenant_id = v_tenant and w.id = p_id;
-    perform jobforge.audit(v_tenant, 'webhook.rotate', p_id::text,
+    perform jobforge_private.audit(v_tenant, 'webhook.rotate', p_id::text,
         jsonb_build_object('overlap_s', p_overlap_s));
 end $$;

@@ -7,17 +7,17 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_endpoint jobforge.webhook_endpoints := jobforge.lock_webhook(v_tenant, p_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_endpoint jobforge.webhook_endpoints := jobforge_private.lock_webhook(v_tenant, p_id);
     v_id uuid;
 begin
-    v_id := jobforge.send_messages(v_tenant, array[row(
+    v_id := jobforge_private.send_messages(v_tenant, array[row(
         v_tenant, p_id, null, 'webhook.test', null, null, jsonb_build_object(
-            'type', 'webhook.test', 'timestamp', jobforge.utc_text(jobforge.now()),
+            'type', 'webhook.test', 'timestamp', jobforge_private.utc_text(jobforge_private.now()),
             'data', jsonb_build_object(
-                'endpoint_id', p_id, 'tenant_id', v_tenant, 'sent_by', jobforge.actor())
+                'endpoint_id', p_id, 'tenant_id', v_tenant, 'sent_by', jobforge_private.actor())
         ))::jobforge.webhook_message], '{"max_attempts": 1}');
-    perform jobforge.audit(v_tenant, 'webhook.test', p_id::text,
+    perform jobforge_private.audit(v_tenant, 'webhook.test', p_id::text,
         jsonb_build_object('url', v_endpoint.url));
     return v_id;
 end $$;

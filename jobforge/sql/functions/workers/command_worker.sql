@@ -1,6 +1,7 @@
 -- Leaves a command for a worker, which sees it at once by NOTIFY, or at its next heartbeat.
 -- Raises JF004.
-create or replace function jobforge.command_worker(p_worker_id uuid, p_command text) returns void
+create or replace function jobforge_private.command_worker(p_worker_id uuid, p_command text)
+returns void
 language plpgsql
 as $$
 begin
@@ -8,9 +9,9 @@ begin
        set command = p_command
      where w.id = p_worker_id and w.stopped_at is null;
     if not found then
-        perform jobforge.refuse('JF004', 'no such worker',
+        perform jobforge_private.refuse('JF004', 'no such worker',
             jsonb_build_object('worker_id', p_worker_id));
     end if;
-    perform jobforge.notify_channel('jobforge:worker:' || p_worker_id);
-    perform jobforge.audit(null, 'worker.' || p_command, p_worker_id::text);
+    perform jobforge_private.notify_channel('jobforge:worker:' || p_worker_id);
+    perform jobforge_private.audit(null, 'worker.' || p_command, p_worker_id::text);
 end $$;

@@ -3,4 +3,4 @@
 create or replace function jobforge.drain_worker(p_worker_id uuid) returns void
 language sql security definer
 set search_path = pg_catalog, pg_temp
-as $$ select jobforge.command_worker(p_worker_id, 'drain') $$;
+as $$ select jobforge_private.command_worker(p_worker_id, 'drain') $$;

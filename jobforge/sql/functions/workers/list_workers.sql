@@ -13,7 +13,7 @@ set search_path = pg_catalog, pg_temp
 as $$
     select w.id,
            case when w.stopped_at is not null then 'stopped'
-                when w.heartbeat_at < jobforge.now() - interval '60 seconds' then 'stale'
+                when w.heartbeat_at < jobforge_private.now() - interval '60 seconds' then 'stale'
                 when w.command = 'drain' then 'draining'
                 when w.command = 'stop' then 'stopping'
                 else 'live' end,

@@ -17,23 +17,24 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
 begin
     if p_worker_id is null or coalesce(cardinality(p_queues), 0) = 0
        or array_position(p_queues, null) is not null
        or exists (select from unnest(p_queues) as q
                    where q !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}$')
        or p_slots is null or p_slots < 1 then
-        perform jobforge.refuse('JF002', 'a worker needs an id, queues and slots',
+        perform jobforge_private.refuse('JF002', 'a worker needs an id, queues and slots',
             '{"field": "worker"}');
     end if;
-    perform jobforge.check_not_erased(jobforge.tenant());
+    perform jobforge_private.check_not_erased(jobforge.tenant());
     insert into jobforge.workers as w (
            id, started_at, heartbeat_at, pid, slots, host, build, isolation, queues, definitions,
            definitions_hash, tenant_id, owner)
     values (p_worker_id, v_now, v_now, p_pid, p_slots, left(p_host, 255), left(p_build, 255),
             left(p_isolation, 255), p_queues, p_definitions,
-            hash_array_extended(p_definitions collate "C", 0), jobforge.tenant(), jobforge.actor())
+            hash_array_extended(p_definitions collate "C", 0), jobforge.tenant(),
+            jobforge_private.actor())
     on conflict (id) do update
        set heartbeat_at = v_now, stopped_at = null, pid = excluded.pid, slots = excluded.slots,
            host = excluded.host, build = excluded.build, isolation = excluded.isolation,
@@ -42,7 +43,7 @@ begin
      where w.tenant_id is not distinct from excluded.tenant_id
        and coalesce(w.owner, excluded.owner) = excluded.owner;
     if not found then
-        perform jobforge.refuse('JF004', 'no such worker',
+        perform jobforge_private.refuse('JF004', 'no such worker',
             jsonb_build_object('worker_id', p_worker_id));
     end if;
 end $$;

@@ -5,6 +5,6 @@ language sql security definer
 set search_path = pg_catalog, pg_temp
 as $$
     update jobforge.workers as w
-       set stopped_at = jobforge.now(), running = 0
+       set stopped_at = jobforge_private.now(), running = 0
      where w.id = p_worker_id and (jobforge.tenant() is null or w.tenant_id = jobforge.tenant())
 $$;

@@ -1,8 +1,8 @@
 -- Tells the workers of a queue, or of every queue that live workers serve, to look for jobs.
-create or replace function jobforge.wake_workers(p_queue text default null) returns void
+create or replace function jobforge_private.wake_workers(p_queue text default null) returns void
 language sql
 as $$
-    select jobforge.notify_channel('jobforge:' || q.name)
+    select jobforge_private.notify_channel('jobforge:' || q.name)
       from (select p_queue as name where p_queue is not null
             union
             select unnest(w.queues) from jobforge.workers as w

@@ -14,13 +14,13 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
     if not exists (select from jobforge.workflows as w
                     where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'batch') then
-        perform jobforge.refuse('JF004', 'no such batch', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such batch', jsonb_build_object('id', p_id));
     end if;
     return query
     select a.index, a.job_id, a.status
-      from jobforge.insert_batch_jobs(v_tenant, p_id, p_jobs) as a;
+      from jobforge_private.insert_batch_jobs(v_tenant, p_id, p_jobs) as a;
 end $$;

@@ -21,14 +21,14 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_workflow_id uuid;
     v_known text[];
     v_nodes jsonb;
     v_last uuid[];
 begin
-    perform jobforge.require_read_committed('add_workflow_jobs');
-    perform jobforge.check_bounded('nodes', p_nodes, null);
+    perform jobforge_private.require_read_committed('add_workflow_jobs');
+    perform jobforge_private.check_bounded('nodes', p_nodes, null);
     select m.workflow_id into v_workflow_id
       from jobforge.workflow_jobs as m
       join jobforge.workflows as w on w.tenant_id = v_tenant and w.id = m.workflow_id
@@ -49,26 +49,26 @@ begin
        join jobforge.jobs as j on j.tenant_id = v_tenant and j.id = d.id
       order by j.state = 'blocked', j.id
         for update of j;
-    perform jobforge.hold_lease(v_tenant, p_worker_id, p_job_id, p_lease);
+    perform jobforge_private.hold_lease(v_tenant, p_worker_id, p_job_id, p_lease);
     if v_workflow_id is null then
-        perform jobforge.refuse('JF004', 'the job is of no workflow',
+        perform jobforge_private.refuse('JF004', 'the job is of no workflow',
             jsonb_build_object('job_id', p_job_id));
     elsif jsonb_typeof(p_nodes) is distinct from 'array' then
-        perform jobforge.refuse('JF002', 'nodes must be a list', '{"field": "nodes"}');
+        perform jobforge_private.refuse('JF002', 'nodes must be a list', '{"field": "nodes"}');
     end if;
-    perform jobforge.lock_workflow(v_tenant, v_workflow_id, 'workflow');
+    perform jobforge_private.lock_workflow(v_tenant, v_workflow_id, 'workflow');
     v_known := array(select m.name from jobforge.workflow_jobs as m
                       where m.tenant_id = v_tenant and m.workflow_id = v_workflow_id);
     v_nodes := (select coalesce(jsonb_agg(n.node order by n.place), '[]')
                   from jsonb_array_elements(p_nodes) with ordinality as n(node, place)
                  where (n.node ->> 'name' = any (v_known)) is not true);
     if v_nodes <> '[]' then
-        perform jobforge.check_workflow(jsonb_build_object('nodes', v_nodes), v_known);
-        v_last := jobforge.insert_nodes(v_tenant, v_workflow_id, v_nodes);
+        perform jobforge_private.check_workflow(jsonb_build_object('nodes', v_nodes), v_known);
+        v_last := jobforge_private.insert_nodes(v_tenant, v_workflow_id, v_nodes);
         with joined as (
             insert into jobforge.dependencies (
                    tenant_id, child_id, parent_id, created_at, on_parent_failure)
-            select v_tenant, d.child_id, l.id, jobforge.now(), d.on_parent_failure
+            select v_tenant, d.child_id, l.id, jobforge_private.now(), d.on_parent_failure
               from unnest(v_last) as l(id)
              cross join jobforge.dependencies as d
              where d.tenant_id = v_tenant and d.parent_id = p_job_id
@@ -79,7 +79,7 @@ begin
         select v_tenant, i.child_id, i.parent_id, false, i.on_parent_failure from joined as i;
     end if;
     return query
-    select n.path, n.job_id from jobforge.nodes_of(v_tenant, v_workflow_id) as n
+    select n.path, n.job_id from jobforge_private.nodes_of(v_tenant, v_workflow_id) as n
      where split_part(n.path, '/', 1) in (
            select e.node ->> 'name' from jsonb_array_elements(p_nodes) as e(node));
 end $$;

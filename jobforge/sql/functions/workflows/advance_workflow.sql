@@ -1,7 +1,8 @@
 -- Looks for a job of a workflow that has not ended, from where the last search found one, and
 -- ends the workflow if there is none. The row is locked by the caller, in an earlier statement.
 -- Called by advance_workflows.
-create or replace function jobforge.advance_workflow(p_tenant_id uuid, p_id uuid) returns void
+create or replace function jobforge_private.advance_workflow(p_tenant_id uuid, p_id uuid)
+returns void
 language plpgsql
 as $$
 declare
@@ -26,7 +27,7 @@ begin
      order by m.position
      limit 1;
     if v_live is null then
-        perform jobforge.finish_workflow(v_workflow);
+        perform jobforge_private.finish_workflow(v_workflow);
     elsif v_live > v_workflow.live_from then
         update jobforge.workflows as w
            set live_from = v_live

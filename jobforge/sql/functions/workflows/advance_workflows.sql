@@ -1,7 +1,7 @@
 -- Ends the workflows and batches that have nothing left to do, now that these jobs have ended. A
 -- workflow within another may end that one too. Called by release_dependents, add_workflow_jobs and
 -- their like. Locks workflows: inner ones first, then by (tenant_id, id).
-create or replace function jobforge.advance_workflows(p_tenants uuid[], p_jobs uuid[])
+create or replace function jobforge_private.advance_workflows(p_tenants uuid[], p_jobs uuid[])
 returns void
 language plpgsql
 as $$
@@ -25,6 +25,6 @@ begin
          order by w.depth desc, w.tenant_id, w.id
            for update of w
     loop
-        perform jobforge.advance_workflow(v_workflow.tenant_id, v_workflow.id);
+        perform jobforge_private.advance_workflow(v_workflow.tenant_id, v_workflow.id);
     end loop;
 end $$;

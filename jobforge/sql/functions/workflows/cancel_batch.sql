@@ -15,6 +15,7 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 begin
-    perform jobforge.require_read_committed('cancel_batch');
-    return jobforge.cancel_nodes(jobforge.require_tenant(p_tenant_id), p_id, 'batch', p_reason);
+    perform jobforge_private.require_read_committed('cancel_batch');
+    return jobforge_private.cancel_nodes(jobforge_private.require_tenant(p_tenant_id), p_id,
+        'batch', p_reason);
 end $$;

@@ -1,6 +1,6 @@
 -- Cancels blocked jobs because of a parent that was canceled or is dead. The rows are locked by the
 -- caller. Called by release_dependents.
-create or replace function jobforge.cancel_doomed(
+create or replace function jobforge_private.cancel_doomed(
     p_tenants uuid[],
     p_jobs uuid[],
     p_ended jobforge.ended_job[]
@@ -19,7 +19,7 @@ begin
       into v_reason
       from unnest(p_ended) as e
      where e.flags & 2 = 2 and e.state in ('canceled', 'dead');
-    perform jobforge.cancel_rows(array(
+    perform jobforge_private.cancel_rows(array(
         select j.ctid
           from unnest(p_tenants, p_jobs) as d(tenant_id, id)
           join jobforge.jobs as j on j.tenant_id = d.tenant_id and j.id = d.id

@@ -1,7 +1,7 @@
 -- What cancel_workflow and cancel_batch do. Locks jobs that are not blocked in order of id, then
 -- those that are, then the workflow and those within it. Where jobs were added meanwhile, it lets
 -- go of all and begins anew; after some turns it takes the new ones in whatever order.
-create or replace function jobforge.cancel_nodes(
+create or replace function jobforge_private.cancel_nodes(
     p_tenant_id uuid,
     p_id uuid,
     p_kind text,
@@ -18,34 +18,37 @@ begin
     select * into v_workflow from jobforge.workflows as w
      where w.tenant_id = p_tenant_id and w.id = p_id and w.kind = p_kind;
     if not found then
-        perform jobforge.refuse('JF004', format('no such %s', p_kind),
+        perform jobforge_private.refuse('JF004', format('no such %s', p_kind),
             jsonb_build_object('id', p_id));
     elsif v_workflow.finished_at is not null and v_workflow.state <> 'canceled' then
-        perform jobforge.refuse('JF005', format('the %s has ended', p_kind),
+        perform jobforge_private.refuse('JF005', format('the %s has ended', p_kind),
             jsonb_build_object('id', p_id, 'state', v_workflow.state));
     end if;
     for v_turn in 1 .. 5 loop
         begin
-            v_known := jobforge.nodes_to_cancel(p_tenant_id, p_id);
-            perform jobforge.lock_jobs(p_tenant_id, v_known);
-            perform jobforge.lock_workflows_within(p_tenant_id, p_id);
-            exit when jobforge.nodes_to_cancel(p_tenant_id, p_id) <@ v_known;
+            v_known := jobforge_private.nodes_to_cancel(p_tenant_id, p_id);
+            perform jobforge_private.lock_jobs(p_tenant_id, v_known);
+            perform jobforge_private.lock_workflows_within(p_tenant_id, p_id);
+            exit when jobforge_private.nodes_to_cancel(p_tenant_id, p_id) <@ v_known;
             raise sqlstate 'JF000';
         exception
             when sqlstate 'JF000' then null;
         end;
     end loop;
     loop
-        v_rows := jobforge.lock_jobs(p_tenant_id, jobforge.nodes_to_cancel(p_tenant_id, p_id));
+        v_rows :=
+            jobforge_private.lock_jobs(p_tenant_id,
+                                       jobforge_private.nodes_to_cancel(p_tenant_id, p_id));
         exit when v_rows = '{}';
-        perform jobforge.ask_to_cancel(v_rows, v_reason);
-        perform jobforge.cancel_rows(v_rows, v_reason);
+        perform jobforge_private.ask_to_cancel(v_rows, v_reason);
+        perform jobforge_private.cancel_rows(v_rows, v_reason);
     end loop;
     update jobforge.workflows as w
-       set cancel_requested_at = coalesce(w.cancel_requested_at, jobforge.now()), is_open = false
+       set cancel_requested_at = coalesce(w.cancel_requested_at, jobforge_private.now()),
+           is_open = false
      where w.tenant_id = p_tenant_id and w.id = p_id;
-    perform jobforge.advance_workflow(p_tenant_id, p_id);
-    perform jobforge.audit(p_tenant_id, p_kind || '.cancel', p_id::text,
+    perform jobforge_private.advance_workflow(p_tenant_id, p_id);
+    perform jobforge_private.audit(p_tenant_id, p_kind || '.cancel', p_id::text,
         jsonb_build_object('reason', p_reason));
     return (select case when w.finished_at is null then 'canceling' else w.state end
               from jobforge.workflows as w

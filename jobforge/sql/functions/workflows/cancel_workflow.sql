@@ -16,6 +16,7 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 begin
-    perform jobforge.require_read_committed('cancel_workflow');
-    return jobforge.cancel_nodes(jobforge.require_tenant(p_tenant_id), p_id, 'workflow', p_reason);
+    perform jobforge_private.require_read_committed('cancel_workflow');
+    return jobforge_private.cancel_nodes(jobforge_private.require_tenant(p_tenant_id), p_id,
+        'workflow', p_reason);
 end $$;

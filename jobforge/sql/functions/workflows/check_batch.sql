@@ -1,13 +1,13 @@
 -- Refuses a batch with a wrong field (JF002, JF007), or with callbacks that could not be enqueued.
-create or replace function jobforge.check_batch(p_batch jsonb) returns void
+create or replace function jobforge_private.check_batch(p_batch jsonb) returns void
 language plpgsql
 as $$
 declare
     v_field text;
 begin
-    perform jobforge.check_bounded('batch', p_batch);
+    perform jobforge_private.check_bounded('batch', p_batch);
     if jsonb_typeof(p_batch) is distinct from 'object' then
-        perform jobforge.refuse('JF002', 'a batch is a JSON object', '{"field": "batch"}');
+        perform jobforge_private.refuse('JF002', 'a batch is a JSON object', '{"field": "batch"}');
     end if;
     select o.key into v_field from jsonb_each(p_batch) as o
      where o.key not in ('name', 'input', 'correlation_id', 'open', 'on_success', 'on_failure',
@@ -16,12 +16,12 @@ begin
         or o.key = 'open' and jsonb_typeof(o.value) <> 'boolean'
      limit 1;
     if found then
-        perform jobforge.refuse('JF002', format('%s is wrong in a batch', v_field),
+        perform jobforge_private.refuse('JF002', format('%s is wrong in a batch', v_field),
             jsonb_build_object('field', v_field));
     end if;
-    perform jobforge.check_name('name', coalesce(p_batch ->> 'name', 'batch'), 200);
-    perform jobforge.check_name('correlation_id',
-                                coalesce(p_batch ->> 'correlation_id', 'none'), 255);
-    perform jobforge.check_size('input', p_batch -> 'input');
-    perform jobforge.check_callbacks(p_batch);
+    perform jobforge_private.check_name('name', coalesce(p_batch ->> 'name', 'batch'), 200);
+    perform jobforge_private.check_name('correlation_id',
+                                        coalesce(p_batch ->> 'correlation_id', 'none'), 255);
+    perform jobforge_private.check_size('input', p_batch -> 'input');
+    perform jobforge_private.check_callbacks(p_batch);
 end $$;

@@ -1,5 +1,5 @@
 -- Refuses callbacks of a workflow or batch that could not be enqueued: JF002, JF007, JF009, JF010.
-create or replace function jobforge.check_callbacks(p_document jsonb) returns void
+create or replace function jobforge_private.check_callbacks(p_document jsonb) returns void
 language plpgsql
 as $$
 declare
@@ -13,11 +13,12 @@ begin
         if jsonb_typeof(v_callback) <> 'object'
            or v_callback - '{definition,version,payload,queue,priority,max_attempts,timeout_s,
                              limit_key,tags,correlation_id,traceparent}'::text[] <> '{}' then
-            perform jobforge.refuse('JF002', format('%s must be a job to be enqueued', v_name),
+            perform jobforge_private.refuse('JF002',
+                format('%s must be a job to be enqueued', v_name),
                 jsonb_build_object('field', v_name));
         end if;
-        perform jobforge.check_jobs(jsonb_build_array(v_callback));
-        perform jobforge.use_definition(
+        perform jobforge_private.check_jobs(jsonb_build_array(v_callback));
+        perform jobforge_private.use_definition(
             v_callback ->> 'definition', (v_callback ->> 'version')::integer);
     end loop;
 end $$;

@@ -1,7 +1,7 @@
 -- Refuses nodes that wait for one that does not exist, or for themselves by way of others (JF002,
 -- with the path). Where each node comes after those it waits for, as builders write them, there is
 -- nothing to search. Called by check_workflow.
-create or replace function jobforge.check_order(p_nodes jsonb, p_known text[]) returns void
+create or replace function jobforge_private.check_order(p_nodes jsonb, p_known text[]) returns void
 language plpgsql
 as $$
 declare
@@ -28,7 +28,7 @@ begin
       from edges as e
       left join named as p on p.name = e.parent;
     if v_missing.missing is not null then
-        perform jobforge.refuse('JF002',
+        perform jobforge_private.refuse('JF002',
             format('node %s comes after %s, which is no node of the workflow',
                    split_part(v_missing.missing, ' ', 1), split_part(v_missing.missing, ' ', 2)),
             jsonb_build_object('field', 'after',
@@ -62,7 +62,7 @@ begin
                     order by e.parent limit 1) || v_path;
     end loop;
     v_path := v_path[1:array_position(v_path, v_path[1], 2)];
-    perform jobforge.refuse('JF002',
+    perform jobforge_private.refuse('JF002',
         format('nodes wait for each other: %s', array_to_string(v_path, ' -> ')),
         jsonb_build_object('field', 'after', 'cycle', to_jsonb(v_path)));
 end $$;

@@ -2,8 +2,10 @@
 -- those of its nodes, whose job fields are checked as enqueue_jobs does (also JF007). p_known are
 -- nodes that are there already and may be named in `after`. Called for each workflow within another
 -- too.
-create or replace function jobforge.check_workflow(p_workflow jsonb, p_known text[] default '{}')
-returns void
+create or replace function jobforge_private.check_workflow(
+    p_workflow jsonb,
+    p_known text[] default '{}'
+) returns void
 language plpgsql
 as $$
 declare
@@ -11,9 +13,10 @@ declare
     v_field text := 'nodes';
     v_node text;
 begin
-    perform jobforge.check_bounded('workflow', p_workflow, null);
+    perform jobforge_private.check_bounded('workflow', p_workflow, null);
     if jsonb_typeof(p_workflow) is distinct from 'object' then
-        perform jobforge.refuse('JF002', 'a workflow is a JSON object', '{"field": "workflow"}');
+        perform jobforge_private.refuse('JF002', 'a workflow is a JSON object',
+            '{"field": "workflow"}');
     end if;
     select o.key, 'is not a field of a workflow' into v_field, v_fault
       from jsonb_object_keys(p_workflow) as o(key)
@@ -52,17 +55,17 @@ begin
          limit 1;
     end if;
     if v_fault is not null then
-        perform jobforge.refuse('JF002', format('%s %s', v_field, v_fault),
+        perform jobforge_private.refuse('JF002', format('%s %s', v_field, v_fault),
             jsonb_strip_nulls(jsonb_build_object('field', v_field, 'node', v_node)));
     end if;
-    perform jobforge.check_name('name', coalesce(p_workflow ->> 'name', 'workflow'), 200);
-    perform jobforge.check_name('correlation_id', p_workflow ->> 'correlation_id', 255)
+    perform jobforge_private.check_name('name', coalesce(p_workflow ->> 'name', 'workflow'), 200);
+    perform jobforge_private.check_name('correlation_id', p_workflow ->> 'correlation_id', 255)
       where p_workflow ? 'correlation_id';
-    perform jobforge.check_size('input', p_workflow -> 'input');
-    perform jobforge.check_callbacks(p_workflow);
-    perform jobforge.check_jobs((
+    perform jobforge_private.check_size('input', p_workflow -> 'input');
+    perform jobforge_private.check_callbacks(p_workflow);
+    perform jobforge_private.check_jobs((
         select coalesce(jsonb_agg(e.node - '{name,after}'::text[]), '[]')
           from jsonb_array_elements(p_workflow -> 'nodes') as e(node)
          where not e.node ? 'workflow'));
-    perform jobforge.check_order(p_workflow -> 'nodes', p_known);
+    perform jobforge_private.check_order(p_workflow -> 'nodes', p_known);
 end $$;

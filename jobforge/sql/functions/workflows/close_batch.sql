@@ -8,14 +8,14 @@ language plpgsql security definer
 set search_path = pg_catalog, pg_temp
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
 begin
-    perform jobforge.require_read_committed('close_batch');
-    perform jobforge.lock_workflow(v_tenant, p_id, 'batch');
+    perform jobforge_private.require_read_committed('close_batch');
+    perform jobforge_private.lock_workflow(v_tenant, p_id, 'batch');
     update jobforge.workflows as w
        set is_open = false
      where w.tenant_id = v_tenant and w.id = p_id and w.is_open;
-    perform jobforge.advance_workflow(v_tenant, p_id);
+    perform jobforge_private.advance_workflow(v_tenant, p_id);
     return (select w.state from jobforge.workflows as w
              where w.tenant_id = v_tenant and w.id = p_id);
 end $$;

@@ -1,6 +1,6 @@
 -- How many nodes of a workflow are in which state. Finished jobs are looked for as by
 -- nodes_of.
-create or replace function jobforge.count_nodes(p_workflow jobforge.workflows) returns jsonb
+create or replace function jobforge_private.count_nodes(p_workflow jobforge.workflows) returns jsonb
 language sql stable
 as $$
     select coalesce(jsonb_object_agg(s.state, s.nodes), '{}')

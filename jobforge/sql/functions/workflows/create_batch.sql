@@ -16,20 +16,20 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_id uuid := jobforge.uuid7();
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_id uuid := jobforge_private.uuid7();
 begin
-    perform jobforge.check_batch(p_batch);
+    perform jobforge_private.check_batch(p_batch);
     insert into jobforge.workflows (
            tenant_id, id, created_at, is_open, kind, name, correlation_id, created_by, input,
            callbacks)
-    values (v_tenant, v_id, jobforge.now(), coalesce((p_batch ->> 'open')::boolean, false),
-            'batch', p_batch ->> 'name', p_batch ->> 'correlation_id', jobforge.actor(),
+    values (v_tenant, v_id, jobforge_private.now(), coalesce((p_batch ->> 'open')::boolean, false),
+            'batch', p_batch ->> 'name', p_batch ->> 'correlation_id', jobforge_private.actor(),
             p_batch -> 'input', p_batch - '{name,input,correlation_id,open}'::text[]);
     return query
     select v_id, a.index, a.job_id, a.status
-      from jobforge.insert_batch_jobs(v_tenant, v_id, p_jobs) as a
+      from jobforge_private.insert_batch_jobs(v_tenant, v_id, p_jobs) as a
     union all
     select v_id, null, null, null;
-    perform jobforge.advance_workflow(v_tenant, v_id);
+    perform jobforge_private.advance_workflow(v_tenant, v_id);
 end $$;

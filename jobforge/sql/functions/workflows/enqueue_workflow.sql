@@ -16,18 +16,19 @@ set enable_bitmapscan = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_id uuid := jobforge.uuid7();
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_id uuid := jobforge_private.uuid7();
 begin
-    perform jobforge.check_workflow(p_workflow);
+    perform jobforge_private.check_workflow(p_workflow);
     insert into jobforge.workflows (
            tenant_id, id, created_at, kind, name, correlation_id, created_by, input, callbacks)
-    values (v_tenant, v_id, jobforge.now(), 'workflow', coalesce(p_workflow ->> 'name', 'workflow'),
-            p_workflow ->> 'correlation_id', jobforge.actor(), p_workflow -> 'input',
+    values (v_tenant, v_id, jobforge_private.now(), 'workflow',
+            coalesce(p_workflow ->> 'name', 'workflow'), p_workflow ->> 'correlation_id',
+            jobforge_private.actor(), p_workflow -> 'input',
             p_workflow - '{name,nodes,input,correlation_id}'::text[]);
-    perform jobforge.insert_nodes(v_tenant, v_id, p_workflow -> 'nodes');
+    perform jobforge_private.insert_nodes(v_tenant, v_id, p_workflow -> 'nodes');
     return query
-    select v_id, n.path, n.job_id from jobforge.nodes_of(v_tenant, v_id) as n
+    select v_id, n.path, n.job_id from jobforge_private.nodes_of(v_tenant, v_id) as n
     union all
     select v_id, null, null;
 end $$;

@@ -2,11 +2,12 @@
 -- its life: also when a dead job is revived and it ends a second time. One dead job makes it
 -- failed, else one canceled job makes it canceled. The row is locked by the caller. Called by
 -- advance_workflow.
-create or replace function jobforge.finish_workflow(p_workflow jobforge.workflows) returns void
+create or replace function jobforge_private.finish_workflow(p_workflow jobforge.workflows)
+returns void
 language plpgsql
 as $$
 declare
-    v_counts jsonb := jobforge.count_nodes(p_workflow);
+    v_counts jsonb := jobforge_private.count_nodes(p_workflow);
     v_state text := case when v_counts ?| '{dead,failed}' then 'failed'
                          when v_counts ? 'canceled' then 'canceled' else 'succeeded' end;
     v_name text;
@@ -21,10 +22,10 @@ begin
         continue when v_callback is null or v_name = any (v_called);
         v_called := v_called || v_name;
         -- Its end must not fail for a definition that was taken away since.
-        if exists (select from jobforge.find_definition(
+        if exists (select from jobforge_private.find_definition(
                               v_callback ->> 'definition', (v_callback ->> 'version')::integer) as d
                     where d.is_active) then
-            perform jobforge.insert_alike(
+            perform jobforge_private.insert_alike(
                 p_workflow.tenant_id, v_callback ->> 'definition',
                 jsonb_build_array(coalesce(v_callback -> 'payload', '{}')),
                 jsonb_strip_nulls(jsonb_build_object(
@@ -32,11 +33,13 @@ begin
                 || (v_callback - '{definition,payload}'::text[]),
                 'system', p_workflow.id::text);
         else
-            perform jobforge.audit(p_workflow.tenant_id, 'callback.skipped', p_workflow.id::text,
+            perform jobforge_private.audit(p_workflow.tenant_id, 'callback.skipped',
+                p_workflow.id::text,
                 jsonb_build_object('callback', v_name, 'definition', v_callback -> 'definition'));
         end if;
     end loop;
     update jobforge.workflows as w
-       set state = v_state, finished_at = jobforge.now(), counts = v_counts, called = v_called
+       set state = v_state, finished_at = jobforge_private.now(), counts = v_counts,
+           called = v_called
      where w.tenant_id = p_workflow.tenant_id and w.id = p_workflow.id;
 end $$;

@@ -23,8 +23,8 @@ declare
     v_tenants uuid[];
     v_jobs uuid[];
 begin
-    perform jobforge.require_read_committed('free_blocked_jobs');
-    perform jobforge.check_limit(p_limit, 50000);
+    perform jobforge_private.require_read_committed('free_blocked_jobs');
+    perform jobforge_private.check_limit(p_limit, 50000);
     with seen as materialized (
         select j.tenant_id, j.id, j.ctid as row_id,
                not exists (select from jobforge.awaited_jobs as a
@@ -55,7 +55,7 @@ begin
         )
         select array_agg(l.tenant_id), array_agg(l.id) into v_tenants, v_jobs from locked as l;
         -- A later statement: it sees what the transactions that held the locks have done.
-        perform jobforge.free_jobs(v_tenants, v_jobs);
+        perform jobforge_private.free_jobs(v_tenants, v_jobs);
         select count(*) into freed
           from unnest(v_tenants, v_jobs) as l(tenant_id, id)
           join jobforge.jobs as j on j.tenant_id = l.tenant_id and j.id = l.id

@@ -1,7 +1,7 @@
 -- Makes those of some blocked jobs ready that wait for nothing any more, and are not among
 -- p_except. The rows are locked by the caller, in an earlier statement: this one sees what the
 -- transactions that it waited for have done. Called by release_dependents and link_parents.
-create or replace function jobforge.free_jobs(
+create or replace function jobforge_private.free_jobs(
     p_tenants uuid[],
     p_jobs uuid[],
     p_except uuid[] default '{}'
@@ -9,7 +9,7 @@ create or replace function jobforge.free_jobs(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_rows tid[];
 begin
     v_rows := array(
@@ -26,7 +26,7 @@ begin
     if v_rows = '{}' then
         return;
     end if;
-    perform jobforge.announce_queue(k.queue, k.tenant_id, k.priority, v_now)
+    perform jobforge_private.announce_queue(k.queue, k.tenant_id, k.priority, v_now)
        from (select distinct j.queue, j.tenant_id, j.priority
                from jobforge.jobs as j
               where j.ctid = any (v_rows) and j.run_at <= v_now) as k;

@@ -10,15 +10,15 @@ set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_batch jobforge.workflows;
 begin
     select * into v_batch from jobforge.workflows as w
      where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'batch';
     if not found then
-        perform jobforge.refuse('JF004', 'no such batch', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such batch', jsonb_build_object('id', p_id));
     end if;
-    batch := jobforge.show_workflow(v_batch)
-        || jsonb_build_object('counts', jobforge.count_nodes(v_batch));
+    batch := jobforge_private.show_workflow(v_batch)
+        || jsonb_build_object('counts', jobforge_private.count_nodes(v_batch));
     return next;
 end $$;

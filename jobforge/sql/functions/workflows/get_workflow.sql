@@ -16,21 +16,23 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_workflow jobforge.workflows;
     v_nodes jobforge.workflow_node[];
 begin
-    perform jobforge.check_limit(p_limit, 50000);
+    perform jobforge_private.check_limit(p_limit, 50000);
     select * into v_workflow from jobforge.workflows as w
      where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'workflow';
     if not found then
-        perform jobforge.refuse('JF004', 'no such workflow', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such workflow',
+            jsonb_build_object('id', p_id));
     end if;
-    v_nodes := array(select n from jobforge.nodes_of(v_tenant, p_id) as n);
+    v_nodes := array(select n from jobforge_private.nodes_of(v_tenant, p_id) as n);
     nodes := (
         select coalesce(jsonb_agg(to_jsonb(n) - '{place,path,result}'::text[]
                                   || jsonb_build_object(
-                                         'node', n.path, 'error', jobforge.readable(n.error))
+                                         'node', n.path, 'error',
+                                         jobforge_private.readable(n.error))
                                   order by n.place), '[]')
           from unnest(v_nodes[1:p_limit]) as n);
     edges := (
@@ -39,13 +41,13 @@ begin
           from unnest(v_nodes[1:p_limit]) as c
           join jobforge.dependencies as d on d.tenant_id = v_tenant and d.child_id = c.job_id
           join unnest(v_nodes[1:p_limit]) as p on p.job_id = d.parent_id);
-    workflow := jobforge.show_workflow(v_workflow) || jsonb_build_object(
+    workflow := jobforge_private.show_workflow(v_workflow) || jsonb_build_object(
         'counts', (
             select coalesce(jsonb_object_agg(s.state, s.jobs), '{}')
               from (select n.state, count(*) as jobs from unnest(v_nodes) as n
                      group by n.state) as s),
         'result', (
-            select coalesce(jsonb_object_agg(l.path, jobforge.readable(l.result)), '{}')
+            select coalesce(jsonb_object_agg(l.path, jobforge_private.readable(l.result)), '{}')
               from (select n.path, n.result from unnest(v_nodes) as n
                      where n.state = 'succeeded'
                        and not exists (select from jobforge.dependencies as d

@@ -1,7 +1,8 @@
 -- Locks those of some jobs that have not ended, and dead ones, so that they do not end before it is
 -- known who waits for them, and marks them as awaited. Blocked ones come last: whoever ends a job
 -- locks its blocked children after it. Called by link_parents and wait_for_jobs.
-create or replace function jobforge.hold_parents(p_tenant_id uuid, p_jobs uuid[]) returns void
+create or replace function jobforge_private.hold_parents(p_tenant_id uuid, p_jobs uuid[])
+returns void
 language plpgsql
 as $$
 declare

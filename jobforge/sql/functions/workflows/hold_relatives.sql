@@ -1,10 +1,11 @@
 -- Locks jobs that are to be retried, their parents, and the blocked jobs that wait for them, in the
 -- order of hold_parents. Called by retry_job and retry_workflow before they lock a workflow: new
 -- jobs take the place of the old ones as children of those parents and as parents of those jobs.
-create or replace function jobforge.hold_relatives(p_tenant_id uuid, p_jobs uuid[]) returns void
+create or replace function jobforge_private.hold_relatives(p_tenant_id uuid, p_jobs uuid[])
+returns void
 language sql
 as $$
-    select jobforge.hold_parents(p_tenant_id, array(
+    select jobforge_private.hold_parents(p_tenant_id, array(
         select o.id from unnest(p_jobs) as o(id)
         union
         select d.parent_id

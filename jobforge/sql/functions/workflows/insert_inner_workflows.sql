@@ -2,7 +2,7 @@
 -- What comes after such a node waits for its last jobs. Answers p_known, the jobs that stand for
 -- each node, with those of these nodes added. Called by insert_nodes. Raises JF002 and what that
 -- raises.
-create or replace function jobforge.insert_inner_workflows(
+create or replace function jobforge_private.insert_inner_workflows(
     p_outer jobforge.workflows,
     p_nodes jsonb,
     p_known jsonb,
@@ -17,7 +17,7 @@ declare
     v_node record;
 begin
     if p_outer.depth >= 8 then
-        perform jobforge.refuse('JF002', 'workflows are within each other more than 8 deep',
+        perform jobforge_private.refuse('JF002', 'workflows are within each other more than 8 deep',
             '{"field": "workflow"}');
     end if;
     loop
@@ -30,7 +30,7 @@ begin
          order by n.place
          limit 1;
         exit when not found;
-        perform jobforge.check_workflow(v_node.node -> 'workflow');
+        perform jobforge_private.check_workflow(v_node.node -> 'workflow');
         v_after := array(
             select k.id::uuid
               from jsonb_array_elements_text(v_node.node -> 'after') as a(name)
@@ -38,12 +38,13 @@ begin
         if v_after = '{}' then
             v_after := array(select jsonb_array_elements_text(p_base -> 'after')::uuid);
         end if;
-        v_id := jobforge.uuid7();
+        v_id := jobforge_private.uuid7();
         insert into jobforge.workflows (
                tenant_id, id, parent_id, created_at, depth, kind, name, node, correlation_id,
                created_by, input, callbacks)
-        select p_outer.tenant_id, v_id, p_outer.id, jobforge.now(), p_outer.depth + 1, 'workflow',
-               coalesce(d.document ->> 'name', v_node.node ->> 'name'), v_node.node ->> 'name',
+        select p_outer.tenant_id, v_id, p_outer.id, jobforge_private.now(), p_outer.depth + 1,
+               'workflow', coalesce(d.document ->> 'name', v_node.node ->> 'name'),
+               v_node.node ->> 'name',
                coalesce(d.document ->> 'correlation_id', p_outer.correlation_id),
                p_outer.created_by, coalesce(d.document -> 'input', p_outer.input),
                d.document - '{name,nodes,input,correlation_id}'::text[]
@@ -53,7 +54,7 @@ begin
                 p_outer.size - jsonb_array_length(p_nodes) + v_node.place,
                 v_node.node ->> 'name');
         v_known := v_known || jsonb_build_object(v_node.node ->> 'name', to_jsonb(
-            jobforge.insert_nodes(
+            jobforge_private.insert_nodes(
                 p_outer.tenant_id, v_id, v_node.node #> '{workflow,nodes}', v_after,
                 coalesce(v_node.node ->> 'on_parent_failure', p_base ->> 'on_parent_failure'))));
     end loop;

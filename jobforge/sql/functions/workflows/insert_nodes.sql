@@ -3,7 +3,7 @@
 -- that the workflow has already. Answers the last jobs: those that no other of the nodes waits
 -- for. Nodes that are workflows come by insert_inner_workflows. The nodes are checked, and the
 -- workflow's row is new or locked. Raises JF004, JF008 to JF010.
-create or replace function jobforge.insert_nodes(
+create or replace function jobforge_private.insert_nodes(
     p_tenant_id uuid,
     p_workflow_id uuid,
     p_nodes jsonb,
@@ -14,7 +14,7 @@ language plpgsql
 as $$
 declare
     v_workflow jobforge.workflows;
-    v_first_id uuid := jobforge.uuid7();
+    v_first_id uuid := jobforge_private.uuid7();
     v_base jsonb := jsonb_strip_nulls(jsonb_build_object(
         'after', to_jsonb(nullif(p_after, '{}')), 'on_parent_failure', p_policy));
     v_every jsonb;
@@ -31,11 +31,11 @@ begin
 
     -- The jobs first, so that inner workflows can come after them. Who waits is blocked; for whom
     -- is said when all are there.
-    v_jobs := jobforge.node_jobs(p_nodes, v_every, v_base);
-    perform jobforge.insert_jobs(p_tenant_id, v_jobs, v_first_id);
+    v_jobs := jobforge_private.node_jobs(p_nodes, v_every, v_base);
+    perform jobforge_private.insert_jobs(p_tenant_id, v_jobs, v_first_id);
     insert into jobforge.workflow_jobs (tenant_id, workflow_id, job_id, position, name)
     select p_tenant_id, p_workflow_id,
-           jobforge.nth_id(v_first_id, row_number() over (order by n.place)),
+           jobforge_private.nth_id(v_first_id, row_number() over (order by n.place)),
            v_workflow.size - jsonb_array_length(p_nodes) + n.place, n.node ->> 'name'
       from jsonb_array_elements(p_nodes) with ordinality as n(node, place)
      where not n.node ? 'workflow';
@@ -45,11 +45,11 @@ begin
          where m.tenant_id = p_tenant_id and m.workflow_id = p_workflow_id
            and m.job_id is not null and m.name is not null);
     if jsonb_path_exists(p_nodes, '$[*].workflow') then
-        v_known := jobforge.insert_inner_workflows(v_workflow, p_nodes, v_known, v_base);
+        v_known := jobforge_private.insert_inner_workflows(v_workflow, p_nodes, v_known, v_base);
     end if;
     if jsonb_path_exists(v_jobs, '$[*].after') then
-        perform jobforge.link_parents(
-            p_tenant_id, jobforge.node_jobs(p_nodes, v_every, v_base, v_known), v_first_id);
+        perform jobforge_private.link_parents(
+            p_tenant_id, jobforge_private.node_jobs(p_nodes, v_every, v_base, v_known), v_first_id);
     end if;
     return array(
         select k.id::uuid

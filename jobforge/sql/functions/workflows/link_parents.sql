@@ -5,7 +5,7 @@
 -- waits for one that is ending. p_is_within: jobs of the same call are of the same workflow, if of
 -- any. Raises JF004 for a parent that the tenant does not have, and JF012 outside READ COMMITTED if
 -- a parent is not of the same call.
-create or replace function jobforge.link_parents(
+create or replace function jobforge_private.link_parents(
     p_tenant_id uuid,
     p_jobs jsonb,
     p_first_id uuid,
@@ -25,8 +25,8 @@ declare
     v_doomed uuid[];
 begin
     v_edges := array(
-        select row(jobforge.nth_id(p_first_id, e.index), p.id,
-                   jobforge.is_same_batch(p.id, p_first_id),
+        select row(jobforge_private.nth_id(p_first_id, e.index), p.id,
+                   jobforge_private.is_same_batch(p.id, p_first_id),
                    coalesce(e.job ->> 'on_parent_failure', 'cancel'), 'blocked')::jobforge.edge
           from jsonb_array_elements(p_jobs) with ordinality as e(job, index)
          cross join lateral (
@@ -35,8 +35,8 @@ begin
          where e.index <> all (p_skip));
     v_others := array(select distinct e.parent_id from unnest(v_edges) as e where not e.is_new);
     if v_others <> '{}' then
-        perform jobforge.require_read_committed('a job with parents (after)');
-        perform jobforge.hold_parents(p_tenant_id, v_others);
+        perform jobforge_private.require_read_committed('a job with parents (after)');
+        perform jobforge_private.hold_parents(p_tenant_id, v_others);
         with parents as materialized (
             select p.id, coalesce(
                        (select j.state from jobforge.jobs as j
@@ -52,14 +52,14 @@ begin
           from unnest(v_edges) as e
           left join parents as p on p.id = e.parent_id;
         if v_unknown is not null then
-            perform jobforge.refuse('JF004', 'no such parent',
+            perform jobforge_private.refuse('JF004', 'no such parent',
                 jsonb_build_object('job_id', v_unknown, 'field', 'after'));
         end if;
     end if;
 
     insert into jobforge.dependencies (
            tenant_id, child_id, parent_id, created_at, on_parent_failure)
-    select p_tenant_id, e.child_id, e.parent_id, jobforge.now(), e.on_parent_failure
+    select p_tenant_id, e.child_id, e.parent_id, jobforge_private.now(), e.on_parent_failure
       from unnest(v_edges) as e;
     insert into jobforge.awaited_jobs (tenant_id, waiter_id, job_id, is_within, on_parent_failure)
     select p_tenant_id, e.child_id, e.parent_id, e.is_new and p_is_within, e.on_parent_failure
@@ -70,10 +70,10 @@ begin
         v_doomed := array(
             select distinct e.child_id from unnest(v_edges) as e
              where e.state in ('canceled', 'dead') and e.on_parent_failure = 'cancel');
-        perform jobforge.free_jobs(
+        perform jobforge_private.free_jobs(
             array_fill(p_tenant_id, array[cardinality(v_edges)]),
             array(select e.child_id from unnest(v_edges) as e), v_doomed);
-        perform jobforge.cancel_rows(array(
+        perform jobforge_private.cancel_rows(array(
             select j.ctid from unnest(v_doomed) as d(id)
               join jobforge.jobs as j on j.tenant_id = p_tenant_id and j.id = d.id),
             'a parent was dead or canceled already');

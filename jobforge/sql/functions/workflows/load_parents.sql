@@ -18,11 +18,11 @@ set enable_mergejoin = off
 as $$
 #variable_conflict use_column
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
     v_workflow jobforge.workflows;
     v_ids uuid[];
 begin
-    perform jobforge.hold_lease(v_tenant, p_worker_id, p_job_id, p_lease);
+    perform jobforge_private.hold_lease(v_tenant, p_worker_id, p_job_id, p_lease);
     v_ids := array(select d.parent_id from jobforge.dependencies as d
                     where d.tenant_id = v_tenant and d.child_id = p_job_id);
     select w.* into v_workflow
@@ -44,7 +44,7 @@ begin
                  limit 10000);
         end if;
     end if;
-    parents := jobforge.show_parents(v_tenant, v_ids, v_workflow.id);
+    parents := jobforge_private.show_parents(v_tenant, v_ids, v_workflow.id);
     workflow := case when v_workflow.id is not null then jsonb_build_object(
         'id', v_workflow.id, 'kind', v_workflow.kind, 'name', v_workflow.name,
         'node', (select m.name from jobforge.workflow_jobs as m

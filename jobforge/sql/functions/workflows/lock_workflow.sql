@@ -1,5 +1,5 @@
 -- A tenant's workflow or batch, its row locked. Raises JF004 when the tenant has none of that kind.
-create or replace function jobforge.lock_workflow(p_tenant_id uuid, p_id uuid, p_kind text)
+create or replace function jobforge_private.lock_workflow(p_tenant_id uuid, p_id uuid, p_kind text)
 returns jobforge.workflows
 language plpgsql
 as $$
@@ -10,7 +10,7 @@ begin
      where w.tenant_id = p_tenant_id and w.id = p_id and w.kind = p_kind
        for update;
     if not found then
-        perform jobforge.refuse('JF004', format('no such %s', p_kind),
+        perform jobforge_private.refuse('JF004', format('no such %s', p_kind),
             jsonb_build_object('id', p_id));
     end if;
     return v_workflow;

@@ -1,6 +1,7 @@
 -- Locks a workflow and those within it, inner ones first: nobody can add jobs to them. Called by
 -- cancel_nodes.
-create or replace function jobforge.lock_workflows_within(p_tenant_id uuid, p_id uuid) returns void
+create or replace function jobforge_private.lock_workflows_within(p_tenant_id uuid, p_id uuid)
+returns void
 language plpgsql
 as $$
 begin

@@ -1,7 +1,7 @@
 -- The jobs of a workflow and of those within it, in their order. Finished ones are looked for from
 -- the day before it was made on: clocks are set back, too. Called by what shows, cancels and
 -- retries workflows.
-create or replace function jobforge.nodes_of(p_tenant_id uuid, p_id uuid)
+create or replace function jobforge_private.nodes_of(p_tenant_id uuid, p_id uuid)
 returns setof jobforge.workflow_node
 language sql stable
 as $$

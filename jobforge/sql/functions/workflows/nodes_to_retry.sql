@@ -2,7 +2,7 @@
 -- What comes after a node may lie outside the workflow, in the one that it is within. Raises
 -- JF004 for a p_from that is no node, and JF005 for one that comes after something that was not
 -- successful.
-create or replace function jobforge.nodes_to_retry(p_tenant_id uuid, p_id uuid, p_from text)
+create or replace function jobforge_private.nodes_to_retry(p_tenant_id uuid, p_id uuid, p_from text)
 returns jobforge.workflow_node[]
 language plpgsql
 as $$
@@ -12,14 +12,14 @@ declare
     v_nodes jobforge.workflow_node[];
     v_parent uuid;
 begin
-    v_all := array(select n from jobforge.nodes_of(
-                       p_tenant_id, jobforge.outermost_workflow(p_tenant_id, p_id)) as n);
+    v_all := array(select n from jobforge_private.nodes_of(
+                       p_tenant_id, jobforge_private.outermost_workflow(p_tenant_id, p_id)) as n);
     v_starts := array(
-        select n.job_id from jobforge.nodes_of(p_tenant_id, p_id) as n
+        select n.job_id from jobforge_private.nodes_of(p_tenant_id, p_id) as n
          where case when p_from is null then n.state in ('dead', 'canceled')
                     else n.path = p_from or starts_with(n.path, p_from || '/') end);
     if p_from is not null and v_starts = '{}' then
-        perform jobforge.refuse('JF004', format('the workflow has no node %s', p_from),
+        perform jobforge_private.refuse('JF004', format('the workflow has no node %s', p_from),
             jsonb_build_object('node', p_from));
     end if;
     with recursive later as (
@@ -42,7 +42,7 @@ begin
        and d.parent_id not in (select o.job_id from unnest(v_nodes) as o)
      limit 1;
     if v_parent is not null then
-        perform jobforge.refuse('JF005', 'a parent is dead or canceled: retry that first',
+        perform jobforge_private.refuse('JF005', 'a parent is dead or canceled: retry that first',
             jsonb_build_object('job_id', v_parent));
     end if;
     return v_nodes;

@@ -1,6 +1,7 @@
 -- The workflow that is within no other one and has this one within it, or this one itself. Null for
 -- an unknown one. Called by retry_workflow and nodes_to_retry.
-create or replace function jobforge.outermost_workflow(p_tenant_id uuid, p_id uuid) returns uuid
+create or replace function jobforge_private.outermost_workflow(p_tenant_id uuid, p_id uuid)
+returns uuid
 language sql stable
 as $$
     with recursive outward as (

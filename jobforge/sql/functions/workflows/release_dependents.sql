@@ -5,7 +5,8 @@
 -- child's own policy decides: it is canceled with all that waits for it in turn, runs all the
 -- same, or stays blocked. Locks blocked jobs in order of (tenant_id, id), then workflows.
 -- Whoever locks other jobs has locked them before: blocked ones come last, everywhere.
-create or replace function jobforge.release_dependents(p_ended jobforge.ended_job[]) returns void
+create or replace function jobforge_private.release_dependents(p_ended jobforge.ended_job[])
+returns void
 language plpgsql
 set jit = off
 set enable_seqscan = off
@@ -72,8 +73,8 @@ begin
             select q.id from jobforge.jobs as q
              where q.tenant_id = w.tenant_id and q.id = w.id and q.state || '' = 'blocked'
                for update) as j;
-        perform jobforge.free_jobs(v_tenants, v_waiters, v_doomed);
-        perform jobforge.cancel_doomed(v_doomed_tenants, v_doomed, p_ended);
+        perform jobforge_private.free_jobs(v_tenants, v_waiters, v_doomed);
+        perform jobforge_private.cancel_doomed(v_doomed_tenants, v_doomed, p_ended);
     end if;
 
     -- A workflow goes on where a child of its own does. For the others it has to be asked.
@@ -88,6 +89,6 @@ begin
               and (f.waiter_id in (select unnest(v_live))) is true
               and f.waiter_id not in (select unnest(v_doomed)));
     if v_waiters is not null then
-        perform jobforge.advance_workflows(v_tenants, v_waiters);
+        perform jobforge_private.advance_workflows(v_tenants, v_waiters);
     end if;
 end $$;

@@ -2,8 +2,11 @@
 -- parents of jobs that have not run with the old ones. Those that are still blocked wait for the
 -- new ones instead. Called by retry_job and retry_workflow, with p_new[i] in place of p_old[i].
 -- Locks workflows, inner ones first, and then their nodes, as retention does.
-create or replace function jobforge.repoint_jobs(p_tenant_id uuid, p_old uuid[], p_new uuid[])
-returns void
+create or replace function jobforge_private.repoint_jobs(
+    p_tenant_id uuid,
+    p_old uuid[],
+    p_new uuid[]
+) returns void
 language plpgsql
 as $$
 declare
@@ -14,7 +17,7 @@ declare
     v_tenants uuid[];
 begin
     v_tenants := array_fill(p_tenant_id, array[cardinality(p_new)]);
-    perform jobforge.reopen_workflows(v_tenants, p_old);
+    perform jobforge_private.reopen_workflows(v_tenants, p_old);
     update jobforge.workflow_jobs as m
        set job_id = r.new_id
       from unnest(p_old, p_new) as r(old_id, new_id)
@@ -42,7 +45,7 @@ begin
            and a.job_id = o.parent_id;
         insert into jobforge.dependencies (
                tenant_id, child_id, parent_id, created_at, on_parent_failure)
-        select p_tenant_id, e.child_id, e.parent_id, jobforge.now(), e.policy
+        select p_tenant_id, e.child_id, e.parent_id, jobforge_private.now(), e.policy
           from unnest(v_children, v_news, v_policies) as e(child_id, parent_id, policy)
             on conflict do nothing;
         insert into jobforge.awaited_jobs (
@@ -61,5 +64,5 @@ begin
             or exists (select from jobforge.workflow_jobs as m
                         where m.tenant_id = p_tenant_id and m.job_id = j.id));
     -- A new one whose parent was canceled meanwhile has ended already.
-    perform jobforge.advance_workflows(v_tenants, p_new);
+    perform jobforge_private.advance_workflows(v_tenants, p_new);
 end $$;

@@ -1,7 +1,10 @@
 -- Jobs to be inserted in place of finished or dead ones, in their order: the same again, after the
 -- same parents, or what stands in their place. Called by retry_workflow.
-create or replace function jobforge.retried_jobs(p_tenant_id uuid, p_old uuid[], p_new uuid[])
-returns jsonb
+create or replace function jobforge_private.retried_jobs(
+    p_tenant_id uuid,
+    p_old uuid[],
+    p_new uuid[]
+) returns jsonb
 language sql stable
 as $$
     select jsonb_agg(
@@ -11,7 +14,7 @@ as $$
                    'limit_key', o.limit_key, 'tags', to_jsonb(o.tags),
                    'correlation_id', o.correlation_id, 'traceparent', o.traceparent,
                    'source', o.source, 'source_ref', o.source_ref, 'retry_of', o.id,
-                   'created_by', jobforge.actor(), 'flags', 2,
+                   'created_by', jobforge_private.actor(), 'flags', 2,
                    'after', e.parents, 'on_parent_failure', e.policy))
                || jsonb_build_object('payload', o.payload) order by r.place)
       from unnest(p_old) with ordinality as r(id, place)

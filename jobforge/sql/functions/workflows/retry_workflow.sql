@@ -19,32 +19,33 @@ set enable_seqscan = off
 set enable_bitmapscan = off
 as $$
 declare
-    v_tenant uuid := jobforge.require_tenant(p_tenant_id);
-    v_outermost uuid := jobforge.outermost_workflow(v_tenant, p_id);
+    v_tenant uuid := jobforge_private.require_tenant(p_tenant_id);
+    v_outermost uuid := jobforge_private.outermost_workflow(v_tenant, p_id);
     v_nodes jobforge.workflow_node[];
     v_known uuid[];
     v_fault record;
-    v_first_id uuid := jobforge.uuid7();
+    v_first_id uuid := jobforge_private.uuid7();
     v_jobs jsonb;
     v_olds uuid[];
     v_news uuid[];
 begin
-    perform jobforge.require_read_committed('retry_workflow');
+    perform jobforge_private.require_read_committed('retry_workflow');
     -- Not the workflow's row, which others lock after jobs. A few locks are enough for a tenant.
-    perform jobforge.hold_lock(
+    perform jobforge_private.hold_lock(
             'workflow ' || (hashtextextended(v_outermost::text, 0) & 15), v_tenant)
        from jobforge.workflows as w
       where w.tenant_id = v_tenant and w.id = p_id and w.kind = 'workflow';
     if not found then
-        perform jobforge.refuse('JF004', 'no such workflow', jsonb_build_object('id', p_id));
+        perform jobforge_private.refuse('JF004', 'no such workflow',
+            jsonb_build_object('id', p_id));
     end if;
     for v_turn in 1 .. 5 loop
         begin
-            v_nodes := jobforge.nodes_to_retry(v_tenant, p_id, p_from);
+            v_nodes := jobforge_private.nodes_to_retry(v_tenant, p_id, p_from);
             v_known := array(select n.job_id from unnest(v_nodes) as n);
-            perform jobforge.hold_relatives(v_tenant, v_known);
+            perform jobforge_private.hold_relatives(v_tenant, v_known);
             -- A later statement: it sees what the transactions that held the locks have done.
-            v_nodes := jobforge.nodes_to_retry(v_tenant, p_id, p_from);
+            v_nodes := jobforge_private.nodes_to_retry(v_tenant, p_id, p_from);
             exit when array(select n.job_id from unnest(v_nodes) as n) <@ v_known;
             raise sqlstate 'JF099';
         exception
@@ -56,35 +57,35 @@ begin
      order by n.state = 'forgotten' desc, n.place
      limit 1;
     if v_fault.state = 'forgotten' then
-        perform jobforge.refuse('JF004',
+        perform jobforge_private.refuse('JF004',
             format('the job of node %s is past retention', v_fault.path),
             jsonb_build_object('node', v_fault.path));
     elsif v_fault.state is not null then
-        perform jobforge.refuse('JF005',
+        perform jobforge_private.refuse('JF005',
             format('node %s is %s: wait for it or cancel it', v_fault.path, v_fault.state),
             jsonb_build_object('node', v_fault.path, 'state', v_fault.state));
     elsif v_nodes = '{}' then
-        perform jobforge.refuse('JF005', 'nothing of the workflow is to be retried',
+        perform jobforge_private.refuse('JF005', 'nothing of the workflow is to be retried',
             jsonb_build_object('id', p_id));
     end if;
     v_olds := array(select n.job_id from unnest(v_nodes) as n order by n.place);
-    perform jobforge.check_not_erased_job(e.id, e.flags)
+    perform jobforge_private.check_not_erased_job(e.id, e.flags)
        from (select j.id, j.flags from jobforge.jobs as j
               where j.tenant_id = v_tenant and j.id = any (v_olds)
              union all
              select f.id, f.flags from jobforge.finished_jobs as f
               where f.tenant_id = v_tenant and f.id = any (v_olds)) as e;
-    v_news := array(select jobforge.nth_id(v_first_id, i)
+    v_news := array(select jobforge_private.nth_id(v_first_id, i)
                       from generate_series(1, cardinality(v_olds)) as i);
-    v_jobs := jobforge.retried_jobs(v_tenant, v_olds, v_news);
-    perform jobforge.insert_jobs(v_tenant, v_jobs, v_first_id);
-    perform jobforge.link_parents(v_tenant, v_jobs, v_first_id, '{}', false);
-    perform jobforge.repoint_jobs(v_tenant, v_olds, v_news);
+    v_jobs := jobforge_private.retried_jobs(v_tenant, v_olds, v_news);
+    perform jobforge_private.insert_jobs(v_tenant, v_jobs, v_first_id);
+    perform jobforge_private.link_parents(v_tenant, v_jobs, v_first_id, '{}', false);
+    perform jobforge_private.repoint_jobs(v_tenant, v_olds, v_news);
     -- Retention may have deleted it before it was locked.
-    perform jobforge.lock_workflow(v_tenant, p_id, 'workflow');
-    perform jobforge.cancel_rows(jobforge.lock_jobs(v_tenant, array(
+    perform jobforge_private.lock_workflow(v_tenant, p_id, 'workflow');
+    perform jobforge_private.cancel_rows(jobforge_private.lock_jobs(v_tenant, array(
         select n.job_id from unnest(v_nodes) as n where n.state = 'dead')), 'retried');
-    perform jobforge.audit(v_tenant, 'workflow.retry', p_id::text,
+    perform jobforge_private.audit(v_tenant, 'workflow.retry', p_id::text,
         jsonb_build_object('from', p_from, 'jobs', cardinality(v_olds)));
     return cardinality(v_olds);
 end $$;

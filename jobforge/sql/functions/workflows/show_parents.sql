@@ -1,6 +1,6 @@
 -- Jobs with how they ended, in the order of p_ids, for those that come after them. A job of another
 -- workflow than p_workflow_id has that one's name before its own. Called by load_parents.
-create or replace function jobforge.show_parents(
+create or replace function jobforge_private.show_parents(
     p_tenant_id uuid,
     p_ids uuid[],
     p_workflow_id uuid

@@ -1,21 +1,22 @@
 -- What get_job tells of the jobs around one: its parents and children, a hundred of each with their
 -- states, and the workflow or batch that it is of. Only those partitions of the history are read
 -- that may have one of them.
-create or replace function jobforge.show_relatives(p_tenant_id uuid, p_job_id uuid) returns jsonb
+create or replace function jobforge_private.show_relatives(p_tenant_id uuid, p_job_id uuid)
+returns jsonb
 language plpgsql stable
 as $$
 declare
     v_ids uuid[];
     v_policies text[];
     v_since timestamptz;
-    v_until timestamptz := jobforge.now() + interval '1 day';
+    v_until timestamptz := jobforge_private.now() + interval '1 day';
     v_shown jsonb;
     v_relatives jsonb := '{}';
     v_kind text;
 begin
     foreach v_kind in array array['parents', 'children'] loop
         select array_agg(r.id order by r.id), array_agg(r.policy order by r.id),
-               min(jobforge.earliest_end(r.id))
+               min(jobforge_private.earliest_end(r.id))
           into v_ids, v_policies, v_since
           from (select d.parent_id as id, d.on_parent_failure as policy
                   from jobforge.dependencies as d

@@ -1,5 +1,5 @@
 -- The places moved on to the jobs that a claim reached, of which each tenant's come in order.
-create or replace function jobforge.advance_places(
+create or replace function jobforge_private.advance_places(
     p_places jobforge.places,
     p_reached jobforge.turn[]
 ) returns jobforge.places

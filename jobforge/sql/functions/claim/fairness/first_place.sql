@@ -1,5 +1,5 @@
 -- The place of a tenant's first plain job in a queue, or null.
-create or replace function jobforge.first_place(p_queue text, p_tenant_id uuid)
+create or replace function jobforge_private.first_place(p_queue text, p_tenant_id uuid)
 returns jobforge.turn
 language plpgsql
 as $$

@@ -1,5 +1,5 @@
 -- Remembers places in this session; see recall_places.
-create or replace function jobforge.keep_places(
+create or replace function jobforge_private.keep_places(
     p_name text,
     p_queue text,
     p_places jobforge.places

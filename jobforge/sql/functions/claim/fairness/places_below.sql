@@ -1,6 +1,6 @@
 -- Of the places of one tenant on an endless line of rounds (p_weight places from p_place on in
 -- each round of p_round), how many lie below p_end.
-create or replace function jobforge.places_below(
+create or replace function jobforge_private.places_below(
     p_end bigint,
     p_place bigint,
     p_weight bigint,

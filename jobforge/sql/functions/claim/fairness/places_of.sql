@@ -1,6 +1,7 @@
 -- Turns as places to remember, by tenant. No turns are empty arrays, not nulls, which mean that
 -- nothing is remembered.
-create or replace function jobforge.places_of(p_turns jobforge.turn[]) returns jobforge.places
+create or replace function jobforge_private.places_of(p_turns jobforge.turn[])
+returns jobforge.places
 language plpgsql
 as $$
 declare

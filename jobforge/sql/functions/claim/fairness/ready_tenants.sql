@@ -1,7 +1,7 @@
 -- The tenants that have plain ready jobs in a queue, in order, from p_from (inclusive) to p_below
 -- (exclusive), p_limit at most, each with the place and the row of its first job: one index probe
 -- for each, however many jobs they have. Called by find_turns.
-create or replace function jobforge.ready_tenants(
+create or replace function jobforge_private.ready_tenants(
     p_queue text,
     p_from uuid,
     p_below uuid,

@@ -1,7 +1,7 @@
 -- What this session remembers of whose turn it is in these queues. A text that this release cannot
 -- read, because another release wrote it or an application set it, is discarded: it is a hint, not
 -- state. Called by claim_jobs.
-create or replace function jobforge.recall_cursors(p_queues text[]) returns jsonb
+create or replace function jobforge_private.recall_cursors(p_queues text[]) returns jsonb
 language plpgsql
 as $$
 declare

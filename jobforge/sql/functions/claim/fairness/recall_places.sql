@@ -1,7 +1,7 @@
 -- What this session remembers of a queue under a name, or null: a hint, never relied upon. A text
 -- that cannot be used, because another release wrote it or an application set it, is discarded. A
 -- setting for each queue, because a claim of one must not read and write the others'.
-create or replace function jobforge.recall_places(p_name text, p_queue text)
+create or replace function jobforge_private.recall_places(p_name text, p_queue text)
 returns jobforge.places
 language plpgsql
 as $$

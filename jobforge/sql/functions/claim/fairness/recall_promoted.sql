@@ -1,6 +1,6 @@
 -- Where this session starts to look for due jobs, and until when it does so; null when it remembers
 -- nothing, or a text that this release cannot read. Called by promote_jobs.
-create or replace function jobforge.recall_promoted() returns timestamptz[]
+create or replace function jobforge_private.recall_promoted() returns timestamptz[]
 language plpgsql
 as $$
 begin

@@ -1,6 +1,6 @@
 -- Divides p_limit jobs between tenants by weight, from the cursor on: a line on which each tenant
 -- has `weight` places a round, of which the next p_limit are handed out. Called by take_turns.
-create or replace function jobforge.share_turns(
+create or replace function jobforge_private.share_turns(
     inout turns jobforge.turn[],
     p_limit integer,
     p_is_even boolean,
@@ -51,8 +51,8 @@ begin
                sum(o.weight) over (order by o.turn) - o.weight as place
           from ordered as o
     ), shared as (
-        select p.*, jobforge.places_below(p.start + p_limit, p.place, p.weight, p.round)
-                  - jobforge.places_below(p.start, p.place, p.weight, p.round) as share,
+        select p.*, jobforge_private.places_below(p.start + p_limit, p.place, p.weight, p.round)
+                  - jobforge_private.places_below(p.start, p.place, p.weight, p.round) as share,
                (p.start + p_limit - 1) % p.round - p.place as last
           from placed as p
     )

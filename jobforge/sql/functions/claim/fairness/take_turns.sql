@@ -17,7 +17,7 @@
 -- time, and every two seconds at least. So the first job of a tenant may be missed for ten times as
 -- long as that takes, and one that walk_again cannot find for up to 20 seconds while others keep
 -- the claims busy.
-create or replace function jobforge.take_turns(
+create or replace function jobforge_private.take_turns(
     p_queue text,
     p_limit integer,
     p_tenants uuid[],
@@ -54,8 +54,8 @@ begin
     if v_is_remembered then
         is_walked := (cursor -> 'complete')::boolean
             and (cursor ->> 'again')::timestamptz < v_start;
-        places := case when is_walked then jobforge.walk_again(p_queue)
-                       else jobforge.recall_places('places', p_queue) end;
+        places := case when is_walked then jobforge_private.walk_again(p_queue)
+                       else jobforge_private.recall_places('places', p_queue) end;
         -- What cannot be read is forgotten: the jobs are looked for where they are.
         if places.tenants is null then
             v_is_remembered := false;
@@ -65,7 +65,7 @@ begin
     if p_tenants is not null then
         complete := true;
         gated := true;
-        full_definitions := jobforge.full_definitions(p_limited.definitions);
+        full_definitions := jobforge_private.full_definitions(p_limited.definitions);
         cursor := cursor - 'until';
         turns := array(
             select row(t, -32768, '-infinity', '00000000-0000-0000-0000-000000000000', 0, null)
@@ -79,11 +79,11 @@ begin
             cursor := cursor || jsonb_build_object(
                 'again', v_start + make_interval(secs => least(2, 10 * v_cost)));
         end if;
-        turns := jobforge.turns_from(places, v_tenant, p_limit + 1);
+        turns := jobforge_private.turns_from(places, v_tenant, p_limit + 1);
     else
         -- One more than needed: the first may have used its turn.
         v_breadth := greatest(p_limit + 1, case when v_was_slow then 2000 else 0 end);
-        v_found := jobforge.find_turns(p_queue, v_breadth, v_tenant);
+        v_found := jobforge_private.find_turns(p_queue, v_breadth, v_tenant);
         turns := v_found.turns;
         gated := v_found.gated;
         complete := cardinality(turns) < v_breadth;
@@ -93,9 +93,10 @@ begin
             'slow', v_is_slow, 'complete', complete, 'gated', gated);
         if v_is_slow and v_was_slow then
             is_walked := true;
-            places := jobforge.places_of(turns);
-            perform jobforge.keep_places(
-                'walked', p_queue, jobforge.known_places(p_queue, turns, jobforge.now()));
+            places := jobforge_private.places_of(turns);
+            perform jobforge_private.keep_places(
+                'walked', p_queue,
+                jobforge_private.known_places(p_queue, turns, jobforge_private.now()));
             cursor := cursor || jsonb_build_object(
                 'idle_until', v_start + make_interval(secs => greatest(1, 100 * v_cost)),
                 'until', v_start + make_interval(secs => v_cost + least(20, 200 * v_cost)),
@@ -104,9 +105,9 @@ begin
         turns := turns[1 : p_limit + 1];
     end if;
     if gated and p_tenants is null then
-        full_definitions := jobforge.full_definitions(p_limited.definitions);
+        full_definitions := jobforge_private.full_definitions(p_limited.definitions);
         p_limited.full_definitions := full_definitions;
-        v_open := jobforge.open_tenants(p_queue, v_tenant, p_limit + 1, p_limited);
+        v_open := jobforge_private.open_tenants(p_queue, v_tenant, p_limit + 1, p_limited);
         gated := v_open <> '{}';
         complete := complete and cardinality(v_open) <= p_limit;
     end if;
@@ -122,7 +123,7 @@ begin
     end if;
     complete := complete and cardinality(turns) <= p_limit;
     if turns <> '{}' then
-        v_shared := jobforge.share_turns(turns, p_limit, p_is_even, v_tenant, v_served);
+        v_shared := jobforge_private.share_turns(turns, p_limit, p_is_even, v_tenant, v_served);
         turns := v_shared.turns;
         cursor := cursor || jsonb_build_object(
             'tenant', v_shared.cursor_tenant, 'served', v_shared.cursor_served);

@@ -1,5 +1,5 @@
 -- The places of the next p_limit tenants from p_tenant on and round once, as turns.
-create or replace function jobforge.turns_from(
+create or replace function jobforge_private.turns_from(
     p_places jobforge.places,
     p_tenant uuid,
     p_limit integer

@@ -5,11 +5,11 @@
 -- one that had none is found without passing its dead entries. Not found until the next full walk:
 -- a job of the same priority that was due before all others of its tenant, and became visible
 -- since. Called by take_turns.
-create or replace function jobforge.walk_again(p_queue text) returns jobforge.places
+create or replace function jobforge_private.walk_again(p_queue text) returns jobforge.places
 language plpgsql
 as $$
 declare
-    v_walked jobforge.places := jobforge.recall_places('walked', p_queue);
+    v_walked jobforge.places := jobforge_private.recall_places('walked', p_queue);
     v_found jobforge.turn[];
     v_new jobforge.turn[];
 begin
@@ -54,9 +54,9 @@ begin
              order by j.tenant_id, - j.priority::integer, j.run_at, j.id
              limit 1) as n);
     if v_new <> '{}' then
-        perform jobforge.keep_places('walked', p_queue, jobforge.places_of(
-            v_new || jobforge.turns_from(
+        perform jobforge_private.keep_places('walked', p_queue, jobforge_private.places_of(
+            v_new || jobforge_private.turns_from(
                 v_walked, 'ffffffff-ffff-ffff-ffff-ffffffffffff', 2000)));
     end if;
-    return jobforge.places_of(v_found || v_new);
+    return jobforge_private.places_of(v_found || v_new);
 end $$;

@@ -1,7 +1,7 @@
 -- How many jobs may start under a limit now, counted by later statements than the lock that
 -- protects it, so that it sees all that came before. p_taken jobs have been picked and do not run
 -- yet; tokens were taken for them already. Called by pick_group.
-create or replace function jobforge.count_left(
+create or replace function jobforge_private.count_left(
     p_limit jobforge.group_limit,
     p_queue text,
     p_tenant_id uuid,
@@ -19,15 +19,15 @@ begin
         v_left := p_limit.max_running - p_taken;
         -- First: a row that is marked between the two counts is in both, never in neither.
         if p_limit.changed_at > p_now - interval '1 minute' then
-            v_left := v_left - jobforge.count_unmarked(
+            v_left := v_left - jobforge_private.count_unmarked(
                 p_limit.kind, p_queue, p_tenant_id, p_definition, p_limit_key,
                 p_limit.max_running);
         end if;
-        v_left := v_left - jobforge.count_running(
+        v_left := v_left - jobforge_private.count_running(
             p_limit.kind, p_queue, p_tenant_id, p_definition, p_limit_key, p_limit.max_running);
     end if;
     if p_limit.rate_limit is not null then
-        v_left := least(v_left, floor(jobforge.tokens_of(
+        v_left := least(v_left, floor(jobforge_private.tokens_of(
             p_limit.subject, p_limit.rate_limit, p_limit.rate_period_s, p_limit.rate_burst,
             p_now))::bigint);
     end if;

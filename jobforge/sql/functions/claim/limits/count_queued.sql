@@ -1,6 +1,6 @@
 -- queued_by_tenant: how many jobs of a tenant are queued in a queue, p_limit at most, either those
 -- under a limit or the others: each kind has an index of its own.
-create or replace function jobforge.count_queued(
+create or replace function jobforge_private.count_queued(
     p_queue text,
     p_tenant_id uuid,
     p_is_gated boolean,

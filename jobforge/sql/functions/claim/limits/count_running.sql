@@ -1,7 +1,7 @@
 -- How many running jobs hold a slot of a limit, counted from their rows and no further than
 -- p_most. A separate function so that the count is a later statement than the lock that protects
 -- it.
-create or replace function jobforge.count_running(
+create or replace function jobforge_private.count_running(
     p_kind text,
     p_queue text,
     p_tenant_id uuid,

@@ -1,7 +1,7 @@
 -- How many running jobs are under a limit and do not carry it, no more than p_most: they started
 -- before it was set or while it was, and somebody has held their rows since, or regate_running
 -- would have marked them. Called by pick_group while a limit is new.
-create or replace function jobforge.count_unmarked(
+create or replace function jobforge_private.count_unmarked(
     p_kind text,
     p_queue text,
     p_tenant_id uuid,

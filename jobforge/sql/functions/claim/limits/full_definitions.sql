@@ -1,10 +1,10 @@
 -- Those of some definitions of which no job can start now: paused, all slots of the cap in use, or
 -- no token left. Called by pick_round, to rule out their groups without locking anything.
-create or replace function jobforge.full_definitions(p_definitions text[]) returns text[]
+create or replace function jobforge_private.full_definitions(p_definitions text[]) returns text[]
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
 begin
     if p_definitions = '{}' then
         return '{}';
@@ -23,7 +23,7 @@ begin
                       and j.state = 'running' and j.gate is not null
                     order by j.definition
                    offset d.max_running - 1 limit 1)
-            or d.rate_limit is not null and jobforge.tokens_of(
+            or d.rate_limit is not null and jobforge_private.tokens_of(
                    'definition:' || d.key, d.rate_limit, d.rate_period_s,
                    coalesce(d.rate_burst, d.rate_limit), v_now) < 1);
 end $$;

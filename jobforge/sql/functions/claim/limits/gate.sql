@@ -2,7 +2,7 @@
 -- tenant, jobs of one gate are subject to the same limits, so one decision serves them all:
 --   definition/key  when limits per key apply      definition  when limits of the definition do
 --   *               when only those of the tenant or the queue do
-create or replace function jobforge.gate(
+create or replace function jobforge_private.gate(
     p_definition text,
     p_limit_key text,
     p_key_limited boolean,

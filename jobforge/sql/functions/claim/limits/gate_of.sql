@@ -1,5 +1,5 @@
 -- The gate that a job should have under the limits and pauses of now.
-create or replace function jobforge.gate_of(
+create or replace function jobforge_private.gate_of(
     p_queue text,
     p_tenant_id uuid,
     p_definition text,
@@ -10,8 +10,8 @@ as $$
 declare
     v_kinds text[] := array(
         select l.kind
-          from jobforge.limits_of(p_queue, p_tenant_id, p_definition, p_limit_key) as l);
+          from jobforge_private.limits_of(p_queue, p_tenant_id, p_definition, p_limit_key) as l);
 begin
-    return jobforge.gate(p_definition, p_limit_key, 'key' = any (v_kinds),
-                         'definition' = any (v_kinds), v_kinds <> '{}');
+    return jobforge_private.gate(p_definition, p_limit_key, 'key' = any (v_kinds),
+                                 'definition' = any (v_kinds), v_kinds <> '{}');
 end $$;

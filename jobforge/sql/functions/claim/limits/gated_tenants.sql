@@ -2,7 +2,7 @@
 -- or exclusive if p_is_after) to p_below (exclusive), p_limit at most. Tenants in p_full, a sorted
 -- list of tenants in that range, are left out at the price of one index probe each, about a third
 -- of what a step of the walk costs. Called by open_tenants.
-create or replace function jobforge.gated_tenants(
+create or replace function jobforge_private.gated_tenants(
     p_queue text,
     p_from uuid,
     p_below uuid,

@@ -1,5 +1,5 @@
 -- Whether a queue has no slot or no token left, by a look without locks. Called by open_tenants.
-create or replace function jobforge.is_full(p_queue text) returns boolean
+create or replace function jobforge_private.is_full(p_queue text) returns boolean
 language plpgsql
 as $$
 begin
@@ -13,6 +13,6 @@ begin
                        and j.state = 'running' and j.gate is not null
                      order by j.queue
                     offset q.max_running - 1 limit 1)
-                or jobforge.tokens_of('queue:' || q.name, q.rate_limit, q.rate_period_s,
-                       coalesce(q.rate_burst, q.rate_limit), jobforge.now()) < 1));
+                or jobforge_private.tokens_of('queue:' || q.name, q.rate_limit, q.rate_period_s,
+                       coalesce(q.rate_burst, q.rate_limit), jobforge_private.now()) < 1));
 end $$;

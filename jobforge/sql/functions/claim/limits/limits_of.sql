@@ -1,7 +1,7 @@
 -- The limits that a group of jobs is under, one row each: the subject that holds them, how many
 -- may run (0 while paused), and the token bucket. p_definition is null for a group that mixes
 -- definitions, none of which has limits.
-create or replace function jobforge.limits_of(
+create or replace function jobforge_private.limits_of(
     p_queue text,
     p_tenant_id uuid,
     p_definition text,

@@ -2,7 +2,7 @@
 -- round once, p_limit at most. Looks at the first ones one by one; if many of those have no room,
 -- all tenants at their cap are counted at once and left out of the rest of the walk. None while
 -- the queue itself is full. Called by take_turns.
-create or replace function jobforge.open_tenants(
+create or replace function jobforge_private.open_tenants(
     p_queue text,
     p_cursor uuid,
     p_limit integer,
@@ -20,13 +20,13 @@ declare
     v_seen uuid[];
     v_open uuid[] := '{}';
 begin
-    if p_limited.queue and jobforge.is_full(p_queue) then
+    if p_limited.queue and jobforge_private.is_full(p_queue) then
         return v_open;
     end if;
     loop
-        v_seen := jobforge.gated_tenants(
+        v_seen := jobforge_private.gated_tenants(
             p_queue, v_from, v_below, v_is_after, v_width, v_full);
-        v_open := v_open || jobforge.tenants_with_room(p_queue, v_seen, p_limited);
+        v_open := v_open || jobforge_private.tenants_with_room(p_queue, v_seen, p_limited);
         exit when cardinality(v_open) >= p_limit;
         if cardinality(v_seen) = v_width then
             v_from := v_seen[v_width];
@@ -39,7 +39,8 @@ begin
             v_below := p_cursor;
             v_is_after := false;
         end if;
-        v_full := case when v_counts then jobforge.full_tenants(v_from, v_below) else '{}' end;
+        v_full := case when v_counts then jobforge_private.full_tenants(v_from, v_below)
+            else '{}' end;
     end loop;
     return v_open[: p_limit];
 end $$;

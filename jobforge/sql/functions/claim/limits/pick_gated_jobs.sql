@@ -5,7 +5,7 @@
 -- that gave jobs, or 1,000 that did not. `taken` has what this round has picked so far, by subject,
 -- and as `full <subject>` the limits that pick_group found without room. `is_exhausted`: no other
 -- job of this tenant may start now. Called by pick_round.
-create or replace function jobforge.pick_gated_jobs(
+create or replace function jobforge_private.pick_gated_jobs(
     p_queue text,
     p_tenant_id uuid,
     p_quota integer,
@@ -23,7 +23,7 @@ create or replace function jobforge.pick_gated_jobs(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_start text := cursor_gate;
     v_wrapped boolean := false;
     v_visits integer := 0;
@@ -36,7 +36,8 @@ begin
     mended := 0;
     is_exhausted := false;
     while v_visits < 1000 and groups > 0 and cardinality(picked) < p_quota loop
-        v_open := jobforge.open_groups(p_queue, p_tenant_id, cursor_gate, 32, p_limited, v_now);
+        v_open :=
+            jobforge_private.open_groups(p_queue, p_tenant_id, cursor_gate, 32, p_limited, v_now);
         if v_open = '{}' then
             is_exhausted := v_wrapped or v_start = '';
             exit when is_exhausted;
@@ -58,9 +59,10 @@ begin
             continue when taken ? ('full definition:' || v_group.definition)
                       and v_group.gate <> '*';
             select g.picked, g.taken, g.mended into v_rows, taken, v_mended
-              from jobforge.pick_group(p_queue, p_tenant_id, v_group.gate,
-                                       p_quota - cardinality(picked), p_definitions, p_limited,
-                                       p_before_rank, p_before_run_at, taken) as g;
+              from jobforge_private.pick_group(p_queue, p_tenant_id, v_group.gate,
+                                               p_quota - cardinality(picked), p_definitions,
+                                               p_limited, p_before_rank, p_before_run_at,
+                                               taken) as g;
             mended := mended + v_mended;
             if v_rows <> '{}' then
                 picked := picked || v_rows;

@@ -3,7 +3,7 @@
 -- limits, held to the end of the transaction, so both are exact. A group that another worker is
 -- claiming is skipped, never waited for. A limit that turns out to have no room, or is locked, is
 -- noted in `taken` as `full <subject>`, and `locked` if any was locked. Called by pick_gated_jobs.
-create or replace function jobforge.pick_group(
+create or replace function jobforge_private.pick_group(
     p_queue text,
     p_tenant_id uuid,
     p_gate text,
@@ -19,7 +19,7 @@ create or replace function jobforge.pick_group(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
     v_head record;
     v_limits jobforge.group_limit[];
     v_limit jobforge.group_limit;
@@ -44,11 +44,12 @@ begin
     select coalesce(array_agg(row(l.*)::jobforge.group_limit), '{}'),
            coalesce(array_agg(l.kind), '{}')
       into v_limits, v_kinds
-      from jobforge.limits_of(p_queue, p_tenant_id, v_head.definition, v_head.limit_key) as l;
-    if p_gate is distinct from jobforge.gate(
+      from jobforge_private.limits_of(p_queue, p_tenant_id, v_head.definition,
+                                      v_head.limit_key) as l;
+    if p_gate is distinct from jobforge_private.gate(
            v_head.definition, v_head.limit_key, 'key' = any (v_kinds),
            'definition' = any (v_kinds), v_kinds <> '{}') then
-        mended := jobforge.regate_rows(array(
+        mended := jobforge_private.regate_rows(array(
             select j.ctid from jobforge.jobs as j
              where j.queue = p_queue and j.tenant_id = p_tenant_id and j.gate = p_gate
                and j.state = 'queued'
@@ -63,18 +64,18 @@ begin
             when 'key' then 'definition:' || v_head.definition else v_limit.subject end;
         if v_limit.changed_at > v_now - interval '1 minute' and not taken ? v_changed then
             taken := taken || jsonb_build_object(v_changed, 0);
-            perform jobforge.regate_running(
+            perform jobforge_private.regate_running(
                 v_limit.kind, p_queue, p_tenant_id, v_head.definition);
         end if;
-        if not jobforge.try_lock(
+        if not jobforge_private.try_lock(
                    'limit ' || (hashtextextended(v_limit.subject, 0) & 4095)) then
             taken := taken || jsonb_build_object('full ' || v_limit.subject, 0, 'locked', 0);
             return;
         end if;
     end loop;
-    v_now := jobforge.now();
+    v_now := jobforge_private.now();
     foreach v_limit in array v_limits loop
-        v_left := jobforge.count_left(
+        v_left := jobforge_private.count_left(
             v_limit, p_queue, p_tenant_id, v_head.definition, v_head.limit_key,
             coalesce((taken ->> v_limit.subject)::integer, 0), v_now);
         if v_left <= 0 then
@@ -106,10 +107,12 @@ begin
       into picked, v_expired, v_misplaced
       from candidates as c;
     if v_expired is not null then
-        mended := jobforge.cancel_expired(v_expired || jobforge.expired_rows(v_now, 1000));
+        mended :=
+            jobforge_private.cancel_expired(v_expired
+                                            || jobforge_private.expired_rows(v_now, 1000));
     end if;
     if v_misplaced is not null then
-        mended := mended + jobforge.regate_rows(v_misplaced);
+        mended := mended + jobforge_private.regate_rows(v_misplaced);
     end if;
 
     if picked <> '{}' then
@@ -120,7 +123,7 @@ begin
                 insert into jobforge.rate_limits as b (bucket, tokens, refilled_at)
                 values (v_limit.subject, v_limit.rate_burst - cardinality(picked), v_now)
                 on conflict (bucket) do update
-                   set tokens = jobforge.tokens_of(v_limit.subject, v_limit.rate_limit,
+                   set tokens = jobforge_private.tokens_of(v_limit.subject, v_limit.rate_limit,
                            v_limit.rate_period_s, v_limit.rate_burst, v_now) - cardinality(picked),
                        refilled_at = greatest(b.refilled_at, v_now);
             end if;

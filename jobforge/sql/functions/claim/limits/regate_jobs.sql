@@ -20,7 +20,7 @@ declare
     v_rows tid[];
     v_seen integer;
 begin
-    perform jobforge.check_limit(p_limit, 50000);
+    perform jobforge_private.check_limit(p_limit, 50000);
     with seen as materialized (
         select j.ctid as row_id, j.tenant_id, j.id
           from jobforge.jobs as j
@@ -36,7 +36,7 @@ begin
            (array_agg(s.id order by s.tenant_id desc, s.id desc))[1]
       into v_rows, v_seen, after_tenant, after_id
       from seen as s;
-    changed := coalesce(jobforge.regate_rows(v_rows), 0);
+    changed := coalesce(jobforge_private.regate_rows(v_rows), 0);
     if v_seen < p_limit then
         after_tenant := null;
         after_id := null;

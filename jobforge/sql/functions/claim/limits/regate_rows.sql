@@ -1,13 +1,14 @@
 -- Gives rows the gate that the limits and pauses of now ask for. Called where a claim meets a row
 -- that was marked under other limits; the rows are locked by the caller.
-create or replace function jobforge.regate_rows(p_rows tid[]) returns bigint
+create or replace function jobforge_private.regate_rows(p_rows tid[]) returns bigint
 language plpgsql
 as $$
 declare
     v_changed bigint;
 begin
     with kinds as materialized (
-        select k.*, jobforge.gate_of(k.queue, k.tenant_id, k.definition, k.limit_key) as gate
+        select k.*,
+               jobforge_private.gate_of(k.queue, k.tenant_id, k.definition, k.limit_key) as gate
           from (select distinct j.queue, j.tenant_id, j.definition, j.limit_key
                   from jobforge.jobs as j
                  where j.ctid = any (p_rows)) as k

@@ -3,7 +3,7 @@
 -- for a minute after. Only rows with a wrong gate are locked, and those that are being settled are
 -- skipped: heartbeats of all others go on. Queued jobs need no such haste: a claim that meets a
 -- wrongly marked one corrects it.
-create or replace function jobforge.regate_running(
+create or replace function jobforge_private.regate_running(
     p_kind text,
     p_queue text,
     p_tenant_id uuid,
@@ -32,13 +32,13 @@ begin
            and case p_kind when 'queue' then j.queue = p_queue
                            when 'tenant' then j.tenant_id = p_tenant_id
                            else j.definition = p_definition end
-           and j.gate is distinct from jobforge.gate(
+           and j.gate is distinct from jobforge_private.gate(
                    j.definition, j.limit_key, d.is_key_limited, d.is_limited,
                    t.max_running is not null or t.rate_limit is not null
                        or t.paused_at is not null
                        or q.max_running is not null or q.rate_limit is not null)
            for update of j skip locked);
     if v_rows <> '{}' then
-        perform jobforge.regate_rows(v_rows);
+        perform jobforge_private.regate_rows(v_rows);
     end if;
 end $$;

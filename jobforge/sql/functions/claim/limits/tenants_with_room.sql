@@ -2,7 +2,7 @@
 -- tenant itself has a slot and a token left, and one of its groups in the queue is not ruled out
 -- (p_limited.full_definitions, caps and rates per key). Counted without locks: it only rules out
 -- groups before pick_group locks the others and counts again. Called by open_tenants.
-create or replace function jobforge.tenants_with_room(
+create or replace function jobforge_private.tenants_with_room(
     p_queue text,
     p_tenants uuid[],
     p_limited jobforge.limited
@@ -10,7 +10,7 @@ create or replace function jobforge.tenants_with_room(
 language plpgsql
 as $$
 declare
-    v_now timestamptz := jobforge.now();
+    v_now timestamptz := jobforge_private.now();
 begin
     return array(
         select s.tenant_id
@@ -24,10 +24,10 @@ begin
                       and j.state = 'running' and j.gate is not null
                     order by j.tenant_id
                    offset t.max_running - 1 limit 1))
-           and (t.rate_limit is null or jobforge.tokens_of(
+           and (t.rate_limit is null or jobforge_private.tokens_of(
                    'tenant:' || t.id, t.rate_limit, t.rate_period_s,
                    coalesce(t.rate_burst, t.rate_limit), v_now) >= 1)
            and (p_limited.full_definitions = '{}' and p_limited.definitions_by_key = '{}'
-                or jobforge.open_groups(
+                or jobforge_private.open_groups(
                        p_queue, s.tenant_id, '', 1, p_limited, v_now) <> '{}'));
 end $$;

@@ -1,5 +1,5 @@
 -- The tokens in a bucket at a moment: what was left, refilled at its rate up to its burst.
-create or replace function jobforge.tokens_of(
+create or replace function jobforge_private.tokens_of(
     p_bucket text,
     p_rate_limit integer,
     p_period_s double precision,

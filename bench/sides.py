@@ -149,7 +149,8 @@ def add_history(conn: Connection, jobs: int) -> None:
         select t.ids[1 + n %% 100], jobforge_private.nth_id(f.id, n), 1, f.at, f.at, f.at, f.at,
                now() - interval '59 days' * n / %s, t.ids[1], 1, 1, 5, 5, 0, 0, 'succeeded', 'noop',
                'default', 'manual', '{"n": 1}'
-          from (select %s::uuid[] as ids) as t, (select jobforge_private.uuid7() as id, now() as at) as f,
+          from (select %s::uuid[] as ids) as t,
+               (select jobforge_private.uuid7() as id, now() as at) as f,
                generate_series(1, %s) as n
         """,
         [jobs, [tenant(number) for number in range(100)], jobs],

@@ -108,7 +108,7 @@ def _sorted_grants(entry: str) -> str:
 
 
 class Clock:
-    """Time travel in one database: `jobforge_private.now()` there is the real time plus an offset."""
+    """Time travel in one database: `jobforge_private.now()` is the real time plus an offset."""
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn

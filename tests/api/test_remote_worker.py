@@ -177,7 +177,7 @@ async def test_steps_waits_and_children_work_without_a_database(api: House) -> N
         assert (waiting["state"], waiting["match"]) == ("waiting", {"to": {"id": 7}})
         data = {"to": {"id": 7}}
         arguments = {"tenant_id": tenant, "event_id": uuid4(), "name": "word", "data": data}
-        call_for_value(api.conn, "resume_waits", **arguments)
+        call_for_value(api.conn, "jobforge_private.resume_waits", **arguments)
         await eventually(lambda: state_of(api.conn, tenant, job_id) == "succeeded")
     assert history(api, api.a, job_id).job.result == [0, 2, 7]
     assert done == ["once"]

@@ -96,7 +96,8 @@ def test_this_is_the_oldest(conn: Connection) -> None:
 
 def test_ids_are_uuids_of_version_7_in_order_of_creation(conn: Connection) -> None:
     rows = conn.execute(
-        "select jobforge_private.uuid7() as id, clock_timestamp() as at from generate_series(1, 2000)"
+        "select jobforge_private.uuid7() as id, clock_timestamp() as at"
+        "  from generate_series(1, 2000)"
     ).fetchall()
     ids = [row["id"] for row in rows]
     assert {id_.version for id_ in ids} == {7}
@@ -208,7 +209,7 @@ def _steps(engine: Engine) -> None:
         outcome = token(row) | {"outcome": "snoozed", "retry_in_s": 0, "wait": wait}
         engine.call("complete_jobs", worker_id=engine.worker, outcomes=Jsonb([outcome]))
         event = {"tenant_id": TENANT_A, "event_id": uuid4(), "name": "paid", "data": {"n": 1}}
-        engine.call("resume_waits", **event)
+        engine.call("jobforge_private.resume_waits", **event)
         [row] = engine.call("claim_jobs", worker_id=engine.worker, queues=["default"], limits=[1])
         done = engine.call("load_steps", **held, lease=row["lease"])
     assert [each["kind"] for each in done] == ["step", "enqueue", "event", "gather"]

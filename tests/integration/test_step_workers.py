@@ -77,7 +77,7 @@ async def test_who_sleeps_or_waits_leaves_the_only_slot_to_others(
         await shop.ended(shop.enqueue("quick"))
         assert call_for_value(
             shop.conn,
-            "resume_waits",
+            "jobforge_private.resume_waits",
             tenant_id=TENANT_A,
             event_id=uuid4(),
             name="word",

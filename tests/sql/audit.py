@@ -386,8 +386,8 @@ RULES = [
                <> regexp_count(p.prosrc, '\mpg_notify\([^;]*?, ''''\)')
         """,
         """
-        create or replace function jobforge_private.wake_workers(p_queue text default null) returns void
-        language sql as $$ select pg_notify('jobforge:' || p_queue, p_queue) $$
+        create or replace function jobforge_private.wake_workers(p_queue text default null)
+        returns void language sql as $$ select pg_notify('jobforge:' || p_queue, p_queue) $$
         """,
     ),
     Rule(

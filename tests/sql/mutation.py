@@ -25,7 +25,7 @@ def mutate(conn: Connection, function: str, guard: str, instead: str) -> None:
 
 
 def make_pausable(conn: Connection) -> None:
-    """From now on `pause_at_reading` works: jobforge_private.now() can be made to wait at a gate."""
+    """Makes `pause_at_reading` work: jobforge_private.now() can then be made to wait at a gate."""
     conn.execute(
         f"""
         create or replace function jobforge_private.now() returns timestamptz

@@ -126,7 +126,8 @@ def test_the_record_counts_runs_that_start_in_two_transactions_at_once(
     connect: Connect, conn: Connection, holders: Holders
 ) -> None:
     definition(conn, max_running=1)
-    mutate(conn, "pick_group", "not jobforge_private.try_lock(", "not pg_is_in_recovery() and null = (")
+    lock = "not jobforge_private.try_lock("
+    mutate(conn, "pick_group", lock, "not pg_is_in_recovery() and null = (")
     enqueue(conn, n=3)
     one, other = connect(autocommit=False), connect(autocommit=False)
     claim(one, new_worker())

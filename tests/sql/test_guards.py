@@ -158,7 +158,8 @@ def test_without_a_look_at_its_state_a_dead_job_is_followed_again_when_it_is_dis
 def test_without_the_lock_of_its_group_two_claims_exceed_a_cap(
     conn: Connection, connect: Connect, interleaver: Interleaver
 ) -> None:
-    mutate(conn, "pick_group", "not jobforge_private.try_lock(", "not pg_is_in_recovery() and null = (")
+    lock = "not jobforge_private.try_lock("
+    mutate(conn, "pick_group", lock, "not pg_is_in_recovery() and null = (")
     world = World(conn, restorer=connect())
     two = [scripts(world)["capped claim"]] * 2
 

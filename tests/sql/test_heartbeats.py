@@ -450,8 +450,8 @@ def test_the_time_of_the_last_reap_is_written_once_a_second(conn: Connection, cl
         return row["reaped_at"]
 
     conn.execute(
-        "create or replace function jobforge_private.now() returns timestamptz language sql volatile"
-        " as $$ select '2030-01-01'::timestamptz + c.offset_interval"
+        "create or replace function jobforge_private.now() returns timestamptz"
+        " language sql volatile as $$ select '2030-01-01'::timestamptz + c.offset_interval"
         " from public.test_clock as c $$"
     )
     reap(conn)

@@ -45,7 +45,8 @@ def hold_well_known_names(outsider: Connection, conn: Connection, *names: str) -
 
 def _limits(conn: Connection) -> list[str]:
     rows = conn.execute(
-        "select l.subject from jobforge_private.limits_of('default', %s, 'test', 'k') as l", [TENANT_A]
+        "select l.subject from jobforge_private.limits_of('default', %s, 'test', 'k') as l",
+        [TENANT_A],
     )
     return [row["subject"] for row in rows]
 

@@ -144,8 +144,8 @@ def dead_jobs(conn: Connection, number: int) -> None:
         """
         insert into jobforge.jobs (tenant_id, id, created_at, run_at, finished_at, version, attempt,
                                    max_attempts, allowance, state, definition, queue, payload)
-        select %s, jobforge_private.nth_id(jobforge_private.uuid7(), i), now(), now(), now(), 1, 1, 1, 1, 'dead',
-               'test', 'default', '{}'
+        select %s, jobforge_private.nth_id(jobforge_private.uuid7(), i), now(), now(), now(),
+               1, 1, 1, 1, 'dead', 'test', 'default', '{}'
           from generate_series(1, %s) as i
         """,
         [TENANT_A, number],

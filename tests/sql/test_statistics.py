@@ -181,7 +181,7 @@ def test_percentiles_lie_in_the_bucket_of_the_exact_ones(conn: Connection, n: in
     insert(conn, at, waits[half:], runs[half:])
     roll_up(conn, n)
     [row] = read(conn)
-    bounds = call_for_value(conn, "duration_bounds")
+    bounds = call_for_value(conn, "jobforge_private.duration_bounds")
     for name, values in (("wait", waits), ("run", runs)):
         for share in (0.5, 0.95):
             found = row[f"{name}_p{share * 100:.0f}_ms"]

@@ -98,7 +98,7 @@ def resume(
 ) -> int:
     answer = call_for_value(
         conn,
-        "resume_waits",
+        "jobforge_private.resume_waits",
         tenant_id=tenant,
         event_id=event or uuid4(),
         name=name,

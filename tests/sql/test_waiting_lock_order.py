@@ -165,7 +165,8 @@ def test_a_schedule_that_cancels_its_jobs_and_a_cancel_of_the_same_jobs(
     )
 
     def make_way(session: Connection) -> None:
-        session.execute("select jobforge_private.make_way(%s, %s, 'cancel_running')", [TENANT_A, schedule])
+        query = "select jobforge_private.make_way(%s, %s, 'cancel_running')"
+        session.execute(query, [TENANT_A, schedule])
 
     scripts = [
         Script("hold", (_holding(queued),)),

@@ -29,8 +29,8 @@ begin
         begin
             return query
             select s.tenant_id, s.job_id, s.lease, s.state
-              from jobforge_private.settle_jobs(p_worker_id,
-                                                to_jsonb(v_outcomes[v_first : v_last])) as s;
+              from jobforge_private.settle_jobs(
+                       p_worker_id, to_jsonb(v_outcomes[v_first : v_last])) as s;
         exception
             when transaction_rollback or insufficient_resources or operator_intervention then raise;
             when others then

@@ -105,8 +105,8 @@ begin
     if p_are_held
        and coalesce(cardinality(v_settled.jobs), 0) < jsonb_array_length(p_outcomes) then
         return query
-        select * from jobforge_private.settle_unfinished_jobs(p_worker_id, p_outcomes, v_now,
-                                                              v_ended);
+        select *
+          from jobforge_private.settle_unfinished_jobs(p_worker_id, p_outcomes, v_now, v_ended);
     elsif v_ended is not null then
         perform jobforge_private.follow_up(v_ended);
     end if;

@@ -109,7 +109,7 @@ begin
       from settled as s;
     if v_queues is not null then
         perform jobforge_private.notify_channel('jobforge:' || q.name)
-            from unnest(v_queues) as q(name);
+           from unnest(v_queues) as q(name);
     end if;
     if v_has_waits then
         v_settled.states := jobforge_private.begin_waits(v_settled, p_outcomes, p_now, v_gathered);

@@ -58,8 +58,8 @@ begin
                 then 'must lie between 1 and 1000' end
             when 'timeout_s' then case when v_text::numeric not between 1 and 604800
                 then 'must lie between 1 and 604800' end
-            when 'run_at' then jobforge_private.time_fault(v_text,
-                                                           p_options @> '{"far_future": true}')
+            when 'run_at' then
+                jobforge_private.time_fault(v_text, p_options @> '{"far_future": true}')
             when 'expires_at' then jobforge_private.time_fault(v_text, true)
             when 'delay_s' then case
                 when v_text::numeric > 31622400 and not p_options @> '{"far_future": true}'

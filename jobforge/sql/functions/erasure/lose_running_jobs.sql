@@ -17,7 +17,7 @@ begin
     )
     select coalesce(sum(w.jobs), 0) into v_lost
       from (select count(*) as jobs,
-            jobforge_private.notify_channel('jobforge:worker:' || l.worker_id)
+                   jobforge_private.notify_channel('jobforge:worker:' || l.worker_id)
               from lost as l group by l.worker_id) as w;
     return v_lost;
 end $$;

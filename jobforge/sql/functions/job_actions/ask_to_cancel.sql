@@ -14,7 +14,7 @@ begin
     )
     select coalesce(sum(a.jobs), 0) into v_asked
       from (select count(*) as jobs,
-            jobforge_private.notify_channel('jobforge:worker:' || d.worker_id)
+                   jobforge_private.notify_channel('jobforge:worker:' || d.worker_id)
               from asked as d group by d.worker_id) as a;
     return v_asked;
 end $$;

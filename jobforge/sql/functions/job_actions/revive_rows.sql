@@ -17,7 +17,7 @@ begin
         select distinct j.queue from jobforge.jobs as j where j.ctid = any (p_rows)
     )
     select count(jobforge_private.notify_channel('jobforge:' || q.queue)) into v_revived
-        from queues as q;
+      from queues as q;
 
     if exists (select from jobforge.jobs as j
                 where j.ctid = any (p_rows) and j.flags & 4 = 4) then

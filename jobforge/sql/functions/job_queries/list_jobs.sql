@@ -29,8 +29,8 @@ declare
 begin
     perform jobforge_private.check_limit(p_limit, 200);
     if p_order = 'newest' then
-        v_ids := array(select jobforge_private.matching_jobs(v_tenant, p_filter, p_limit,
-                                                             p_before));
+        v_ids := array(
+            select jobforge_private.matching_jobs(v_tenant, p_filter, p_limit, p_before));
     elsif p_order = 'oldest' then
         v_ids := array(select jobforge_private.oldest_jobs(v_tenant, p_filter, p_limit, p_before));
     else

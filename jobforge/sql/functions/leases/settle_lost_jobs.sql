@@ -12,7 +12,7 @@ begin
     begin
         return query
         select s.tenant_id, s.job_id, s.lease, s.state
-            from jobforge_private.settle_jobs(null, p_lost) as s;
+          from jobforge_private.settle_jobs(null, p_lost) as s;
         return;
     exception
         when transaction_rollback or insufficient_resources or operator_intervention then raise;

@@ -82,10 +82,10 @@ begin
                run_ms = s.run_ms + excluded.run_ms,
                cpu_ms = s.cpu_ms + excluded.cpu_ms,
                peak_memory_bytes = greatest(s.peak_memory_bytes, excluded.peak_memory_bytes),
-               wait_histogram = jobforge_private.add_histograms(s.wait_histogram,
-                                                                excluded.wait_histogram),
-               run_histogram = jobforge_private.add_histograms(s.run_histogram,
-                                                               excluded.run_histogram)
+               wait_histogram = jobforge_private.add_histograms(
+                                    s.wait_histogram, excluded.wait_histogram),
+               run_histogram = jobforge_private.add_histograms(
+                                   s.run_histogram, excluded.run_histogram)
     )
     select coalesce(sum(cardinality(c.runs)), 0) into v_read from counted as c;
     if v_is_foreign and v_last is null then

@@ -56,8 +56,8 @@ begin
                        'is_active', d.is_active,
                        'parameters', jobforge_private.readable(d.parameters)))
               from (select distinct u.definition, u.version from found as u) as n
-              left join lateral jobforge_private.find_definition(n.definition,
-                                                                 n.version) as d on true)
+              left join lateral jobforge_private.find_definition(
+                   n.definition, n.version) as d on true)
       into v_triggers, v_definitions
       from found as f;
     return jsonb_build_object(

@@ -44,8 +44,8 @@ begin
         rule := coalesce(rule, case
             when v_value = 'null' then null
             when field in ('version', 'queue', 'priority') then
-                (jobforge_private.job_fault(jsonb_build_object('definition', 'any', field,
-                                                               v_value))).rule
+                (jobforge_private.job_fault(
+                    jsonb_build_object('definition', 'any', field, v_value))).rule
             when field = 'definition' and v_text !~ '^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$'
                 then 'must be the key of a definition'
             when field = 'label' and v_text !~ '^[^\x01-\x1f\x7f]{1,200}$'

@@ -107,9 +107,8 @@ begin
       into picked, v_expired, v_misplaced
       from candidates as c;
     if v_expired is not null then
-        mended :=
-            jobforge_private.cancel_expired(v_expired
-                                            || jobforge_private.expired_rows(v_now, 1000));
+        mended := jobforge_private.cancel_expired(
+            v_expired || jobforge_private.expired_rows(v_now, 1000));
     end if;
     if v_misplaced is not null then
         mended := mended + jobforge_private.regate_rows(v_misplaced);

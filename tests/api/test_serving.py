@@ -109,8 +109,8 @@ def test_streams_are_ended_with_a_reason(shell: Terminal) -> None:
         ("server_login", "alter schema jobforge rename to elsewhere", "does not exist"),
         (
             "server_login",
-            "delete from jobforge.migrations where name like 'migrations/0002%'",
-            "migrations are due: migrations/0002",
+            "delete from jobforge.migrations where name like 'migrations/0001%'",
+            "migrations are due: migrations/0001",
         ),
     ],
 )

@@ -106,7 +106,7 @@ def _words() -> dict[str, str]:
     for path in sorted((SQL / "migrations").glob("*.sql")):
         text = path.read_text(encoding="utf-8")
         for comment, name in re.findall(
-            r"((?:^--.*\n)+)create table jobforge\.(\w+) ", text, re.MULTILINE
+            r"((?:^--.*\n)+)create (?:unlogged )?table jobforge\.(\w+) ", text, re.MULTILINE
         ):
             found[name] = " ".join(line.removeprefix("--").strip() for line in comment.splitlines())
     return found

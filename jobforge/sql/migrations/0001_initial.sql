@@ -23,8 +23,9 @@
 
 -- 1 Settings --------------------------------------------------------------------------------------
 
--- What code registered, what operators set over it, and the settings that result: the columns
--- below the two documents are the effective values, and the only ones the engine reads.
+-- Each version of each definition: the settings that code registered, the overrides that operators
+-- set, and the effective settings. The engine reads only the effective settings, the columns below
+-- the two documents.
 create table jobforge.definitions (
     key text not null,
     version integer not null,
@@ -61,14 +62,15 @@ create table jobforge.definitions (
         check (max_attempts between 1 and 1000 and timeout_s between 1 and 604800
            and backoff_base_s between 0 and 86400 and backoff_cap_s between 0 and 604800)
 );
--- What every claim asks of all definitions, however many there are: those under limits, and whether
--- all have the same timeout.
+-- Every claim asks which definitions are limited, and whether all have the same timeout. These
+-- indexes answer without reading all definitions.
 create index definitions_limited on jobforge.definitions (key)
     where max_running is not null or rate_limit is not null or paused_at is not null;
 create index definitions_limited_per_key on jobforge.definitions (key)
     where max_running_per_key is not null or rate_limit_per_key is not null;
 create index definitions_by_timeout on jobforge.definitions (timeout_s);
 
+-- Settings of tenants. A tenant without settings has no row and needs none.
 create table jobforge.tenants (
     id uuid not null,
     slug text,
@@ -81,8 +83,8 @@ create table jobforge.tenants (
     rate_period_s double precision not null default 1,
     rate_burst integer,
     paused_at timestamptz,
-    -- The mark of an erased tenant (see delete_tenant). Its row stays, with the id and this alone,
-    -- so that nothing is ever stored for that id again.
+    -- Set when the tenant is erased (delete_tenant). The row keeps only the ID and this time, so
+    -- that no row is ever stored for the ID again.
     erased_at timestamptz,
     created_at timestamptz not null,
     updated_at timestamptz not null,
@@ -94,16 +96,17 @@ create table jobforge.tenants (
         check (max_running > 0 and max_pending > 0
            and rate_limit > 0 and rate_period_s > 0 and rate_burst > 0)
 );
--- Most tenants have neither: a claim asks these whether it must look at tenants at all. The caps
--- are in the index so that a claim that counts many full tenants reads them in order.
+-- Every claim asks whether any tenant has a weight or a limit; most have neither. The caps are in
+-- the index so that a claim that counts many full tenants reads them in order.
 create index tenants_weighted on jobforge.tenants (id) where weight <> 1;
 create index tenants_limited on jobforge.tenants (id, max_running)
     where max_running is not null or rate_limit is not null or paused_at is not null;
 
--- Logins that may act for these tenants only (see jobforge.tenant). A login without a row is not
--- confined: the setting app.tenant_id alone decides. An empty array allows no tenant: the erasure
--- of a tenant removes it from the array and keeps the row, or the login would no longer be
--- confined. By name, not oid, so that a dump can be restored into another cluster.
+-- Logins that may act only for the listed tenants (see jobforge.tenant). A login without a row is
+-- not confined: the setting app.tenant_id alone decides. An empty array allows no tenant: the
+-- erasure of a tenant removes its ID from the array and keeps the row, or else the login would no
+-- longer be confined. Logins are stored by name, not OID, so that a dump can be restored into
+-- another cluster.
 create table jobforge.bound_logins (
     login name not null,
     tenants uuid[] not null,
@@ -114,7 +117,7 @@ create table jobforge.bound_logins (
         check (cardinality(tenants) <= 1000 and array_position(tenants, null) is null)
 );
 
--- Queues exist by being named; a row is there only for a queue that was paused or limited.
+-- A queue exists when a job names it. It has a row only if it was paused or limited.
 create table jobforge.queues (
     name text not null,
     max_running integer,
@@ -129,8 +132,10 @@ create table jobforge.queues (
         check (max_running > 0 and rate_limit > 0 and rate_period_s > 0 and rate_burst > 0)
 );
 
--- `memory_bytes` and `clock_skew_s` (its clock less ours) are of the last heartbeat. `isolation` is
--- the level at which its jobs are isolated, null where they are not.
+-- Worker processes of the last day. `memory_bytes` and `clock_skew_s` (the worker's clock minus the
+-- database's) are of the last heartbeat. `isolation` is the level at which jobs are isolated, or
+-- null without isolation. A worker that serves one tenant has its ID in `tenant_id`; `owner`
+-- registered the worker.
 create table jobforge.workers (
     id uuid not null,
     started_at timestamptz not null,
@@ -147,9 +152,8 @@ create table jobforge.workers (
     command text,
     queues text[] not null,
     definitions text[],
-    -- Tells a claim whether the list is the one that its session compared last.
+    -- Hash of `definitions`: a session compares the list only when the hash has changed.
     definitions_hash bigint,
-    -- A worker that works for one tenant has it here, and `owner` is who registered it.
     tenant_id uuid,
     owner text,
     constraint workers_pkey primary key (id),
@@ -159,13 +163,16 @@ create table jobforge.workers (
 
 -- 2 Jobs ------------------------------------------------------------------------------------------
 
--- Jobs that can still change. Fixed-width columns come first (no padding), text after them. What a
--- claim writes stands together, from `lease` to `state`: when a new version of a row lies beside
--- the old one, the WAL has only what is between the first difference and the last. Jobs that
--- succeeded or were canceled move to finished_jobs, so this table holds the backlog and what runs,
--- however long the history is. A job has `allowance` attempts; a dead one that is revived gets as
--- many again on top of max_attempts, so that attempt numbers go on. `flags` has facts of this job
--- that others need not look up: 1, its definition has hooks; 8, it was erased (erase_job).
+-- Jobs that can still change: the backlog, running jobs and dead jobs. Jobs that succeeded or were
+-- canceled move to finished_jobs, so this table stays small however long the history is. The
+-- columns that a claim writes are adjacent, from `lease` to `state`: if the new version of a row is
+-- on the same page as the old one, the WAL has only the bytes from the first difference to the
+-- last. A job has `allowance` attempts. A dead job that is revived gets `allowance` more on top of
+-- max_attempts, so that attempt numbers continue. `flags` is a bit mask that spares completions a
+-- lookup in other tables: 1, the definition has hooks; 2, another job waits for this one, or it
+-- belongs to a workflow or batch; 4, it has stored steps or has waited in the middle of an attempt;
+-- 8, it was erased (erase_job). A job with flags 0, of a tenant without webhooks, has no follow-up
+-- work.
 create table jobforge.jobs (
     tenant_id uuid not null,
     id uuid not null,
@@ -207,10 +214,11 @@ create table jobforge.jobs (
     payload jsonb not null,
     result jsonb,
 
-    -- Versions of a row are no duplicates worth looking for (deduplicate_items): they go soon.
+    -- Deduplication of index entries is off: versions of a row have equal keys only until vacuum
+    -- removes the old ones.
     constraint jobs_pkey primary key (tenant_id, id) with (deduplicate_items = off),
-    -- Postgres parses the text of each rule for every statement that writes jobs, so the rules are
-    -- short: an array constant, for example, is half as long as a list.
+    -- Postgres parses the text of each constraint for every statement that writes jobs, so the
+    -- constraints are short: an array constant is half as long as a list.
     constraint jobs_are_in_a_live_state
         check (state = any ('{scheduled,blocked,queued,running,dead}')),
     constraint running_jobs_hold_a_lease
@@ -222,11 +230,11 @@ create table jobforge.jobs (
     constraint only_running_jobs_are_asked_to_cancel
         check (cancel_requested_at is null or worker_id is not null)
 ) with (
-    -- A claim rewrites the row in a new version, a little longer. Room on the page for all of them
-    -- keeps it beside the old one.
+    -- A claim writes a new, slightly longer version of the row. Free space on the page keeps it on
+    -- the same page.
     fillfactor = 45,
-    -- A queue turns over completely every few seconds: vacuum by a fixed count of dead rows,
-    -- not by a share of a table whose size says nothing, and without pauses.
+    -- A queue turns over completely every few seconds. Vacuum after a fixed number of dead rows,
+    -- not a share of the table, and without pauses.
     autovacuum_vacuum_scale_factor = 0,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_insert_scale_factor = 0,
@@ -235,50 +243,50 @@ create table jobforge.jobs (
     autovacuum_analyze_scale_factor = 0,
     autovacuum_analyze_threshold = 10000
 );
--- What a claim walks: exactly the runnable jobs, in exactly the order in which they are taken. The
--- priority is negated so that all columns ascend: a walk can then start at any row by comparing
--- the whole key.
+-- Claims scan this index: runnable jobs in the order in which they are claimed. The priority is
+-- negated so that all columns ascend: a scan can then start at any row by comparing the whole key.
 create index jobs_ready on jobforge.jobs (queue, tenant_id, (- priority::integer), run_at, id)
     where state = 'queued' and gate is null;
--- The same for jobs under a cap, a rate limit or a pause, by group: a full group in front
--- costs the others nothing.
+-- Runnable jobs under a cap, a rate limit or a pause, by group (gate), so that a scan skips a full
+-- group without reading its jobs.
 create index jobs_gated on jobforge.jobs (queue, tenant_id, gate, (- priority::integer), run_at, id)
     where state = 'queued' and gate is not null;
 create index jobs_due on jobforge.jobs (run_at)
     where state = 'scheduled';
 create index jobs_leased on jobforge.jobs (lease_expires_at) with (deduplicate_items = off)
     where state = 'running';
--- Who holds the slots of a cap. Only jobs under a limit are in these three.
+-- Running jobs that count toward a cap. Only jobs under a limit are in these three indexes.
 create index jobs_held_by_tenant on jobforge.jobs (tenant_id, definition, limit_key)
     where state = 'running' and gate is not null;
 create index jobs_held_by_definition on jobforge.jobs (definition)
     where state = 'running' and gate is not null;
 create index jobs_held_by_queue on jobforge.jobs (queue)
     where state = 'running' and gate is not null;
--- Dead jobs, all and by what they died of. The conditions mean the same and differ in words, so
--- that a query says which of the two it wants.
+-- Dead jobs, all and by fingerprint. The two conditions are equivalent but written differently, so
+-- that a query can select one of the indexes.
 create index jobs_dead on jobforge.jobs (tenant_id, id)
     where finished_at is not null;
 create index jobs_dead_alike on jobforge.jobs (tenant_id, fingerprint, id)
     where state = 'dead';
 create index jobs_expiring on jobforge.jobs (expires_at)
     where expires_at is not null and started_at is null;
--- Jobs that wait for other jobs: maintenance looks whether they still do (free_blocked_jobs).
+-- Jobs that wait for other jobs. Maintenance checks whether each still has a reason to wait
+-- (free_blocked_jobs).
 create index jobs_blocked on jobforge.jobs (tenant_id, id)
     where state = 'blocked';
--- Which jobs of a schedule are not finished. Other jobs pay nothing for it.
+-- Unfinished jobs of a schedule. Other jobs are not in this index.
 create index jobs_of_a_schedule on jobforge.jobs (tenant_id, source_ref)
     where source = 'schedule';
--- Few jobs have one, and the others are in neither index. In the order of bytes, because a folder
--- of files is asked for by its beginning.
+-- Jobs that name an artifact; few do. Ordered by bytes, because a folder of artifacts is found by
+-- its prefix.
 create index jobs_with_artifacts on jobforge.jobs (tenant_id, artifact_ref collate "C")
     where artifact_ref is not null;
 
--- Jobs that succeeded or were canceled. Never updated; retention drops whole days. Where `txid` is
--- set, the row tells the job's last attempt as well: one that succeeded, and of which nothing is
--- known that the row does not have. As good as all jobs end so, and each is written once, without
--- what it has from the column before: `run_at` as created, `queued_at` as due, `allowance` as
--- max_attempts. The views have them.
+-- Jobs that succeeded or were canceled. Rows are only inserted, except by an erasure; retention
+-- drops whole days. If `txid` is set, the row also records the job's last attempt: the attempt
+-- succeeded, and has no details beyond this row. Nearly all jobs finish like this, with one row and
+-- without values that equal an earlier column: `run_at` is null if equal to created_at, `queued_at`
+-- if equal to run_at, `allowance` if equal to max_attempts. The views fill them in.
 create table jobforge.finished_jobs (
     tenant_id uuid not null,
     id uuid not null,
@@ -327,8 +335,8 @@ create index finished_jobs_with_artifacts
     on jobforge.finished_jobs (tenant_id, artifact_ref collate "C")
     where artifact_ref is not null;
 
--- The leases that ended, written when they ended: how, and where the job went. Those that the row
--- of a finished job tells are not here; all_attempts has them all.
+-- Ended leases: the outcome, and the state that the job went to. Last attempts that a row of
+-- finished_jobs records are not here; all_attempts has all of them.
 create table jobforge.attempts (
     tenant_id uuid not null,
     job_id uuid not null,
@@ -361,13 +369,14 @@ create table jobforge.attempts (
     constraint attempts_count_from_one check (attempt > 0)
 ) partition by range (ended_at);
 create table jobforge.attempts_default partition of jobforge.attempts default;
--- The stream reads the history in the order of transactions. Appending to the right end of an
--- index of equal numbers is the cheapest that an index can be, and every attempt pays for it; so
--- it has no tenant in it, and a tenant that catches up steps over the others' rows. Log lines are
--- no part of the stream, and pay nothing.
+-- The event stream reads the history in the order of transactions. An append to the right end of an
+-- index of equal numbers is the cheapest index write, and every attempt pays for it. So tenant_id
+-- is not in the index, and a tenant that catches up skips the rows of others. The stream does not
+-- have log lines, so they are not in the indexes.
 create index attempts_in_order on jobforge.attempts (txid);
 
--- What cannot be derived from jobs and attempts: progress marks, custom events, operator actions.
+-- Timeline entries that jobs and attempts do not have: progress, log lines, custom events and
+-- operator actions.
 create table jobforge.job_events (
     tenant_id uuid not null,
     job_id uuid not null,
@@ -379,12 +388,14 @@ create table jobforge.job_events (
 ) partition by range (at);
 create index job_events_of_a_job on jobforge.job_events (tenant_id, job_id, at);
 create table jobforge.job_events_default partition of jobforge.job_events default;
--- Two entries of a job may be equal, so there is no key. Entries are only inserted and deleted, and
--- only a delete writes its whole row to the WAL. New partitions inherit it from build_partition.
+-- Two entries of a job may be equal, so the table has no primary key. Entries are only inserted and
+-- deleted, and only a delete writes its whole row to the WAL. build_partition sets the same for new
+-- partitions.
 alter table jobforge.job_events replica identity full;
 alter table jobforge.job_events_default replica identity full;
 create index job_events_in_order on jobforge.job_events (txid) where kind <> 'log';
-
+-- Idempotency keys of enqueues, and the job that each key belongs to. A key with `while_active`
+-- expires when the job finishes, any other at `expires_at`.
 create table jobforge.idempotency_keys (
     tenant_id uuid not null,
     job_id uuid not null,
@@ -401,7 +412,7 @@ create index idempotency_keys_of_active_jobs on jobforge.idempotency_keys (tenan
     where while_active;
 create index idempotency_keys_of_a_job on jobforge.idempotency_keys (tenant_id, job_id);
 
--- A definition as one enqueue names it, and what its jobs take from it.
+-- A definition as an enqueue names it, with the settings that its jobs copy.
 create type jobforge.named_definition as (
     name text,
     wanted integer,
@@ -414,7 +425,7 @@ create type jobforge.named_definition as (
     flags smallint
 );
 
--- What a list or a bulk action asks for; null asks for nothing.
+-- The conditions of a list or a bulk action; null means no condition.
 create type jobforge.job_filter as (
     states text[],
     wants_live boolean,
@@ -435,12 +446,11 @@ create type jobforge.job_filter as (
 
 -- 3 Leases ----------------------------------------------------------------------------------------
 
--- The last heartbeat of each job that runs for long enough to send one. Heartbeats are written
--- here and never to jobs, so a transaction that holds the row of a job does not stop its
--- heartbeats. A lease ends at the later of `expires_at` here and `lease_expires_at` there. No
--- column that a heartbeat writes is indexed, so each one is a heap-only update. `beat_at` is null
--- in a row that the reaper inserted to lock out a first heartbeat. Retention deletes the rows of
--- ended leases.
+-- The last heartbeat of each job that runs long enough to send one. Heartbeats are written here,
+-- never to jobs, so a transaction that holds the row of a job does not stop its heartbeats. A lease
+-- ends at the later of `expires_at` here and jobs.lease_expires_at. The columns that a heartbeat
+-- writes are not indexed, so each heartbeat is a heap-only update. `beat_at` is null in a row that
+-- the reaper inserted to lock out a first heartbeat. Retention deletes the rows of ended leases.
 create table jobforge.heartbeats (
     tenant_id uuid not null,
     job_id uuid not null,
@@ -451,9 +461,9 @@ create table jobforge.heartbeats (
     constraint heartbeats_pkey primary key (tenant_id, job_id)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000);
 
--- When a worker last called reap_jobs, and the last time that none did for more than five seconds,
--- which is taken as an outage. Workers that serve all tenants share the row of the nil UUID. Those
--- that serve one tenant have a row for it, so that no tenant can hide an outage from the others.
+-- The time of the last call of reap_jobs, and the last outage: a period of more than five seconds
+-- without a call. Workers that serve all tenants share the row of the nil UUID. Workers that serve
+-- one tenant use a row of that tenant, so that no tenant can hide an outage from the others.
 create table jobforge.reaper (
     tenant_id uuid not null,
     reaped_at timestamptz,
@@ -464,7 +474,7 @@ create table jobforge.reaper (
 ) with (fillfactor = 10);
 insert into jobforge.reaper (tenant_id) values ('00000000-0000-0000-0000-000000000000');
 
--- Every job, live or finished, for reading. Obeys the caller's row-level security.
+-- All jobs, live or finished, for reading. Applies the caller's row-level security.
 create view jobforge.all_jobs with (security_invoker = true) as
 select j.tenant_id, j.id, j.state, j.definition, j.version, j.queue, j.priority, j.attempt,
        j.max_attempts, j.created_at, j.run_at, j.queued_at, j.started_at, j.finished_at,
@@ -492,7 +502,7 @@ select f.tenant_id, f.id, f.state, f.definition, f.version, f.queue, f.priority,
        f.error, f.payload, f.result, f.artifact_ref
   from jobforge.finished_jobs as f;
 
--- One row for every lease that ended, for reading. Obeys the caller's row-level security.
+-- All ended leases, for reading. Applies the caller's row-level security.
 create view jobforge.all_attempts with (security_invoker = true) as
 select a.tenant_id, a.job_id, a.worker_id, a.lease, a.queued_at, a.started_at, a.ended_at, a.txid,
        a.peak_memory_bytes, a.cpu_ms, a.version, a.attempt, a.exit_code, a.pid, a.outcome, a.state,
@@ -503,14 +513,14 @@ select f.tenant_id, f.id, f.worker_id, f.lease, coalesce(f.queued_at, f.run_at, 
        f.started_at, f.finished_at, f.txid, null, null, f.version, f.attempt, null, null,
        'succeeded', 'succeeded', f.definition, f.queue, null, null, null, null
   from jobforge.finished_jobs as f
- -- Not "is not null": that would invite the planner to the index that has all of them. Whoever
- -- compares txid gets it nevertheless.
+ -- Not "is not null", which would make the planner choose the index on txid for every query.
+ -- Queries that compare txid still use that index.
  where coalesce(f.txid > '0', false);
 
 
 -- 4 Claims ----------------------------------------------------------------------------------------
 
--- Token buckets. A row appears with the first claim under its limit.
+-- Token buckets of rate limits. The first claim under a limit inserts the row.
 create table jobforge.rate_limits (
     bucket text not null,
     tokens double precision not null,
@@ -518,10 +528,10 @@ create table jobforge.rate_limits (
     constraint rate_limits_pkey primary key (bucket)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
--- Rows that stand for locks: only the engine can lock a row here, while every login of a database
--- can take any advisory lock. They are locked and never changed. Those of the installation are
--- under the nil UUID; the limits of claims share 4,096 of them. A row that is missing is inserted
--- when it is needed (hold_lock, try_lock).
+-- Rows that are used as locks: only the engine can lock a row here, while every login of a database
+-- can take any advisory lock. The rows are locked and never changed. Locks of the installation have
+-- the nil UUID; the limits of claims share 4,096 of them. A missing row is inserted when it is
+-- needed (hold_lock, try_lock).
 create table jobforge.locks (
     tenant_id uuid not null,
     name text not null,
@@ -533,8 +543,8 @@ select '00000000-0000-0000-0000-000000000000', l.name
         union all
         select 'limit ' || n from generate_series(0, 4095) as n) as l(name);
 
--- The key with which the engine signs what it keeps in settings of a session, which every login can
--- change (see sign). Each database has a random one.
+-- The key that signs the values that the engine keeps in session settings, because every login can
+-- change those (see sign). Each database has a random key.
 create table jobforge.signing_key (
     is_only boolean not null default true,
     value bytea not null,
@@ -545,7 +555,7 @@ create table jobforge.signing_key (
 insert into jobforge.signing_key (value)
 values (sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid())));
 
--- One limit of a group of jobs, as jobforge_private.limits_of returns it.
+-- One limit of a group of jobs, as returned by jobforge_private.limits_of.
 create type jobforge.group_limit as (
     kind text,
     subject text,
@@ -556,8 +566,8 @@ create type jobforge.group_limit as (
     changed_at timestamptz
 );
 
--- A tenant's turn in a claim: where its ready jobs begin, how many it may have, and the row of the
--- first one if it was seen just now.
+-- One tenant in one round of a claim: the position of its first ready job, its quota, and the row
+-- of that job if this claim has just read it.
 create type jobforge.turn as (
     tenant_id uuid,
     rank integer,
@@ -567,8 +577,8 @@ create type jobforge.turn as (
     row_id tid
 );
 
--- Where the ready jobs of a queue's tenants begin, by tenant, as a session remembers it. Arrays and
--- not rows, and times as seconds: they are read from text and written to it by every claim.
+-- The position of the first ready job of each tenant of a queue, as a session remembers it. Arrays
+-- instead of rows, and times as seconds, because every claim parses and prints the value as text.
 create type jobforge.places as (
     tenants uuid[],
     ranks integer[],
@@ -576,9 +586,9 @@ create type jobforge.places as (
     ids uuid[]
 );
 
--- Ready jobs as one round of a claim found them: rows to take, how many others it mended, the
--- places of all that it met if they are to be remembered, and whether the first of the first
--- tenant is among those to take.
+-- The ready jobs that one round of a claim found: rows to claim, the number of other rows that it
+-- corrected, the position of each tenant's next job if positions are remembered, and whether the
+-- rows to claim include the first job of the first tenant.
 create type jobforge.ready_jobs as (
     picked tid[],
     mended bigint,
@@ -586,9 +596,10 @@ create type jobforge.ready_jobs as (
     has_front boolean
 );
 
--- What is under limits or paused, as one claim found it: definitions, definitions with limits per
--- key, tenants (whether any is), and the queue at hand. Whether any tenant has a weight. And which
--- of the definitions have no free slot or token, counted once in a round.
+-- The limits and pauses that apply to a claim: the limited definitions, the definitions with limits
+-- per key, whether any tenant is limited, whether the queue is, and whether any tenant has a
+-- weight. `full_definitions` are the definitions without a free slot or token, counted once in a
+-- round.
 create type jobforge.limited as (
     definitions text[],
     definitions_by_key text[],
@@ -598,8 +609,8 @@ create type jobforge.limited as (
     full_definitions text[]
 );
 
--- A group of jobs under the same limits as a claim finds it in a queue: its gate, and where its
--- best job is.
+-- A group of jobs with the same limits, as a claim finds it in a queue: its gate and the position
+-- of its first job.
 create type jobforge.open_group as (
     gate text,
     definition text,
@@ -611,8 +622,9 @@ create type jobforge.open_group as (
 
 -- 5 Completion ------------------------------------------------------------------------------------
 
--- A job whose lease ended, or that was canceled without one, as follow_up hears of it: where it was
--- and where it went, how the attempt ended (null where there was none), and what others need.
+-- A job whose lease ended, or that was canceled without a lease, as passed to follow_up: the state
+-- before and after, the outcome of the attempt (null without one), and the fields that callbacks,
+-- webhooks and workflows need.
 create type jobforge.ended_job as (
     tenant_id uuid,
     id uuid,
@@ -641,7 +653,7 @@ create type jobforge.ended_job as (
     result jsonb
 );
 
--- Jobs that a settle ended, and where they went, as arrays side by side.
+-- The jobs that a settle finished, with their new states, as parallel arrays.
 create type jobforge.settled_jobs as (
     tenants uuid[],
     jobs uuid[],
@@ -652,8 +664,9 @@ create type jobforge.settled_jobs as (
 
 -- 6 Workflows -------------------------------------------------------------------------------------
 
--- Which jobs a job was told to wait for. Written when the child is enqueued and never changed: its
--- handler reads its parents here, and people the graph. What is still open, awaited_jobs says.
+-- The parents of each job. Written when the child is enqueued, and never changed: handlers read
+-- their parents here, and get_job shows the graph. awaited_jobs has the parents that are still
+-- awaited.
 create table jobforge.dependencies (
     tenant_id uuid not null,
     child_id uuid not null,
@@ -665,12 +678,12 @@ create table jobforge.dependencies (
         check (on_parent_failure in ('cancel', 'run', 'wait'))
 );
 create index dependencies_of_a_parent on jobforge.dependencies (tenant_id, parent_id);
--- In the order of time as it is, so a summary of each stretch suffices for retention.
+-- Rows are in order of time on disk, so a block range index suffices for retention.
 create index dependencies_by_age on jobforge.dependencies using brin (created_at);
 
--- What blocked jobs still wait for: a job is free when it has no row here. The end of a parent
--- takes its rows away, so nothing is counted, and nothing can be counted wrong. `is_within`: both
--- are of one workflow, which therefore goes on when the parent ends.
+-- The parents that blocked jobs still wait for: a job is free when it has no row here. A parent
+-- that finishes deletes its rows, so no counter can become wrong. `is_within`: both jobs are in one
+-- workflow, which therefore continues after the parent.
 create table jobforge.awaited_jobs (
     tenant_id uuid not null,
     waiter_id uuid not null,
@@ -679,7 +692,7 @@ create table jobforge.awaited_jobs (
     on_parent_failure text not null,
     constraint awaited_jobs_pkey primary key (tenant_id, waiter_id, job_id)
 ) with (
-    -- As jobs: it turns over completely.
+    -- Like jobs, the table turns over completely.
     autovacuum_vacuum_scale_factor = 0,
     autovacuum_vacuum_threshold = 1000,
     autovacuum_vacuum_cost_delay = 0,
@@ -688,10 +701,10 @@ create table jobforge.awaited_jobs (
 );
 create index awaited_jobs_by_job on jobforge.awaited_jobs (tenant_id, job_id);
 
--- Jobs that belong together. A batch is one whose jobs have no names and do not wait for each
--- other. `live_from` is a place, not a count: its jobs before that one have ended, so the search
--- for one that has not is done once over all. A workflow within another has `parent_id`, and is the
--- node `node` there. `counts` is how many of its jobs ended how, when all had.
+-- Workflows and batches. The jobs of a batch have no names and do not wait for each other.
+-- `live_from` is a position: all jobs before it have finished, so repeated searches for an
+-- unfinished job read each job once. An inner workflow has `parent_id`, and is the node `node` of
+-- that workflow. `counts` has the number of jobs in each final state, once all have finished.
 create table jobforge.workflows (
     tenant_id uuid not null,
     id uuid not null,
@@ -726,8 +739,8 @@ create index workflows_within on jobforge.workflows (tenant_id, parent_id)
     where parent_id is not null;
 create index workflows_ended on jobforge.workflows (finished_at) where finished_at is not null;
 
--- The nodes of a workflow, in their order: each is a job, or a workflow of its own. A node that is
--- retried names its new job.
+-- The nodes of a workflow in order; each is a job or an inner workflow. A node that is retried
+-- names its new job.
 create table jobforge.workflow_jobs (
     tenant_id uuid not null,
     workflow_id uuid not null,
@@ -743,8 +756,8 @@ create unique index workflow_jobs_have_names on jobforge.workflow_jobs
 create unique index workflow_jobs_by_job on jobforge.workflow_jobs (tenant_id, job_id)
     where job_id is not null;
 
--- An edge from a parent to a job that was just inserted: `is_new` if the parent was so by the same
--- call; `state` is the parent's.
+-- An edge from a parent to a job that was just inserted. `is_new`: the same call inserted the
+-- parent. `state` is the parent's state.
 create type jobforge.edge as (
     child_id uuid,
     parent_id uuid,
@@ -753,8 +766,8 @@ create type jobforge.edge as (
     state text
 );
 
--- A node of a workflow or of one within it, as jobforge_private.nodes_of finds it: `path` is its
--- name with those of the workflows that it is in, and `state` that of its job.
+-- A node of a workflow or of its inner workflows, as returned by jobforge_private.nodes_of. `path`
+-- is its name after the names of the workflows around it; `state` is the state of its job.
 create type jobforge.workflow_node as (
     workflow_id uuid,
     job_id uuid,
@@ -776,9 +789,9 @@ create type jobforge.workflow_node as (
 
 -- 7 Steps -----------------------------------------------------------------------------------------
 
--- What a job need not do again. A row is written once, under the lease of the attempt that did it,
--- and read by every later attempt. An event without a result is one that did not come in time. Rows
--- stay as long as their job can run again, and then as long as its history does.
+-- Results of durable steps. A row is written once, under the lease of the attempt that ran the
+-- step, and read by all later attempts. An event without a result timed out. Rows stay as long as
+-- their job can run again, and then as long as its history.
 create table jobforge.steps (
     tenant_id uuid not null,
     job_id uuid not null,
@@ -795,10 +808,10 @@ create table jobforge.steps (
 );
 create index steps_by_age on jobforge.steps (at);
 
--- A job that waits in the middle of its work: for a time, an event or other jobs. It holds no slot.
--- The transaction that deletes the row decides how the wait ended, so it ends once. An event that
--- was emitted before the wait was registered counts as well: until a scheduler has looked for it,
--- `look_back_to` is the time from which on events count.
+-- Jobs that wait in the middle of an attempt: for a time, an event or other jobs. They hold no
+-- slot. The transaction that deletes the row ends the wait, so each wait ends once. Events that
+-- were emitted before the wait was registered count as well: `look_back_to` is the time from which
+-- events count, and is null once a scheduler has checked them.
 create table jobforge.waits (
     tenant_id uuid not null,
     job_id uuid not null,
@@ -824,10 +837,10 @@ create index waits_to_look_back on jobforge.waits (tenant_id, job_id)
 
 -- 8 Triggers --------------------------------------------------------------------------------------
 
--- One trigger of a tenant. A schedule counts from `since`: when it was made, enabled, or given
--- another time. `due_at` is when the scheduler looks at it next: at once while it has to be
--- planned, then at next_run_at, never when it is disabled or over. `declared` is its name in code.
--- `fault` is why the scheduler had to disable it.
+-- Schedules and event triggers. A schedule counts from `since`: when it was created, enabled, or
+-- given another time. `due_at` is when the scheduler next reads it: at once if it must be planned,
+-- then at next_run_at, never if it is disabled or has ended. `declared` is its name in code.
+-- `fault` is the reason for which the scheduler disabled it.
 create table jobforge.triggers (
     tenant_id uuid not null,
     id uuid not null,
@@ -881,8 +894,8 @@ create unique index triggers_declared on jobforge.triggers (tenant_id, declared)
     where declared is not null;
 create index triggers_deleted on jobforge.triggers (deleted_at) where deleted_at is not null;
 
--- Each time that a schedule was to fire: what came of it, or why nothing did. A row that is still
--- `pending` was asked for by hand, and the scheduler has not come to it.
+-- Firings of schedules: the outcome of each, and why a firing created no job. A row in state
+-- `pending` was requested manually, and the scheduler has not processed it yet.
 create table jobforge.firings (
     tenant_id uuid not null,
     trigger_id uuid not null,
@@ -909,7 +922,7 @@ create index firings_by_age on jobforge.firings (at);
 create index firings_without_a_job on jobforge.firings (at)
     where outcome in ('skipped', 'failed');
 
--- Schedules that code declares for every tenant, those too that come later.
+-- Schedules that code declares for every tenant, including tenants that are created later.
 create table jobforge.declared_schedules (
     name text not null,
     declared_at timestamptz not null,
@@ -920,8 +933,9 @@ create table jobforge.declared_schedules (
 
 -- 9 Events ----------------------------------------------------------------------------------------
 
--- Never updated: what an event has yet to cause stands in the outbox. `key` is the emitter's own
--- name for what happened: each trigger makes one job of all events of a name and key.
+-- Events. Rows are never updated: the outbox has the events that are still to be dispatched. `key`
+-- is the emitter's deduplication key: each trigger creates one job for all events with the same
+-- name and key.
 create table jobforge.events (
     tenant_id uuid not null,
     id uuid not null,
@@ -934,14 +948,14 @@ create table jobforge.events (
     data jsonb not null,
     constraint events_pkey primary key (tenant_id, id, created_at)
 ) partition by range (created_at);
--- For waits that look back.
+-- Waits read earlier events through this index.
 create index events_of_a_name on jobforge.events (tenant_id, name, id);
 create table jobforge.events_default partition of jobforge.events default;
 
--- Events that no scheduler has been at yet, and those to be gone over once more (`replay` counts
--- from 1). A row goes when its event is dispatched, so the table stays as small as the backlog. The
--- first time over, `id` is the event's own; `event_at` leads to the event's partition. Until
--- `reserved_until` a scheduler is at it, and others need not be.
+-- Events that are still to be dispatched, for the first time or in a replay (`replay` counts from
+-- 1). The row is deleted when its event is dispatched, so the table is as small as the backlog. For
+-- the first dispatch, `id` is the event's ID. `event_at` is the partition key of the event. A
+-- scheduler reserves a row until `reserved_until`, and other schedulers skip it.
 create table jobforge.outbox (
     tenant_id uuid not null,
     id uuid not null,
@@ -954,8 +968,9 @@ create table jobforge.outbox (
 ) with (fillfactor = 70, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 create index outbox_in_order on jobforge.outbox (id);
 
--- What an event caused by a trigger, or why it caused nothing. In the partition of the event's day,
--- so that no trigger can act twice on one going over of an event, and both are dropped together.
+-- The deliveries of events to triggers: the job, or the reason for which there is none. Partitioned
+-- by the day of the event, so that a trigger acts once on each dispatch of an event, and both are
+-- dropped together.
 create table jobforge.event_deliveries (
     tenant_id uuid not null,
     id uuid not null,
@@ -975,7 +990,7 @@ create table jobforge.event_deliveries (
         check ((outcome in ('enqueued', 'deduplicated')) = (job_id is not null))
 ) partition by range (event_at);
 create index event_deliveries_of_a_trigger on jobforge.event_deliveries (tenant_id, trigger_id, id);
--- To count and list what a trigger left out because another job covers it.
+-- Deliveries that created no job because another job covers the event, to count and list them.
 create index event_deliveries_deduplicated on jobforge.event_deliveries (tenant_id, trigger_id, id)
     where outcome = 'deduplicated';
 create table jobforge.event_deliveries_default partition of jobforge.event_deliveries default;
@@ -983,8 +998,8 @@ create table jobforge.event_deliveries_default partition of jobforge.event_deliv
 
 -- 10 Webhooks -------------------------------------------------------------------------------------
 
--- Endpoints. The secrets are sealed before they come here; during a rotation two of them sign.
--- `failing_since` is when the failures began that no success has followed.
+-- Webhook endpoints. The caller seals the secrets; during a rotation, both secrets sign.
+-- `failing_since` is the time of the first failure since the last success.
 create table jobforge.webhook_endpoints (
     tenant_id uuid not null,
     id uuid not null,
@@ -1012,15 +1027,15 @@ create table jobforge.webhook_endpoints (
     constraint previous_webhook_secrets_have_an_end
         check ((previous_secret is null) = (previous_secret_until is null))
 );
--- Most tenants have none: settles and claims ask these whether they must look further.
+-- Settles and claims ask whether a tenant has an endpoint; most have none.
 create index webhook_endpoints_listening on jobforge.webhook_endpoints (tenant_id)
     where enabled;
 create index webhook_endpoints_wanting_starts on jobforge.webhook_endpoints (tenant_id)
     where enabled and 'start' = any (events);
 
--- Messages: one for each endpoint that wanted to hear of something. `id` is what the receiver knows
--- the message by, however often it is sent; `job_id` is the job that sends it, the newest one;
--- `subject_id` is the job that it tells of, which a test has not. The rest is of the last attempt.
+-- Messages to endpoints, with the last attempt to deliver each. `id` identifies the message to the
+-- receiver, however often it is sent. `job_id` is the newest job that sends it. `subject_id` is the
+-- job that the message describes, null for a test message.
 create table jobforge.webhook_deliveries (
     tenant_id uuid not null,
     endpoint_id uuid not null,
@@ -1040,7 +1055,7 @@ create table jobforge.webhook_deliveries (
 ) partition by range (created_at);
 create table jobforge.webhook_deliveries_default partition of jobforge.webhook_deliveries default;
 
--- A message that is about to be sent to one endpoint.
+-- A message to one endpoint, before it is stored.
 create type jobforge.webhook_message as (
     tenant_id uuid,
     endpoint_id uuid,
@@ -1054,8 +1069,8 @@ create type jobforge.webhook_message as (
 
 -- 11 Connectors -----------------------------------------------------------------------------------
 
--- The key that seals the secrets of a tenant, itself wrapped by the installation's key, which the
--- database never sees; `key_id` tells which one that was.
+-- Each tenant's key, which seals its secrets. The key is wrapped by the installation's key, which
+-- the database never receives; `key_id` identifies the installation's key.
 create table jobforge.tenant_keys (
     tenant_id uuid not null,
     created_at timestamptz not null,
@@ -1066,8 +1081,9 @@ create table jobforge.tenant_keys (
     constraint wrapped_keys_are_whole check (octet_length(wrapped) = 60)
 );
 
--- `secrets` has for each name {"from": "env:NAME" | "file:NAME"}, which a worker looks up, or
--- {"sealed": base64}. Never a secret in clear.
+-- Configurations of connectors. `secrets` has a reference for each name, {"from": "env:NAME" |
+-- "file:NAME"}, which a worker looks up, or a sealed value, {"sealed": base64}. It never has a
+-- secret in plain text.
 create table jobforge.connector_configs (
     tenant_id uuid not null,
     id uuid not null,
@@ -1086,7 +1102,7 @@ create table jobforge.connector_configs (
 
 -- 12 Artifacts ------------------------------------------------------------------------------------
 
--- When the last sweep began: one row, or none before the first.
+-- When the last sweep of unused artifacts started: one row, none before the first sweep.
 create table jobforge.artifact_sweeps (
     is_only boolean not null default true,
     started_at timestamptz not null,
@@ -1094,7 +1110,7 @@ create table jobforge.artifact_sweeps (
     constraint there_is_one_sweep check (is_only)
 );
 
--- Which process uses which store. Each store has a random id of its own; null: no store.
+-- The artifact store that each process uses. Each store has a random ID; null means no store.
 create table jobforge.artifact_stores (
     store_id uuid,
     kind text not null,
@@ -1106,14 +1122,14 @@ create table jobforge.artifact_stores (
         (kind, host, store_id, location),
     constraint kinds_of_store_users_are_known check (kind in ('app', 'server', 'worker'))
 );
--- A store_id may be null, so no key can be the identity.
+-- store_id may be null, so no key can be the replica identity.
 alter table jobforge.artifact_stores replica identity full;
 
 
 -- 13 API access -----------------------------------------------------------------------------------
 
--- Keys to the HTTP API. The text of a key is shown once and kept nowhere: `lookup` finds the row,
--- `hash` is the SHA-256 of the whole text. Those without a tenant belong to the installation.
+-- API keys. The text of a key is shown once and not stored: `lookup` finds the row, and `hash` is
+-- the SHA-256 of the whole text. Keys without a tenant belong to the installation.
 create table jobforge.api_keys (
     id uuid not null,
     tenant_id uuid,
@@ -1141,7 +1157,7 @@ create table jobforge.api_keys (
 ) with (fillfactor = 70);
 create index api_keys_of_a_tenant on jobforge.api_keys (tenant_id, id);
 
--- What was answered to a request that carried an Idempotency-Key.
+-- Responses to requests with an Idempotency-Key.
 create table jobforge.idempotent_requests (
     tenant_id uuid not null,
     created_at timestamptz not null,
@@ -1153,7 +1169,7 @@ create table jobforge.idempotent_requests (
 );
 create index idempotent_requests_by_age on jobforge.idempotent_requests (created_at);
 
--- Token buckets of the server's requests. Unlogged: what a crash forgets is refilled anyway.
+-- Token buckets of the HTTP server's request limits. Unlogged: after a crash, all buckets are full.
 create unlogged table jobforge.request_rates (
     bucket text not null,
     tokens double precision not null,
@@ -1162,8 +1178,8 @@ create unlogged table jobforge.request_rates (
     constraint request_rates_pkey primary key (bucket)
 ) with (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 500);
 
--- Sessions of the dashboard that were ended by signing out. A session itself has no row: its cookie
--- is sealed by the key's hash.
+-- Dashboard sessions that were ended by signing out. A session has no row of its own: its cookie is
+-- sealed by the key's hash.
 create table jobforge.ended_sessions (
     id bytea not null,
     expires_at timestamptz not null,
@@ -1175,11 +1191,11 @@ create index ended_sessions_by_end on jobforge.ended_sessions (expires_at);
 
 -- 14 Operations -----------------------------------------------------------------------------------
 
--- An action on all jobs that match a filter, done in steps by any worker or server. `below` is how
--- far the walk over the tenant's jobs has come, newest first; `tokens` are what a rate has left to
--- release at `stepped_at`; `canaries` are the jobs that have to end well before others follow. The
--- erasure of a tenant (kind `erase`) counts rows of all tables instead of jobs; `progress` holds
--- its phase, its place, the rows erased from each table, and the transactions that it waits for.
+-- Bulk actions on all jobs that match a filter, in steps that any worker or server runs. `below` is
+-- the position of the scan over the tenant's jobs, newest first. `tokens` are the jobs that a rate
+-- still allows at `stepped_at`. `canaries` are jobs that must succeed before the others follow. The
+-- erasure of a tenant (kind `erase`) counts rows of all tables instead of jobs; `progress` has its
+-- phase, its position, the rows erased from each table, and the transactions that it waits for.
 create table jobforge.operations (
     tenant_id uuid not null,
     id uuid not null,
@@ -1219,8 +1235,8 @@ create table jobforge.operations (
 create index operations_due on jobforge.operations (due_at) where finished_at is null;
 create index operations_ended on jobforge.operations (finished_at) where finished_at is not null;
 
--- What people know of the jobs that died alike: a note, when to speak of it again, and the build
--- that mended it. The groups themselves are read from the dead jobs.
+-- Notes of operators on groups of dead jobs with one fingerprint: a note, a time until which the
+-- group is snoozed, and the build that fixed it. The groups themselves are read from the dead jobs.
 create table jobforge.failure_notes (
     tenant_id uuid not null,
     updated_at timestamptz not null,
@@ -1232,6 +1248,8 @@ create table jobforge.failure_notes (
     constraint failure_notes_pkey primary key (tenant_id, fingerprint)
 );
 
+-- The audit log: actions of operators and API callers. Entries without a tenant concern the
+-- installation.
 create table jobforge.audit_log (
     id uuid not null,
     tenant_id uuid,
@@ -1248,11 +1266,11 @@ create index audit_log_of_a_tenant on jobforge.audit_log (tenant_id, id);
 
 -- 15 Statistics and the stream --------------------------------------------------------------------
 
--- All attempts of a tenant, a definition and a queue that ended in one minute. How they ended is
--- counted once each: `failed` are to be tried again, `died` were the last of their jobs,
--- `handed_back` were released or snoozed. The histograms count by
--- jobforge_private.duration_bounds(). Everything in a row adds up, so late attempts are added to
--- it, and many rows to one.
+-- Sums over the attempts of one tenant, definition and queue that ended in one minute. Each attempt
+-- counts in one of five columns: `failed` will be retried, `died` were the last attempts of dead
+-- jobs, `handed_back` were released or snoozed. The histograms use the buckets of
+-- jobforge_private.duration_bounds(). All columns are sums, so late attempts can be added, and rows
+-- can be added up.
 create table jobforge.minute_statistics (
     tenant_id uuid not null,
     minute timestamptz not null,
@@ -1271,13 +1289,13 @@ create table jobforge.minute_statistics (
     run_histogram integer[] not null,
     constraint minute_statistics_pkey primary key (tenant_id, minute, definition, queue)
 ) partition by range (minute);
--- Operators ask for some hours of all tenants.
+-- Operators read a few hours of all tenants.
 create index minute_statistics_in_order on jobforge.minute_statistics (minute);
 create table jobforge.minute_statistics_default partition of jobforge.minute_statistics default;
 
--- Up to which transaction attempts have been added up: one row. After a restore into a cluster that
--- has used fewer transactions, rows up to `restored_until` are of the former cluster: their txids
--- will be used again, and such rows are neither added up nor streamed a second time.
+-- One row: attempts up to this transaction are in minute_statistics. After a restore into a cluster
+-- with fewer transactions, rows up to `restored_until` are from the former cluster. Their
+-- transaction IDs will be used again, so such rows are neither added nor streamed a second time.
 create table jobforge.statistics_position (
     is_only boolean not null default true,
     txid xid8 not null,
@@ -1287,7 +1305,8 @@ create table jobforge.statistics_position (
 );
 insert into jobforge.statistics_position (txid) values ('0');
 
--- When each task of the upkeep was begun last, and by whom; nobody else has begun it after `since`.
+-- The last start of each maintenance task, and the process that started it. No other process has
+-- started the task since `since`.
 create table jobforge.maintenance (
     task text not null,
     started_at timestamptz not null,
@@ -1298,8 +1317,8 @@ create table jobforge.maintenance (
         check (task in ('statistics', 'partitions', 'retention', 'blocked_jobs'))
 );
 
--- A place in the stream. Without a kind: before everything of that transaction; `at` then only
--- tells how old the place is.
+-- A position in the stream. Without a kind, it is before all rows of the transaction, and `at` only
+-- says how old the position is.
 create type jobforge.stream_position as (
     txid xid8,
     at timestamptz,

@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help dev test test-15 test-long attacks faults fuzz check check-types check-style check-node format \
 	types bench bench-quick bench-claims bench-sql bench-api bench-cli bench-schedules bench-observability bench-ui \
-	bench-ts docs pages lock system-deps clean ui ui-dev ui-shots
+	bench-ts docs pages snapshot lock system-deps clean ui ui-dev ui-shots
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-20s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -114,6 +114,9 @@ docs: $(DOCS_INSTALLED) ## build the documentation's site into site/; a warning 
 pages: $(INSTALLED) ## write the pages of docs/ that are made from the code: api, errors, tables; and sql/revision
 	@$(BIN)/python scripts/write_revision.py
 	@for page in api errors tables; do $(BIN)/python scripts/$${page}_page.py || exit 1; done
+
+snapshot: $(INSTALLED) ## write the schema from which upgrade tests start; only until the first release
+	@$(BIN)/python scripts/write_snapshot.py
 
 bench-ts: $(INSTALLED) ## what the TypeScript worker reaches, beside graphile-worker and pg-boss
 	@$(BIN)/python bench/typescript.py

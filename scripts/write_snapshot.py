@@ -1,0 +1,21 @@
+"""Writes tests/upgrades/initial.sql.gz: the schema from which the upgrade tests start.
+
+The snapshot is the SQL of `jobforge db sql`. After the first release it stays as it is, because
+databases of that release exist. Until then, run this script when a migration was edited.
+"""
+
+import gzip
+from pathlib import Path
+
+from jobforge.schema import render_sql
+
+SNAPSHOT = Path(__file__).parent.parent / "tests" / "upgrades" / "initial.sql.gz"
+
+
+def main() -> None:
+    SNAPSHOT.parent.mkdir(exist_ok=True)
+    SNAPSHOT.write_bytes(gzip.compress(render_sql().encode(), mtime=0))
+
+
+if __name__ == "__main__":
+    main()

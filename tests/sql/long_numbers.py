@@ -99,7 +99,8 @@ def unbounded_columns(conn: Connection) -> list[str]:
     found = []
     for column in json_columns(conn):
         query = sql.SQL(
-            "select 1 from jobforge.{} as t where not jobforge_private.is_bounded(t.{}, 16777216) limit 1"
+            "select 1 from jobforge.{} as t"
+            " where not jobforge_private.is_bounded(t.{}, 16777216) limit 1"
         )
         table, name = sql.Identifier(column.table), sql.Identifier(column.name)
         if conn.execute(query.format(table, name)).fetchone():

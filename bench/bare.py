@@ -18,7 +18,7 @@ import psycopg
 from marks import mark
 from program import Client, Program, main
 
-from jobforge.migrate import migrate
+from jobforge.db.migrate import migrate
 
 _BATCH = 2_000
 _TENANT = UUID(int=1)

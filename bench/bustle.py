@@ -18,7 +18,7 @@ import psycopg
 from stage import Connection, Stuck
 
 from jobforge import calls, db
-from jobforge.job import ClaimedJob, JobRequest, Note, Outcome, OutcomeReport
+from jobforge.types.jobs import ClaimedJob, JobRequest, Note, Outcome, OutcomeReport
 
 _AT_ONCE = 5
 _HELD_S = (0.0, 0.1)

@@ -20,7 +20,7 @@ import psycopg
 from measured import percentile
 from stage import HASTY, SETTINGS, Connection, Stage
 
-from jobforge.migrate import migrate
+from jobforge.db.migrate import migrate
 
 CLAIM = "select * from jobforge.claim_jobs(%s, '{default}', array[%s], p_registered => %s)"
 REGISTER = "select jobforge.register_worker(%s, '{default}', 50, %s)"

@@ -21,7 +21,7 @@ from uuid import UUID
 import orjson
 
 from jobforge import calls, db
-from jobforge.job import JobRequest
+from jobforge.types.jobs import JobRequest
 
 Way = Literal["http", "sql"]
 Make = Callable[[int], None]

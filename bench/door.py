@@ -23,8 +23,8 @@ from side import Side
 from stage import Stage, Stuck
 
 from jobforge import calls, db
-from jobforge.api.keys import make_key
-from jobforge.control import Role
+from jobforge.security.api_keys import make_key
+from jobforge.types.control import Role
 
 _LOGIN = "bench_server"
 _LIMITS = {"JOBFORGE_REQUEST_RATE": "1000000", "JOBFORGE_TENANT_REQUEST_RATE": "1000000"}

@@ -11,7 +11,7 @@ from app import isolated, jf, noop
 from program import Client, Program, main
 
 from jobforge.connectors.registry import connector_registrations
-from jobforge.migrate import migrate
+from jobforge.db.migrate import migrate
 
 _SMALL_TENANTS = int(os.environ.get("JOBFORGE_BENCH_TENANTS", "0"))
 _BARE = "insert into bare (n) values (%s)"

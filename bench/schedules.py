@@ -19,7 +19,7 @@ from psycopg.types.json import Jsonb
 from sql import Figure, line
 from stage import HASTY, SETTINGS, Connection, Stage, Stuck, settle_down
 
-from jobforge.migrate import migrate
+from jobforge.db.migrate import migrate
 
 _LONGEST_S = 120
 _PAUSE_S = 0.01

@@ -11,8 +11,8 @@ import orjson
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from jobforge.migrate import migrate
-from jobforge.schema import SQL
+from jobforge.db.migrate import migrate
+from jobforge.db.schema_files import SQL
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

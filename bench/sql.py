@@ -23,8 +23,8 @@ import psycopg
 from sides import BATCH, Bench, Size, add_history, drain, tenant
 from stage import HASTY, SETTINGS
 
+from jobforge.db.migrate import migrate
 from jobforge.embedded import Embedded
-from jobforge.migrate import migrate
 
 ENQUEUE = "select count(*) from jobforge.enqueue_jobs(%s::jsonb, %s)"
 

@@ -19,7 +19,7 @@ from sql import line
 from stage import Stage, Stuck
 from workload import OURS, WORKLOADS
 
-from jobforge.migrate import migrate
+from jobforge.db.migrate import migrate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "scripts"))
 

@@ -25,7 +25,7 @@ from side import ours
 from sql import Figure, line
 from stage import Stage
 
-from jobforge.control import Role
+from jobforge.types.control import Role
 
 TENANT = UUID(int=1)
 LONGEST_MS = 200.0

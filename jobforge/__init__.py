@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jobforge import errors
-    from jobforge.app import JobForge
-    from jobforge.batch import BatchHandle
-    from jobforge.context import Context
-    from jobforge.definition import Definition
-    from jobforge.flow import WorkflowHandle
-    from jobforge.handle import Handle
-    from jobforge.nodes import Node
-    from jobforge.remote.client import AsyncClient, Client
-    from jobforge.settings import Rate
-    from jobforge.signals import Cancel, Cancelled, Dead, Retry, Snooze
-    from jobforge.webhook import verify_webhook
+    from jobforge.client.client import AsyncClient, Client
+    from jobforge.sdk.app import JobForge
+    from jobforge.sdk.batch import BatchHandle
+    from jobforge.sdk.context import Context
+    from jobforge.sdk.definition import Definition
+    from jobforge.sdk.handle import Handle
+    from jobforge.sdk.retry import Cancel, Cancelled, Dead, Retry, Snooze
+    from jobforge.sdk.settings import Rate
+    from jobforge.sdk.workflow import WorkflowHandle
+    from jobforge.sdk.workflow_nodes import Node
+    from jobforge.types.webhooks import verify_webhook
 
 __version__ = "0.1.0"
 
@@ -43,22 +43,22 @@ __all__ = [
 ]
 
 _MODULES = {
-    "AsyncClient": "remote.client",
-    "BatchHandle": "batch",
-    "Cancel": "signals",
-    "Cancelled": "signals",
-    "Client": "remote.client",
-    "Context": "context",
-    "Dead": "signals",
-    "Definition": "definition",
-    "Handle": "handle",
-    "JobForge": "app",
-    "Node": "nodes",
-    "Rate": "settings",
-    "Retry": "signals",
-    "Snooze": "signals",
-    "WorkflowHandle": "flow",
-    "verify_webhook": "webhook",
+    "AsyncClient": "client.client",
+    "BatchHandle": "sdk.batch",
+    "Cancel": "sdk.retry",
+    "Cancelled": "sdk.retry",
+    "Client": "client.client",
+    "Context": "sdk.context",
+    "Dead": "sdk.retry",
+    "Definition": "sdk.definition",
+    "Handle": "sdk.handle",
+    "JobForge": "sdk.app",
+    "Node": "sdk.workflow_nodes",
+    "Rate": "sdk.settings",
+    "Retry": "sdk.retry",
+    "Snooze": "sdk.retry",
+    "WorkflowHandle": "sdk.workflow",
+    "verify_webhook": "types.webhooks",
 }
 
 

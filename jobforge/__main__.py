@@ -1,6 +1,6 @@
 """The program `jobforge`, also as `python -m jobforge`: signals and credentials come first."""
 
-from jobforge import hardening, interrupts
+from jobforge.process import hardening, interrupts
 
 
 def main() -> None:

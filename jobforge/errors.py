@@ -1,4 +1,4 @@
-"""Every error that JobForge raises. Which one a SQLSTATE stands for, recognition.py knows.
+"""Every error that JobForge raises. Which one a SQLSTATE stands for, db/sqlstates.py knows.
 
 JobForgeError
 ├── TenantRequired      JF001  tenant_required

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jobforge.api.problems import STATUSES
-from jobforge.cli.failure import EXIT_CODES
+from jobforge.cli.error_reporting import EXIT_CODES
 from jobforge.errors import JobForgeError
 
 PAGE = Path(__file__).parent.parent / "docs" / "errors.md"

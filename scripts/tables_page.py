@@ -14,9 +14,9 @@ from typing import Any
 import psycopg
 from psycopg.rows import dict_row
 
+from jobforge.db.migrate import migrate
+from jobforge.db.schema_files import SQL
 from jobforge.embedded import Embedded
-from jobforge.migrate import migrate
-from jobforge.schema import SQL
 from jobforge.testing.cluster import SETTINGS
 
 PAGE = Path(__file__).parent.parent / "docs" / "tables.md"

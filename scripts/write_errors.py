@@ -4,7 +4,7 @@ import json
 import sys
 from pathlib import Path
 
-from jobforge import recognition
+from jobforge.db import sqlstates
 from jobforge.errors import JobForgeError, Json
 
 ROOT = Path(__file__).parent.parent
@@ -53,9 +53,9 @@ export class JobForgeError extends Error {
 def table() -> dict[str, Json]:
     return {
         "classes": [_row(error) for error in _tree(JobForgeError)],
-        "denied": [recognition._INSUFFICIENT_PRIVILEGE],  # noqa: SLF001 - what it maps, told on
-        "contended": sorted(recognition._CONTENDED),  # noqa: SLF001 - as above
-        "unavailable": sorted(recognition._UNREACHABLE),  # noqa: SLF001 - as above
+        "denied": [sqlstates._INSUFFICIENT_PRIVILEGE],  # noqa: SLF001 - what it maps, told on
+        "contended": sorted(sqlstates._CONTENDED),  # noqa: SLF001 - as above
+        "unavailable": sorted(sqlstates._UNREACHABLE),  # noqa: SLF001 - as above
     }
 
 

@@ -4,7 +4,7 @@ An older release refuses to migrate a database that has a greater number (migrat
 the number and the checksum of the files that it belongs to.
 """
 
-from jobforge.schema import REVISION, SQL, fingerprint, revision
+from jobforge.db.schema_files import REVISION, SQL, fingerprint, revision
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ databases of that release exist. Until then, run this script when a migration wa
 import gzip
 from pathlib import Path
 
-from jobforge.schema import render_sql
+from jobforge.db.schema_files import render_sql
 
 SNAPSHOT = Path(__file__).parent.parent / "tests" / "upgrades" / "initial.sql.gz"
 

@@ -23,9 +23,9 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import DictRow, dict_row
 
-from jobforge.binaries import find_binaries
+from jobforge.db.migrate import migrate
 from jobforge.embedded import Embedded, Server
-from jobforge.migrate import migrate
+from jobforge.embedded.binaries import find_binaries
 from jobforge.testing.cluster import SETTINGS
 
 TEMPLATE = "jobforge_template"

@@ -15,18 +15,19 @@ from starlette.routing import compile_path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobforge.api import openapi
+from jobforge.api.access_log import Journal
+from jobforge.api.auth.permissions import PREFIX, RULES
 from jobforge.api.caller import TENANT_HEADER
 from jobforge.api.dashboard import MOUNT, Dashboard
-from jobforge.api.envelope import Envelope
-from jobforge.api.journal import Journal
-from jobforge.api.lane import Lane
+from jobforge.api.fast_path import Lane
+from jobforge.api.middleware import Envelope
 from jobforge.api.problems import (
     problem_of,
     problem_of_http,
     problem_of_request,
     request_id_of,
 )
-from jobforge.api.roles import PREFIX, RULES
+from jobforge.api.request_metrics import Traffic
 from jobforge.api.routes import (
     audit,
     connectors,
@@ -40,19 +41,18 @@ from jobforge.api.routes import (
     metrics,
     operations,
     queues,
-    running,
     session,
     statistics,
     stream,
     tenants,
     triggers,
     webhooks,
-    work,
+    worker,
+    worker_jobs,
     workers,
     workflows,
 )
-from jobforge.api.server import Server
-from jobforge.api.traffic import Traffic
+from jobforge.api.state import Server
 from jobforge.config import Config
 from jobforge.db import Database
 from jobforge.errors import ConfigError, JobForgeError, Json
@@ -70,8 +70,8 @@ _ROUTERS = [
         events,
         workflows,
         workers,
-        work,
-        running,
+        worker,
+        worker_jobs,
         tenants,
         keys,
         connectors,
@@ -116,7 +116,7 @@ def make_app(config: Config) -> FastAPI:
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        # Every request has its span (envelope.py); FastAPI's own would be a second one.
+        # Every request has its span (middleware.py); FastAPI's own would be a second one.
         telemetry={"tracing": False, "metrics": False, "logs": False, "operation_spans": False},
     )
     for router in _ROUTERS:

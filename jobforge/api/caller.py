@@ -9,15 +9,15 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from jobforge import calls
-from jobforge.api.principal import Principal
+from jobforge.api.auth.principal import Principal
 from jobforge.api.schemas.jobs import NewJob
-from jobforge.api.server import Server
-from jobforge.artifacts.size import may_have_large_payload
+from jobforge.api.state import Server
 from jobforge.calls import Call
-from jobforge.control import Role
 from jobforge.errors import Forbidden, Invalid, NotFound, TenantRequired
-from jobforge.job import JobRequest
-from jobforge.tenants import as_uuid
+from jobforge.payloads.size import may_have_large_payload
+from jobforge.sdk.tenancy import as_uuid
+from jobforge.types.control import Role
+from jobforge.types.jobs import JobRequest
 
 T = TypeVar("T")
 

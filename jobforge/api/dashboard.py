@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from jobforge import __version__
-from jobforge.api.roles import PREFIX
+from jobforge.api.auth.permissions import PREFIX
 
 MOUNT = "/ui"
 _PAGE = "index.html"

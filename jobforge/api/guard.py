@@ -1,6 +1,6 @@
 """The way into every route: who is it, may they, how fast, and is the body sound.
 
-Default deny: a route that roles.py does not have cannot be added.
+Default deny: a route that api/auth/permissions.py does not have cannot be added.
 """
 
 import secrets
@@ -12,10 +12,10 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from jobforge.api import bodies
+from jobforge.api import request_body
+from jobforge.api.auth.permissions import METRICS, PREFIX, RULES, Rule
 from jobforge.api.caller import TENANT_HEADER, Calling, for_tenant
-from jobforge.api.roles import METRICS, PREFIX, RULES, Rule
-from jobforge.api.server import Server
+from jobforge.api.state import Server
 from jobforge.errors import ConfigError, Unauthenticated, UnknownField
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -49,7 +49,7 @@ def rule_of(method: str, path: str) -> Rule:
     try:
         return RULES[method, path]
     except KeyError:
-        raise ConfigError(f"{method} {path} has no row in roles.py") from None
+        raise ConfigError(f"{method} {path} has no row in permissions.py") from None
 
 
 class Guarded(APIRoute):
@@ -70,8 +70,8 @@ class Guarded(APIRoute):
                 if name not in known:
                     raise UnknownField(f"{name}: there is no such parameter", field=name)
             if takes_body:
-                body = await bodies.read(request, body_limit(server, rule.path))
-                request = bodies.JsonRequest(request, body)
+                body = await request_body.read(request, body_limit(server, rule.path))
+                request = request_body.JsonRequest(request, body)
             return await handle(request)
 
         return guarded
@@ -80,7 +80,7 @@ class Guarded(APIRoute):
 async def admit(request: Request, server: Server, rule: Rule) -> None:
     """Puts the caller into the request's scope; raises what refuses it."""
     if rule.roles is None or "jobforge.calling" in request.scope:
-        return  # it is open to all, or was admitted before (lane.py)
+        return  # it is open to all, or was admitted before (fast_path.py)
     if rule.path == METRICS and _may_measure(request, server):
         return
     try:

@@ -6,11 +6,11 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
 from jobforge import __version__
+from jobforge.api.auth.permissions import RULES, Rule
 from jobforge.api.caller import TENANT_HEADER
 from jobforge.api.problems import STATUSES, Problem
-from jobforge.api.roles import RULES, Rule
-from jobforge.control import Role
 from jobforge.errors import JobForgeError, Json
+from jobforge.types.control import Role
 
 _METHODS = ("get", "put", "post", "patch", "delete")
 _TITLES = {

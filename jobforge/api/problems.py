@@ -15,9 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
-from jobforge import errors, telemetry
-from jobforge.api.answers import Answer
+from jobforge import errors
+from jobforge.api.responses import Answer
 from jobforge.errors import JobForgeError, Json
+from jobforge.observability import logs
 from jobforge.redact import mask, mask_text
 
 _BASE = "urn:jobforge:problem:"
@@ -89,7 +90,7 @@ class Problem(BaseModel):
 def problem_of(error: JobForgeError, request_id: str) -> Answer:
     status = next((status for kind, status in STATUSES if isinstance(error, kind)), None)
     if status is None:
-        telemetry.emit("request.failed", "error", error=telemetry.error_of(error))
+        logs.emit("request.failed", "error", error=logs.error_of(error))
         return _internal(request_id)
     facts = _facts(error)
     faults = facts.pop("errors", None) or _faults_of(error)
@@ -122,7 +123,7 @@ def problem_of_http(error: HTTPException, request_id: str) -> Answer:
 
 
 def problem_of_bug(error: Exception, request_id: str) -> Answer:
-    telemetry.emit("request.failed", "error", error=telemetry.error_of(error))
+    logs.emit("request.failed", "error", error=logs.error_of(error))
     return _internal(request_id)
 
 

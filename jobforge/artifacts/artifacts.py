@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
-from jobforge.artifacts.document import Marker
-from jobforge.artifacts.folder import Folder
-from jobforge.artifacts.key import Key, new_key, read_ref
-from jobforge.artifacts.size import PAYLOAD_LIMIT, large_payloads
+from jobforge.artifacts.folder_store import Folder
+from jobforge.artifacts.keys import Key, new_key, read_ref
+from jobforge.artifacts.marker import Marker
 from jobforge.artifacts.store import Store
 from jobforge.errors import (
     ArtifactNotFound,
@@ -17,7 +16,8 @@ from jobforge.errors import (
     NoArtifactStore,
     PayloadTooLarge,
 )
-from jobforge.job import JobRequest
+from jobforge.payloads.size import PAYLOAD_LIMIT, large_payloads
+from jobforge.types.jobs import JobRequest
 
 if TYPE_CHECKING:
     from jobforge.config import Config
@@ -56,7 +56,7 @@ class Artifacts:
             raise ArtifactUnavailable(f"no artifact store is configured: {_HOW}")
         if not self._url.startswith("s3://"):
             return Folder(Path(self._url))
-        from jobforge.artifacts.s3 import Bucket  # noqa: PLC0415 - obstore is an extra
+        from jobforge.artifacts.s3_store import Bucket  # noqa: PLC0415 - obstore is an extra
 
         return Bucket(self._url, self._credentials)
 

@@ -10,9 +10,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
-from jobforge import calls, telemetry
+from jobforge import calls
 from jobforge.artifacts.artifacts import Artifacts
 from jobforge.calls import Call
+from jobforge.observability import logs
 
 Run = Callable[[Call[Any]], Awaitable[Any]]
 
@@ -24,7 +25,7 @@ async def erase_artifacts(run: Run, artifacts: Artifacts) -> bool:
         return False
     await asyncio.to_thread(artifacts.delete_tenant, found.tenant_id)
     await run(calls.confirm_erasure(found))
-    telemetry.emit("artifacts.erased", tenant=found.tenant_id)
+    logs.emit("artifacts.erased", tenant=found.tenant_id)
     return True
 
 

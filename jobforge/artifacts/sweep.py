@@ -13,12 +13,13 @@ from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 from typing import Any
 
-from jobforge import calls, telemetry
+from jobforge import calls
 from jobforge.artifacts.artifacts import Artifacts
 from jobforge.artifacts.erasure import erase_artifacts
 from jobforge.calls import Call
+from jobforge.db.loop import Loop
 from jobforge.errors import ArtifactUnavailable
-from jobforge.loop import Loop
+from jobforge.observability import logs
 
 _EVERY_S = 3600.0
 _ERASE_EVERY_S = 10.0
@@ -63,9 +64,9 @@ async def sweep(run: Run, artifacts: Artifacts) -> int:
                 if len(kept) >= _MOST_KEPT:
                     raise
     if swept:
-        telemetry.emit("artifacts.swept", folders=swept)
+        logs.emit("artifacts.swept", folders=swept)
     if kept:
-        telemetry.emit("artifacts.kept", level="warning", folders=len(kept), error=kept[0].message)
+        logs.emit("artifacts.kept", level="warning", folders=len(kept), error=kept[0].message)
     return swept
 
 

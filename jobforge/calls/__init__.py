@@ -16,33 +16,34 @@ from typing import TYPE_CHECKING, Any
 from jobforge.calls.call import Answer, Call
 
 if TYPE_CHECKING:
+    from jobforge.calls.admin import (
+        apply_retention,
+        confirm_erasure,
+        delete_tenant,
+        drain_worker,
+        ensure_partitions,
+        find_tenant,
+        free_blocked_jobs,
+        list_tenants,
+        list_workers,
+        next_erasure,
+        override_definition,
+        pause_definition,
+        pause_queue,
+        pause_tenant,
+        put_queue,
+        put_tenant,
+        regate_jobs,
+        resume_definition,
+        resume_queue,
+        resume_tenant,
+        stop_worker,
+    )
     from jobforge.calls.artifacts import (
         list_artifact_stores,
         record_artifact_store,
         start_artifact_sweep,
         unused_artifacts,
-    )
-    from jobforge.calls.bulk import (
-        advance_operations,
-        cancel_operation,
-        count_jobs,
-        get_operation,
-        list_operations,
-        start_operation,
-    )
-    from jobforge.calls.catalogue import (
-        get_definition,
-        list_audit,
-        list_definitions,
-        list_holders,
-        list_queues,
-    )
-    from jobforge.calls.condition import (
-        find_troubles,
-        find_unreadable,
-        list_migrations,
-        list_misses,
-        read_gauges,
     )
     from jobforge.calls.connectors import (
         create_connector_config,
@@ -54,6 +55,13 @@ if TYPE_CHECKING:
         list_tenant_keys,
         open_connector_config,
         rewrap_tenant_key,
+    )
+    from jobforge.calls.definitions import (
+        get_definition,
+        list_audit,
+        list_definitions,
+        list_holders,
+        list_queues,
     )
     from jobforge.calls.events import (
         emit_event,
@@ -67,6 +75,18 @@ if TYPE_CHECKING:
     from jobforge.calls.failures import (
         annotate_failure,
         list_failures,
+    )
+    from jobforge.calls.health import (
+        find_troubles,
+        find_unreadable,
+        list_migrations,
+        list_misses,
+        read_gauges,
+    )
+    from jobforge.calls.http import (
+        enqueue_jobs_once,
+        note_access,
+        take_request,
     )
     from jobforge.calls.jobs import (
         cancel_job,
@@ -97,33 +117,13 @@ if TYPE_CHECKING:
         touch_api_key,
     )
     from jobforge.calls.logins import bind_login, list_bound_logins, unbind_login
-    from jobforge.calls.operation import (
-        apply_retention,
-        confirm_erasure,
-        delete_tenant,
-        drain_worker,
-        ensure_partitions,
-        find_tenant,
-        free_blocked_jobs,
-        list_tenants,
-        list_workers,
-        next_erasure,
-        override_definition,
-        pause_definition,
-        pause_queue,
-        pause_tenant,
-        put_queue,
-        put_tenant,
-        regate_jobs,
-        resume_definition,
-        resume_queue,
-        resume_tenant,
-        stop_worker,
-    )
-    from jobforge.calls.requests import (
-        enqueue_jobs_once,
-        note_access,
-        take_request,
+    from jobforge.calls.operations import (
+        advance_operations,
+        cancel_operation,
+        count_jobs,
+        get_operation,
+        list_operations,
+        start_operation,
     )
     from jobforge.calls.statistics import (
         get_statistics,
@@ -158,7 +158,7 @@ if TYPE_CHECKING:
         rotate_webhook,
         test_webhook,
     )
-    from jobforge.calls.work import (
+    from jobforge.calls.worker import (
         claim_jobs,
         claim_readable_jobs,
         complete_job,
@@ -346,22 +346,22 @@ __all__ = [
 
 _GROUPS = (
     "artifacts",
-    "bulk",
-    "catalogue",
-    "condition",
+    "operations",
+    "definitions",
+    "health",
     "connectors",
     "events",
     "failures",
     "jobs",
     "keys",
     "logins",
-    "operation",
-    "requests",
+    "admin",
+    "http",
     "statistics",
     "stream",
     "triggers",
     "webhooks",
-    "work",
+    "worker",
     "workflows",
 )
 

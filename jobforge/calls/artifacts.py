@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from jobforge import rows
+from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.condition import StoreKind, StoreUser
+from jobforge.types.health import StoreKind, StoreUser
 
 
 def start_artifact_sweep(*, every_s: float = 3600) -> Call[bool]:

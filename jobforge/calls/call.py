@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, LiteralString, NamedTuple, TypeVar
 from uuid import UUID
 
-from jobforge.job import Token
-from jobforge.rows import Rows
+from jobforge.calls.rows import Rows
+from jobforge.types.jobs import Token
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -43,8 +43,8 @@ class Call(NamedTuple, Generic[T_co]):
     """One statement to run. `settings` are set in the same trip, for its transaction.
 
     They are meant for a call in a transaction of its own. Within a longer one they go on to hold.
-    Over HTTP there is no SQL: the function's name leads to its route (remote/routes.py). A frequent
-    one goes a shorter way where it can (statement.py); its parameters are texts, lists or packed
+    Over HTTP there is no SQL: the function's name leads to its route (client/routes.py). A frequent
+    one goes a shorter way where it can (db/prepared.py); its parameters are texts, lists or packed
     arrays, or print as texts.
     """
 

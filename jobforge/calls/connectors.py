@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from jobforge import rows
+from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.control import ConnectorConfig, OpenConfig, TenantWrappedKey, WrappedKey
+from jobforge.calls.rows import Rows
 from jobforge.errors import Json
-from jobforge.jsonb import encode
-from jobforge.rows import Rows
+from jobforge.types.control import ConnectorConfig, OpenConfig, TenantWrappedKey, WrappedKey
+from jobforge.types.jsonb import encode
 
 
 def create_connector_config(

@@ -5,10 +5,11 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import UUID
 
-from jobforge import rows
+from jobforge.calls import rows
 from jobforge.calls.call import Call
+from jobforge.calls.rows import Rows, reader
 from jobforge.errors import Json
-from jobforge.event import (
+from jobforge.types.events import (
     DeliveryOutcome,
     Dispatched,
     Event,
@@ -19,8 +20,7 @@ from jobforge.event import (
     PendingEvent,
     PendingEvents,
 )
-from jobforge.jsonb import encode
-from jobforge.rows import Rows, reader
+from jobforge.types.jsonb import encode
 
 EVERY_EVENT = EventFilter()
 

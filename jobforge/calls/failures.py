@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from jobforge import rows
+from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.control import FailureFilter, FailureGroup
+from jobforge.calls.rows import Rows
 from jobforge.errors import Json
-from jobforge.jsonb import encode
-from jobforge.rows import Rows
+from jobforge.types.control import FailureFilter, FailureGroup
+from jobforge.types.jsonb import encode
 
 EVERY_FAILURE = FailureFilter()
 

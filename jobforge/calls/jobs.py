@@ -6,11 +6,12 @@ from functools import partial
 from itertools import repeat
 from uuid import UUID
 
-from jobforge import rows
+from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.calls.document import encode_alike, encode_jobs
+from jobforge.calls.encoding import encode_alike, encode_jobs
+from jobforge.calls.rows import STATUSES, Rows, reader
 from jobforge.errors import Invalid, Json
-from jobforge.history import (
+from jobforge.types.job_history import (
     Attempt,
     Explanation,
     JobEvent,
@@ -19,7 +20,7 @@ from jobforge.history import (
     Relative,
     StoredStep,
 )
-from jobforge.job import (
+from jobforge.types.jobs import (
     Alike,
     Enqueued,
     EnqueueStatus,
@@ -31,8 +32,7 @@ from jobforge.job import (
     State,
     SummaryLine,
 )
-from jobforge.jsonb import encode
-from jobforge.rows import STATUSES, Rows, reader
+from jobforge.types.jsonb import encode
 
 EVERY_JOB = JobFilter()
 

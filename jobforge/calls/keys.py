@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from jobforge import rows
+from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.control import ApiKey, FoundKey, Role
+from jobforge.calls.rows import Rows
 from jobforge.errors import Invalid
-from jobforge.rows import Rows
+from jobforge.types.control import ApiKey, FoundKey, Role
 
 
 def create_api_key(

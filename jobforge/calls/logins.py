@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from jobforge import rows
+from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.control import BoundLogin
-from jobforge.rows import Rows
+from jobforge.calls.rows import Rows
+from jobforge.types.control import BoundLogin
 
 
 def bind_login(login: str, tenants: Sequence[UUID]) -> Call[None]:

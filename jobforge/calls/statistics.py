@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
-from jobforge import rows
+from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.jsonb import encode
-from jobforge.rows import Rows
-from jobforge.statistics import Statistic, Usage
+from jobforge.calls.rows import Rows
+from jobforge.types.jsonb import encode
+from jobforge.types.statistics import Statistic, Usage
 
 MaintenanceTask = Literal["statistics", "partitions", "retention", "blocked_jobs"]
 

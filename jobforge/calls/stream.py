@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from uuid import UUID
 
-from jobforge import rows
+from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.rows import Rows
-from jobforge.stream import Happening, QueueCount, StreamPage
+from jobforge.calls.rows import Rows
+from jobforge.types.live_stream import Happening, QueueCount, StreamPage
 
 
 def read_stream(

@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from jobforge import rows
+from jobforge.calls import rows
 from jobforge.calls.call import Call
+from jobforge.calls.rows import Row, Rows
 from jobforge.errors import Json
-from jobforge.jsonb import encode
-from jobforge.rows import Row, Rows
-from jobforge.trigger import (
+from jobforge.types.jsonb import encode
+from jobforge.types.triggers import (
     CatchUp,
     DueSchedules,
     Firing,

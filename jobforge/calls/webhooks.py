@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from uuid import UUID
 
-from jobforge import rows
+from jobforge.calls import rows
 from jobforge.calls.call import Call
+from jobforge.calls.rows import Rows
 from jobforge.errors import Json
-from jobforge.jsonb import encode
-from jobforge.rows import Rows
-from jobforge.webhook import Delivery, DeliveryState, OpenDelivery, Webhook, WebhookEvent
+from jobforge.types.jsonb import encode
+from jobforge.types.webhooks import Delivery, DeliveryState, OpenDelivery, Webhook, WebhookEvent
 
 
 def create_webhook(

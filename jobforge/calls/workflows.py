@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from uuid import UUID
 
-from jobforge import rows
+from jobforge.calls import rows
 from jobforge.calls.call import Call
-from jobforge.calls.document import encode_jobs
+from jobforge.calls.encoding import encode_jobs
+from jobforge.calls.rows import STATUSES, Rows, read_lineage, reader
 from jobforge.errors import Json
-from jobforge.job import Enqueued, JobRequest, Token
-from jobforge.jsonb import encode
-from jobforge.rows import STATUSES, Rows, read_lineage, reader
-from jobforge.workflow import (
+from jobforge.types.jobs import Enqueued, JobRequest, Token
+from jobforge.types.jsonb import encode
+from jobforge.types.workflows import (
     BatchRequest,
     Lineage,
     MadeBatch,

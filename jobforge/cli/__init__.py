@@ -1,7 +1,7 @@
 """The command `jobforge`: the only place where the parts are put together.
 
 One file per group of commands. A command imports what it needs when it runs, so that `--help`
-answers at once. What becomes of an error is failure.py's.
+answers at once. What becomes of an error is error_reporting.py's.
 """
 
 import sys
@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from jobforge import __version__, errors
-from jobforge.cli import (
+from jobforge.cli.commands import (
     audit,
     bench,
     completion,
@@ -43,7 +43,7 @@ from jobforge.cli import (
     workers,
     workflows,
 )
-from jobforge.cli.failure import INTERNAL, fail
+from jobforge.cli.error_reporting import INTERNAL, fail
 
 app = typer.Typer(
     name="jobforge",

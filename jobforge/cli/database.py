@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jobforge import interrupts
 from jobforge.config import Config, load
-from jobforge.database_url import check_url, explained_url
+from jobforge.config.database_url import check_url, explained_url
 from jobforge.errors import ConfigError, Unavailable
+from jobforge.process import interrupts
 
 if TYPE_CHECKING:
-    from jobforge.migrate import Connection
+    from jobforge.db.migrate import Connection
 
 DatabaseUrl = Annotated[
     str | None,
@@ -57,7 +57,7 @@ def url_explained() -> Iterator[None]:
     """Within it, a URL that cannot be read is told as such."""
     import psycopg
 
-    from jobforge.driver import URL_HINT
+    from jobforge.db.driver import URL_HINT
 
     try:
         yield

@@ -5,13 +5,13 @@ from dataclasses import fields
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from jobforge.cli import history, output
-from jobforge.cli.listing import chosen_fields
+from jobforge.cli import job_view, output
+from jobforge.cli.tables import chosen_fields
 from jobforge.errors import Json, NotFound
 
 if TYPE_CHECKING:
-    from jobforge.cli.session import Session
-    from jobforge.job import JobListing
+    from jobforge.cli.tenant_session import Session
+    from jobforge.types.jobs import JobListing
 
 Write = Callable[[Sequence[str], Iterable[output.Row]], Iterator[bytes]]
 
@@ -40,7 +40,7 @@ def export(
 
 def fields_named(text: str | None) -> list[str]:
     """Those that --fields names; without it, all that a job has."""
-    from jobforge.job import Job
+    from jobforge.types.jobs import Job
 
     return [each.name for each in fields(Job)] if text is None else chosen_fields(text, Job)
 
@@ -51,7 +51,7 @@ def write_json_lines(names: Sequence[str], rows: Iterable[output.Row]) -> Iterat
 
 
 def write_csv(names: Sequence[str], rows: Iterable[output.Row]) -> Iterator[bytes]:
-    from jobforge import report
+    from jobforge.connectors import report
 
     columns = [report.Column(name, name) for name in names]
     cells = ({name: _cell(row[name]) for name in names} for row in rows)
@@ -72,11 +72,11 @@ def _documents(
     session: "Session", pages: "Iterable[Sequence[JobListing]]", names: Sequence[str]
 ) -> Iterator[output.Row]:
     """A job is asked for by itself only when something of it is wanted that no list has."""
-    from jobforge.job import JobListing
+    from jobforge.types.jobs import JobListing
 
     jobs = chain.from_iterable(pages)
     if {each.name for each in fields(JobListing)}.issuperset(names):
-        return map(history.listed, jobs)
+        return map(job_view.listed, jobs)
     return _whole(session, jobs)
 
 
@@ -89,4 +89,4 @@ def _whole(session: "Session", jobs: "Iterable[JobListing]") -> Iterator[output.
             found = session.run(calls.get_job(job.id))
         except NotFound:
             continue
-        yield history.whole(found.job)
+        yield job_view.whole(found.job)

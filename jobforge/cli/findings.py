@@ -8,7 +8,7 @@ import typer
 from jobforge.cli import output
 
 if TYPE_CHECKING:
-    from jobforge.doctor import Finding
+    from jobforge.db.doctor.checks import Finding
 
 _MARKS = {"ok": "✓", "warning": "!", "failed": "✗"}
 

@@ -9,7 +9,7 @@ from jobforge.cli.program import program
 from jobforge.errors import Json
 
 if TYPE_CHECKING:
-    from jobforge.definition import Definition
+    from jobforge.sdk.definition import Definition
 
 _SAMPLES = {"integer": ":=1", "number": ":=1.5", "boolean": ":=true", "array": ":=[]"}
 

@@ -13,7 +13,7 @@ from jobforge.connectors.registry import (
     connector_target,
     make_connectors,
 )
-from jobforge.connectors.tools import Tools
+from jobforge.connectors.services import Tools
 
 __all__ = [
     "QUEUE",

@@ -13,14 +13,14 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.connectors.connector import ConnectorJob
+from jobforge.connectors.egress.headers import check_headers
 from jobforge.errors import Invalid, InvalidPayload, Json, NotFound
-from jobforge.header import check_headers
 from jobforge.redact import JOB, NO_SECRETS, Scope, connector_scope
-from jobforge.signals import Dead
+from jobforge.sdk.retry import Dead
 
 if TYPE_CHECKING:
-    from jobforge.egress import Policy
-    from jobforge.vault import TenantKey
+    from jobforge.connectors.egress import Policy
+    from jobforge.security.vault import TenantKey
 
 NAME = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$"
 
@@ -51,7 +51,7 @@ class Opened:
 
 async def open_configuration(job: ConnectorJob[Any], name: str) -> Opened:
     """Return it with all its secrets, which are hidden in the output of this job alone."""
-    from jobforge.vault import Place  # noqa: PLC0415 - it loads cryptography
+    from jobforge.security.vault import Place  # noqa: PLC0415 - it loads cryptography
 
     try:
         kept = await job.call(calls.open_connector_config(name))
@@ -77,7 +77,7 @@ async def open_configuration(job: ConnectorJob[Any], name: str) -> Opened:
 
 def check_settings(settings: Mapping[str, Json], policy: "Policy") -> None:
     """Invalid or AddressNotAllowed when no request could be made by them."""
-    from jobforge.egress import read_url  # noqa: PLC0415 - it loads the HTTP client
+    from jobforge.connectors.egress import read_url  # noqa: PLC0415 - it loads the HTTP client
 
     for name in settings.keys() - {"url", "headers"}:
         raise Invalid(f"there is no setting {name}", field=f"settings.{name}")
@@ -105,7 +105,7 @@ def sealed_secrets(
 
 
 def _kept(name: str, secret: Json, config_id: UUID, key: "TenantKey | None") -> Json:
-    from jobforge.vault import Place  # noqa: PLC0415 - it loads cryptography
+    from jobforge.security.vault import Place  # noqa: PLC0415 - it loads cryptography
 
     if secret is None or (isinstance(secret, Mapping) and set(secret) == {"from"}):
         return secret

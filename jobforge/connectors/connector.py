@@ -9,22 +9,22 @@ from pydantic import BaseModel
 
 from jobforge.artifacts import Artifacts
 from jobforge.calls import Call
-from jobforge.client import Client
-from jobforge.connectors.tools import Tools
-from jobforge.current import CURRENT
-from jobforge.definition import Definition
-from jobforge.enqueuer import Target
+from jobforge.connectors.services import Tools
 from jobforge.errors import Json
-from jobforge.hooks import Hooks
-from jobforge.job import ClaimedJob
-from jobforge.parameters import Parameters, Shape
+from jobforge.payloads.signature import Parameters, Shape
 from jobforge.redact import connector_scope
-from jobforge.settings import Settings
-from jobforge.signals import Retry
+from jobforge.sdk.definition import Definition
+from jobforge.sdk.engine_client import Client
+from jobforge.sdk.enqueue import Target
+from jobforge.sdk.hooks import Hooks
+from jobforge.sdk.retry import Retry
+from jobforge.sdk.settings import Settings
+from jobforge.types.current_job import CURRENT
+from jobforge.types.jobs import ClaimedJob
 
 if TYPE_CHECKING:
-    from jobforge.egress import Egress
-    from jobforge.vault import Vault
+    from jobforge.connectors.egress import Egress
+    from jobforge.security.vault import Vault
 
 QUEUE = "connectors"
 

@@ -14,17 +14,17 @@ from urllib.parse import urljoin
 import orjson
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.background import off_the_loop
 from jobforge.connectors.configuration import NAME, Opened, open_configuration
 from jobforge.connectors.connector import Connector, ConnectorJob
+from jobforge.connectors.egress.headers import REFUSED_PATTERN
 from jobforge.errors import Invalid, InvalidPayload, Json, UnexpectedStatus
-from jobforge.header import REFUSED_PATTERN
-from jobforge.jsonb import decode, encode
 from jobforge.redact import Scope, hide_values
-from jobforge.signals import Dead
+from jobforge.redact.background import off_the_loop
+from jobforge.sdk.retry import Dead
+from jobforge.types.jsonb import decode, encode
 
 if TYPE_CHECKING:
-    from jobforge.egress import Request, Response
+    from jobforge.connectors.egress import Request, Response
 
 Method = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 Header = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}$")]
@@ -76,7 +76,7 @@ async def run(job: ConnectorJob[HttpRequest]) -> Json:
 
 
 def _request(job: ConnectorJob[HttpRequest], opened: Opened) -> "Request":
-    from jobforge.egress import Request  # noqa: PLC0415 - it loads the HTTP client
+    from jobforge.connectors.egress import Request  # noqa: PLC0415 - it loads the HTTP client
 
     asked = job.payload
     given = {**opened.headers, **asked.headers}
@@ -108,7 +108,7 @@ def _request(job: ConnectorJob[HttpRequest], opened: Opened) -> "Request":
 
 
 def _url(job: ConnectorJob[HttpRequest], opened: Opened) -> str:
-    from jobforge.egress import read_url  # noqa: PLC0415 - it loads the HTTP client
+    from jobforge.connectors.egress import read_url  # noqa: PLC0415 - it loads the HTTP client
 
     if opened.url is None:
         return job.payload.url

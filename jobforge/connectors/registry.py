@@ -7,14 +7,14 @@ from uuid import UUID
 
 from jobforge import calls
 from jobforge.calls import Call
-from jobforge.client import Client
 from jobforge.connectors.connector import Connector, ConnectorDefinition, ConnectorTarget
 from jobforge.connectors.http_request import HTTP_REQUEST
 from jobforge.connectors.report_generate import REPORT_GENERATE
-from jobforge.connectors.tools import Tools
+from jobforge.connectors.services import Tools
 from jobforge.connectors.webhook_deliver import WEBHOOK_DELIVER
 from jobforge.errors import Invalid
-from jobforge.parameters import Shape
+from jobforge.payloads.signature import Shape
+from jobforge.sdk.engine_client import Client
 
 SLOTS = 10
 _PREFIX = "connector."

@@ -20,15 +20,23 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 from jobforge import calls
 from jobforge.artifacts import Artifacts, marker_in
-from jobforge.artifacts.key import PREFIX, new_key, read_ref
+from jobforge.artifacts.keys import PREFIX, new_key, read_ref
 from jobforge.calls import Call
 from jobforge.connectors.connector import Connector, ConnectorJob
+from jobforge.connectors.report import (
+    Column,
+    Row,
+    Table,
+    columns_of,
+    write_csv,
+    write_html,
+    write_json,
+)
 from jobforge.errors import Conflict, Invalid, InvalidPayload, Json, NotFound, PayloadTooLarge
-from jobforge.job import Job, JobFilter, JobListing, State
-from jobforge.jsonb import decode
 from jobforge.redact import mask
-from jobforge.report import Column, Row, Table, columns_of, write_csv, write_html, write_json
-from jobforge.signals import Dead
+from jobforge.sdk.retry import Dead
+from jobforge.types.jobs import Job, JobFilter, JobListing, State
+from jobforge.types.jsonb import decode
 
 _MOST_ROWS = 1_000_000
 _PAGE = 200

@@ -12,16 +12,17 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict
 
-from jobforge import calls, telemetry
-from jobforge.background import off_the_loop
+from jobforge import calls
 from jobforge.connectors.connector import Connector, ConnectorJob
 from jobforge.errors import EgressError, Invalid, Json
+from jobforge.observability import logs
 from jobforge.redact import mask_text
-from jobforge.signals import Cancel, Dead, Retry
-from jobforge.webhook import TEST, OpenDelivery, signed_headers
+from jobforge.redact.background import off_the_loop
+from jobforge.sdk.retry import Cancel, Dead, Retry
+from jobforge.types.webhooks import TEST, OpenDelivery, signed_headers
 
 if TYPE_CHECKING:
-    from jobforge.egress import Egress, Request
+    from jobforge.connectors.egress import Egress, Request
 
 # Seconds before the second attempt, the third and so on: the last comes after 17 h 35 min.
 SCHEDULE = (5, 300, 1_800, 7_200, 18_000, 36_000)
@@ -71,14 +72,14 @@ async def _run(job: ConnectorJob[WebhookDelivery]) -> Json:
     if is_test:
         raise Cancel(sent.error)
     if not is_enabled:
-        telemetry.emit("webhook.disabled", "warning", endpoint=endpoint_id, reason=sent.error)
+        logs.emit("webhook.disabled", "warning", endpoint=endpoint_id, reason=sent.error)
         raise Dead(sent.error)
     raise Retry(sent.error, after=_wait_s(job.claimed.attempt))
 
 
 async def _request(job: ConnectorJob[WebhookDelivery], delivery: OpenDelivery) -> "Request":
-    from jobforge.egress import Request  # noqa: PLC0415 - it loads the HTTP client
-    from jobforge.endpoint import opened  # noqa: PLC0415 - it loads cryptography
+    from jobforge.connectors.egress import Request  # noqa: PLC0415 - it loads the HTTP client
+    from jobforge.security.webhook_secrets import opened  # noqa: PLC0415 - it loads cryptography
 
     key = await job.call(job.vault.key_of(job.tenant_id))
     secrets = [opened(key, job.payload.endpoint_id, sealed) for sealed in delivery.secrets]

@@ -10,7 +10,7 @@ import psycopg
 from psycopg.rows import tuple_row
 
 from jobforge.calls import Answer, Call
-from jobforge.driver import DEFAULT_TIMEOUTS, FAILED_BEFORE, Explained, Timeouts, settings
+from jobforge.db.driver import DEFAULT_TIMEOUTS, FAILED_BEFORE, Explained, Timeouts, settings
 from jobforge.errors import Conflict
 
 T = TypeVar("T")

@@ -13,8 +13,8 @@ from psycopg import sql
 from psycopg.rows import tuple_row
 from psycopg_pool import AsyncConnectionPool
 
-from jobforge import statement
 from jobforge.calls import Call
+from jobforge.db import prepared
 from jobforge.db.connection import (
     SET_LOCAL,
     AsyncConnection,
@@ -22,12 +22,12 @@ from jobforge.db.connection import (
     check_committed,
     has_news,
 )
+from jobforge.db.doctor.server_facts import Inspection, inspect
+from jobforge.db.driver import DEFAULT_TIMEOUTS, Explained, Timeouts, settings
 from jobforge.db.link import Link
-from jobforge.driver import DEFAULT_TIMEOUTS, Explained, Timeouts, settings
+from jobforge.db.prepared import AsyncSession
+from jobforge.db.watched import Wire
 from jobforge.errors import ConfigError, Conflict
-from jobforge.inspection import Inspection, inspect
-from jobforge.statement import AsyncSession
-from jobforge.wire import Wire
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ class Database:
             if call.settings or not call.is_frequent or self._behind_pooler:
                 return await arun(conn, call)
             with Explained():
-                return await statement.aask(conn, call)
+                return await prepared.aask(conn, call)
 
     async def run_swiftly(self, call: Call[T]) -> T:
         """As `run`, for a frequent call without settings; who gives up does not undo it."""

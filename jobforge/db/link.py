@@ -4,9 +4,9 @@ from typing import Any, TypeVar
 
 from jobforge.calls import Answer, Call
 from jobforge.db.connection import aask
-from jobforge.driver import Explained
-from jobforge.statement import AsyncSession
-from jobforge.wire import Watch
+from jobforge.db.driver import Explained
+from jobforge.db.prepared import AsyncSession
+from jobforge.db.watched import Watch
 
 T = TypeVar("T")
 

@@ -9,13 +9,13 @@ import psycopg
 from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool
 
-from jobforge import statement
 from jobforge.calls import Call
+from jobforge.db import prepared
 from jobforge.db.connection import Connection, has_news, run, tenant
-from jobforge.driver import DEFAULT_TIMEOUTS, Explained, Timeouts, settings
-from jobforge.inspection import Inspection, inspect
-from jobforge.spare import Spare
-from jobforge.statement import Session
+from jobforge.db.doctor.server_facts import Inspection, inspect
+from jobforge.db.driver import DEFAULT_TIMEOUTS, Explained, Timeouts, settings
+from jobforge.db.prepared import Session
+from jobforge.db.spare import Spare
 
 T = TypeVar("T")
 
@@ -61,7 +61,7 @@ class Pool:
             try:
                 if call.settings or not call.is_frequent or self._behind_pooler:
                     return run(conn, call)
-                return statement.ask(conn, call)
+                return prepared.ask(conn, call)
             finally:
                 self._spare.put(conn)
 

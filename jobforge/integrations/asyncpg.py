@@ -6,9 +6,9 @@ from uuid import UUID
 import asyncpg  # type: ignore[import-untyped] # it has no types
 
 from jobforge.calls import Call
+from jobforge.db.sqlstates import from_sqlstate
 from jobforge.errors import Conflict, Invalid, JobForgeError, Unavailable
-from jobforge.integrations.positional import positional
-from jobforge.recognition import from_sqlstate
+from jobforge.integrations.placeholders import positional
 
 T = TypeVar("T")
 

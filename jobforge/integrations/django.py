@@ -10,10 +10,11 @@ from django.db import DatabaseError, connections  # type: ignore[import-untyped]
 from django.db.transaction import TransactionManagementError  # type: ignore[import-untyped]
 from django.utils.connection import ConnectionDoesNotExist  # type: ignore[import-untyped]
 
-from jobforge import driver, jsonb
 from jobforge.calls import Call
+from jobforge.db import driver
+from jobforge.db.sqlstates import from_sqlstate
 from jobforge.errors import Conflict, Invalid, JobForgeError
-from jobforge.recognition import from_sqlstate
+from jobforge.types import jsonb
 
 T = TypeVar("T")
 

@@ -10,10 +10,10 @@ from sqlalchemy import Connection, Dialect
 from sqlalchemy.exc import DBAPIError, InvalidRequestError, SQLAlchemyError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from jobforge import driver
 from jobforge.calls import Call
+from jobforge.db import driver
 from jobforge.errors import Conflict, Invalid, JobForgeError
-from jobforge.integrations.positional import positional
+from jobforge.integrations.placeholders import positional
 
 T = TypeVar("T")
 

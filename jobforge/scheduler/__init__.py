@@ -1,5 +1,1 @@
-"""The scheduler: makes jobs when their time has come, and when events say so."""
-
-from jobforge.scheduler.scheduler import Scheduler
-
-__all__ = ["Scheduler"]
+"""The scheduler: creates jobs when their time has come, and when events match a trigger."""

@@ -13,13 +13,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, get_args
 
-from jobforge import calls, telemetry
+from jobforge import calls
 from jobforge.calls import Call
-from jobforge.calls.operation import RetentionKind
+from jobforge.calls.admin import RetentionKind
 from jobforge.calls.statistics import MaintenanceTask
-from jobforge.control import SweepPosition
+from jobforge.db.loop import Loop
 from jobforge.errors import JobForgeError
-from jobforge.loop import Loop
+from jobforge.observability import logs
+from jobforge.types.control import SweepPosition
 
 _SOON_S = 2.0
 # What was kept for weeks is kept a minute longer: who has just started has other things to do.
@@ -106,7 +107,7 @@ class Maintenance:
             if position.is_at_end or loop.is_stopped:
                 break
         if freed:
-            telemetry.emit("jobs.freed", "warning", jobs=freed)
+            logs.emit("jobs.freed", "warning", jobs=freed)
         return bool(freed)
 
     async def _clear_away(self, loop: Loop) -> bool:
@@ -120,7 +121,7 @@ class Maintenance:
             try:
                 await self._clear(kind, loop)
             except JobForgeError as error:
-                telemetry.emit("history.sweep_failed", "warning", kind=kind, error=error.message)
+                logs.emit("history.sweep_failed", "warning", kind=kind, error=error.message)
         return True
 
     async def _clear(self, kind: RetentionKind, loop: Loop) -> None:
@@ -134,11 +135,11 @@ class Maintenance:
         while not loop.is_stopped:
             answer = await self._run(call)
             if answer.get("partitions", ()) is None:
-                telemetry.emit("history.in_use", "warning")
+                logs.emit("history.in_use", "warning")
             for failed, reason in answer.pop("failed", {}).items():
-                telemetry.emit("history.sweep_failed", "warning", kind=failed, error=reason)
+                logs.emit("history.sweep_failed", "warning", kind=failed, error=reason)
             if any(answer.values()):
-                telemetry.emit("history.cleared", **answer)
+                logs.emit("history.cleared", **answer)
             if kind == "partitions" or answer.get(kind, 0) < _REMOVED_AT_ONCE:
                 break
 

@@ -9,13 +9,13 @@ frozen holds nothing. What decides that a firing is made once is not the lock bu
 import asyncio
 import random
 
-from jobforge import telemetry
-from jobforge.engine import Engine
-from jobforge.loop import Loop
-from jobforge.meters import Meters
-from jobforge.outage import Line, Outage
-from jobforge.scheduler import schedules
-from jobforge.scheduler.events import Dispatcher
+from jobforge.db.loop import Loop
+from jobforge.db.outage import Line, Outage
+from jobforge.db.protocols import Engine
+from jobforge.observability import logs
+from jobforge.observability.metrics import Meters
+from jobforge.scheduler import firing
+from jobforge.scheduler.dispatch import Dispatcher
 from jobforge.scheduler.maintenance import Maintenance
 
 CHANNEL = "jobforge_scheduler"
@@ -79,10 +79,10 @@ class Scheduler:
         self._maintaining.stop()
 
     async def _tick(self, loop: Loop) -> None:
-        found = await schedules.fire(self._line)
+        found = await firing.fire(self._line)
         self._meters.firings += found.recorded
         if found.recorded:
-            telemetry.emit("schedules.fired", level="debug", firings=found.recorded)
+            logs.emit("schedules.fired", level="debug", firings=found.recorded)
         has_events = await self._dispatcher.dispatch(self._line)
         if found.has_more or has_events:
             self._pauses = iter(_PAUSES_S)

@@ -15,27 +15,27 @@ from uuid import UUID
 
 from jobforge import calls, db
 from jobforge.artifacts import Artifacts
-from jobforge.command import Command
 from jobforge.config import load
-from jobforge.context import Context
-from jobforge.definition import Definition
-from jobforge.descent import flowing
-from jobforge.door import set_door
 from jobforge.errors import Invalid, Json, NotCommitted
-from jobforge.hooks import Hook
-from jobforge.job import ClaimedJob, Enqueued, JobRequest, Note, Step
 from jobforge.redact import register_secret
-from jobforge.secrets import Secrets
-from jobforge.settings import Settings
-from jobforge.signals import Cancelled, Waiting
-from jobforge.tenants import Ambient
-from jobforge.testing.loop import Loop
+from jobforge.sdk.command import Command
+from jobforge.sdk.context import Context
+from jobforge.sdk.definition import Definition
+from jobforge.sdk.hooks import Hook
+from jobforge.sdk.inherited import flowing
+from jobforge.sdk.job_scope import set_door
+from jobforge.sdk.retry import Cancelled, Waiting
+from jobforge.sdk.settings import Settings
+from jobforge.sdk.tenancy import Ambient
+from jobforge.sdk.verdict import Verdict, raised, returned, unusable
+from jobforge.security.secrets import Secrets
+from jobforge.testing.command import run_program
+from jobforge.testing.event_loop import Loop
 from jobforge.testing.notes import Notes
-from jobforge.testing.program import run_program
-from jobforge.verdict import Verdict, raised, returned, unusable
-from jobforge.worker.fetches import with_parents
-from jobforge.worker.lineage import question
-from jobforge.worker.steps import check_saved, children
+from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Note, Step
+from jobforge.worker.payload_downloads import with_parents
+from jobforge.worker.step_writer import check_saved, children
+from jobforge.worker.workflow_requests import question
 
 T = TypeVar("T")
 

@@ -17,11 +17,11 @@ import psycopg
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from jobforge.db.migrate import migrate
+from jobforge.db.schema_files import scripts
 from jobforge.errors import Json
-from jobforge.job import State
-from jobforge.migrate import migrate
-from jobforge.schema import scripts
 from jobforge.testing.cluster import Postgres
+from jobforge.types.jobs import State
 
 APP_ROLE = "jf_test"
 KIT_ROLE = "jobforge_admin"

@@ -12,20 +12,20 @@ from uuid import UUID, uuid4
 
 from jobforge import calls, db
 from jobforge.artifacts import Artifacts
-from jobforge.artifacts.document import is_marked
-from jobforge.artifacts.key import new_key
-from jobforge.artifacts.size import RESULT_LIMIT, fits
+from jobforge.artifacts.keys import new_key
+from jobforge.artifacts.marker import is_marked
 from jobforge.calls import Call
-from jobforge.definition import Definition
 from jobforge.errors import Invalid, Json
-from jobforge.job import ClaimedJob, Outcome, OutcomeReport, SettleStatus, State
-from jobforge.jsonb import encode
-from jobforge.scheduler import schedules
-from jobforge.signals import Cancel, Dead, Retry, Snooze, Waiting
+from jobforge.payloads.size import RESULT_LIMIT, fits
+from jobforge.scheduler import firing
+from jobforge.sdk.definition import Definition
+from jobforge.sdk.retry import Cancel, Dead, Retry, Snooze, Waiting
+from jobforge.sdk.verdict import Verdict
 from jobforge.testing.attempt import Stage
 from jobforge.testing.database import Database
-from jobforge.verdict import Verdict
-from jobforge.worker.fetches import fetched, needs_fetch
+from jobforge.types.jobs import ClaimedJob, Outcome, OutcomeReport, SettleStatus, State
+from jobforge.types.jsonb import encode
+from jobforge.worker.payload_downloads import fetched, needs_fetch
 
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ class Drain:
             due = self._run(calls.due_schedules())
             if not due.triggers:
                 return
-            self._run(calls.record_firings(list(schedules.plans_of(due))))
+            self._run(calls.record_firings(list(firing.plans_of(due))))
 
     def _next(self, *, with_scheduled: bool) -> ClaimedJob | None:
         job = self._claimed()

@@ -12,20 +12,20 @@ from uuid import UUID, uuid4
 from pydantic_core import to_jsonable_python
 
 from jobforge import calls, db
-from jobforge.app import JobForge
 from jobforge.artifacts import Artifacts, open_artifacts
-from jobforge.command import servable
 from jobforge.config import load
 from jobforge.connectors import connector_registrations
-from jobforge.definition import Definition
 from jobforge.errors import ConfigError, Json, NotFound, TenantRequired
+from jobforge.sdk.app import JobForge
+from jobforge.sdk.command import servable
+from jobforge.sdk.definition import Definition
+from jobforge.testing.assertions import Wanted, complaint
 from jobforge.testing.attempt import Props, Stage
 from jobforge.testing.cluster import Postgres
 from jobforge.testing.database import Database, EnqueuedJob, fresh_database
 from jobforge.testing.drain import Drain, Drained
-from jobforge.testing.loop import Loop, outside_loops
+from jobforge.testing.event_loop import Loop, outside_loops
 from jobforge.testing.notes import Notes
-from jobforge.testing.wanted import Wanted, complaint
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -17,16 +17,16 @@ from contextvars import Context as Variables
 from contextvars import copy_context
 from typing import Any
 
-from jobforge.artifacts.document import artifact_made
-from jobforge.context import Context
-from jobforge.current import CURRENT
-from jobforge.definition import Definition
+from jobforge.artifacts.marker import artifact_made
 from jobforge.errors import Conflict, Invalid, Json, NotCommitted
-from jobforge.job import ClaimedJob, Enqueued, JobRequest
-from jobforge.parameters import Arguments
+from jobforge.payloads.signature import Arguments
 from jobforge.redact import JOB
-from jobforge.runner import SUCCEEDED, Host, OnEnd, Report, Stop
-from jobforge.verdict import raised, returned, unusable
+from jobforge.sdk.context import Context
+from jobforge.sdk.definition import Definition
+from jobforge.sdk.verdict import raised, returned, unusable
+from jobforge.types.current_job import CURRENT
+from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest
+from jobforge.worker.runner import SUCCEEDED, Host, OnEnd, Report, Stop
 
 Steps = Coroutine[Any, Any, Report]
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
-from jobforge.job import Beat, BeatStatus, ClaimedJob, Token
-from jobforge.runner import Run, Stop
+from jobforge.types.jobs import Beat, BeatStatus, ClaimedJob, Token
+from jobforge.worker.runner import Run, Stop
 
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 

@@ -8,11 +8,11 @@ entries is logged in their place.
 from collections import deque
 from operator import attrgetter
 
-from jobforge import telemetry
-from jobforge.background import off_the_loop
 from jobforge.errors import Json
-from jobforge.job import ClaimedJob, Note
+from jobforge.observability import logs
 from jobforge.redact import Scope, redact
+from jobforge.redact.background import off_the_loop
+from jobforge.types.jobs import ClaimedJob, Note
 from jobforge.worker.leases import Key
 
 _ROOM = 10_000
@@ -147,7 +147,7 @@ class _Queue:
         """A log line in the place of those that were dropped."""
         dropped, self.dropped = self.dropped, 0
         (note, scope), _ = self._notes[self.first]
-        telemetry.emit("notes.dropped", level="warning", job_id=note.job_id, notes=dropped)
+        logs.emit("notes.dropped", level="warning", job_id=note.job_id, notes=dropped)
         message = f"{dropped:,} lines dropped: the job wrote them faster than they can be stored"
         return note._replace(kind="log", data={"level": "warning", "message": message}), scope
 

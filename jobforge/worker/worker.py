@@ -18,36 +18,37 @@ from functools import partial
 from typing import Any
 from uuid import UUID, uuid4
 
-from jobforge import calls, telemetry
-from jobforge.app import JobForge, registration
+from jobforge import calls
 from jobforge.artifacts import Artifacts
+from jobforge.artifacts.store_identity import StoreUse
 from jobforge.artifacts.sweep import Sweep
-from jobforge.artifacts.use import StoreUse
-from jobforge.definition import Definition
-from jobforge.engine import Engine
+from jobforge.db.loop import Loop
+from jobforge.db.outage import Line, Outage
+from jobforge.db.protocols import Engine
 from jobforge.errors import ConfigError, JobForgeError
-from jobforge.job import ClaimedJob, WorkerCommand
-from jobforge.loop import Loop
-from jobforge.meters import Meters
-from jobforge.outage import Line, Outage
-from jobforge.runner import RELEASED, Host, Report, Runner, Stop
-from jobforge.scheduler import Scheduler
-from jobforge.secrets import Secrets
-from jobforge.settings import Isolation
-from jobforge.worker.claims import Claims
-from jobforge.worker.deposits import Deposits
-from jobforge.worker.host import WorkerHost
+from jobforge.observability import logs
+from jobforge.observability.metrics import Meters
+from jobforge.scheduler.scheduler import Scheduler
+from jobforge.sdk.app import JobForge, registration
+from jobforge.sdk.definition import Definition
+from jobforge.sdk.settings import Isolation
+from jobforge.security.secrets import Secrets
+from jobforge.types.jobs import ClaimedJob, WorkerCommand
+from jobforge.worker.claim_buffer import Ready
+from jobforge.worker.claimer import Claims
+from jobforge.worker.heartbeat import Upkeep
 from jobforge.worker.inline import Inline
+from jobforge.worker.job_services import WorkerHost
+from jobforge.worker.launcher import Starts, serve
 from jobforge.worker.leases import Leases
+from jobforge.worker.listener import Wakeups
 from jobforge.worker.notes import Notes
-from jobforge.worker.outcomes import Outcomes
-from jobforge.worker.ready import Ready
+from jobforge.worker.pacing import Turns
+from jobforge.worker.result_uploads import Deposits
+from jobforge.worker.runner import RELEASED, Host, Report, Runner, Stop
+from jobforge.worker.settler import Outcomes
 from jobforge.worker.slots import Slots
-from jobforge.worker.starts import Starts, serve
-from jobforge.worker.steps import Steps
-from jobforge.worker.turns import Turns
-from jobforge.worker.upkeep import Upkeep
-from jobforge.worker.wakeups import Wakeups
+from jobforge.worker.step_writer import Steps
 
 # As the engine has them.
 _MOST_QUEUES = 100
@@ -271,7 +272,7 @@ class Worker:
         self._upkeep.registration = self._claims.registration = register
         await self._upkeep_line.run(register)
         self.is_running = True
-        telemetry.emit("worker.started", worker_id=self.worker_id, slots=self._slots.total)
+        logs.emit("worker.started", worker_id=self.worker_id, slots=self._slots.total)
 
     async def _close(self) -> None:
         self._deposits.close()
@@ -287,7 +288,7 @@ class Worker:
         with contextlib.suppress(JobForgeError, TimeoutError):  # then it is seen as stale
             async with asyncio.timeout(_KILL_S):
                 await self._upkeep_line.run(calls.unregister_worker(self.worker_id))
-        telemetry.emit(
+        logs.emit(
             "worker.stopped",
             worker_id=self.worker_id,
             claimed=self._claims.claimed,
@@ -338,7 +339,7 @@ class Worker:
     def _tell_lost(self, job: ClaimedJob) -> None:
         if self._meters is not None:
             self._meters.lost_leases += 1
-        telemetry.emit("job.lost", level="warning", **telemetry.fields_of(job))
+        logs.emit("job.lost", level="warning", **logs.fields_of(job))
 
     async def _watch(self, loop: Loop) -> None:
         self._leases.stop_overdue()

@@ -14,10 +14,10 @@ from cluster import Connection, Database, connect_to, wait_until
 
 from jobforge import calls, db
 from jobforge.api import create_app
-from jobforge.api.keys import make_key
-from jobforge.cli.listening import bind, url_of, uvicorn_config
+from jobforge.api.serve import bind, url_of, uvicorn_config
 from jobforge.config import Config
-from jobforge.control import Role
+from jobforge.security.api_keys import make_key
+from jobforge.types.control import Role
 
 API = "/api/v1"
 SECRET_KEY = "seals what tenants of the house keep secret"

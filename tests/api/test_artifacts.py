@@ -15,11 +15,11 @@ from integration.terminal import QuickTerminal
 
 from jobforge import JobForge, calls, db, errors
 from jobforge.artifacts import Artifacts
-from jobforge.artifacts.key import new_key
+from jobforge.artifacts.keys import new_key
+from jobforge.client.client import Client
 from jobforge.config import Config
 from jobforge.embedded import Server
-from jobforge.job import JobRequest, Outcome, OutcomeReport
-from jobforge.remote.client import Client
+from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
 
 @pytest.fixture(scope="module")

@@ -10,10 +10,10 @@ from api.house import API, House, served
 from attacks import Attempts
 from cluster import wait_until
 
-from jobforge.api.keys import make_key, read_key
-from jobforge.api.sessions import read_session, write_session
+from jobforge.api.auth.cookie import read_session, write_session
 from jobforge.config import Config
 from jobforge.redact import redact_text
+from jobforge.security.api_keys import make_key, read_key
 
 
 def _bearer(key: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ import pytest
 from api.house import API, House
 from attacks import Attempts
 
-from jobforge.api.bodies import LARGE, parse
+from jobforge.api.request_body import LARGE, parse
 from jobforge.errors import (
     BadBody,
     DuplicateMember,
@@ -288,7 +288,7 @@ def test_other_requests_are_answered_while_a_large_body_is_parsed(
             assert may_end.wait(10), "no other request was answered"
         return parse(raw)
 
-    monkeypatch.setattr("jobforge.api.bodies.parse", parse_slowly)
+    monkeypatch.setattr("jobforge.api.request_body.parse", parse_slowly)
     jobs = [{"definition": "plain", "payload": {"x": "y" * 100}}] * 1000
     admin = api.client("tenant_admin")
     with ThreadPoolExecutor(1) as pool:

@@ -18,15 +18,15 @@ from sql.engine import claim, complete, enqueue, enqueue_one, new_worker, note, 
 
 from jobforge import AsyncClient, Client, Context, JobForge, calls, db, errors
 from jobforge.calls import Call
-from jobforge.control import OperationKind, OperationOptions, OperationState, Role
-from jobforge.event import DeliveryOutcome, Dispatched, EventFilter, Reaction
-from jobforge.job import JobFilter, JobRequest, State, Step
-from jobforge.remote.patience import Patience
-from jobforge.remote.routes import ROUTES, request_of
-from jobforge.remote.stream import StreamEvent
-from jobforge.trigger import TriggerFilter, TriggerType
-from jobforge.webhook import make_id
-from jobforge.workflow import WorkflowFilter, WorkflowRequest
+from jobforge.client.retry import Patience
+from jobforge.client.routes import ROUTES, request_of
+from jobforge.client.stream import StreamEvent
+from jobforge.types.control import OperationKind, OperationOptions, OperationState, Role
+from jobforge.types.events import DeliveryOutcome, Dispatched, EventFilter, Reaction
+from jobforge.types.jobs import JobFilter, JobRequest, State, Step
+from jobforge.types.triggers import TriggerFilter, TriggerType
+from jobforge.types.webhooks import make_id
+from jobforge.types.workflows import WorkflowFilter, WorkflowRequest
 
 WORKER = new_worker()
 LATER = datetime.now(UTC) + timedelta(days=30)

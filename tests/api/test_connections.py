@@ -16,8 +16,8 @@ from attacks import Attempts
 from cluster import fresh_database
 from uvicorn.server import ServerState
 
-from jobforge.cli.connections import connections_of
-from jobforge.cli.protocol import Protocol
+from jobforge.api.connection_limits import connections_of
+from jobforge.api.http_protocol import Protocol
 from jobforge.config import Config
 from jobforge.embedded import Server
 

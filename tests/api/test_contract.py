@@ -23,9 +23,9 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 from starlette.testclient import TestClient
 
 from jobforge.api import create_app
+from jobforge.api.auth.permissions import PREFIX, RULES
 from jobforge.api.caller import TENANT_HEADER
 from jobforge.api.openapi import codes_of
-from jobforge.api.roles import PREFIX, RULES
 from jobforge.config import Config
 
 IS_LONG = bool(os.environ.get("JOBFORGE_LONG"))

@@ -8,10 +8,10 @@ import pytest
 from cluster import Connect, Connection, Database, wait_until
 
 from jobforge import db
-from jobforge.api import payloads
-from jobforge.api.creations import Creations
+from jobforge.api import payload_check
+from jobforge.api.enqueue_batcher import Creations
 from jobforge.errors import DuplicateKey, JobForgeError, UnknownDefinition
-from jobforge.job import Enqueued, EnqueueStatus, JobRequest
+from jobforge.types.jobs import Enqueued, EnqueueStatus, JobRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -108,12 +108,12 @@ async def test_whoever_gives_up_leaves_the_others_their_answers(
 async def test_what_a_definition_says_is_asked_once(
     database: Database, connect: Connect, monkeypatch: pytest.MonkeyPatch, job: JobRequest
 ) -> None:
-    monkeypatch.setattr(payloads, "_REMEMBERED_S", float("inf"))
+    monkeypatch.setattr(payload_check, "_REMEMBERED_S", float("inf"))
     holding = connect(autocommit=False)
     holding.execute("select jobforge.put_definition('plain', 1)")
     holding.commit()
     async with db.Database(database.url_as("server_login")) as opened:
-        checks = payloads.Payloads(opened)
+        checks = payload_check.Payloads(opened)
         await checks.check([job], path="payload")
         holding.execute("lock table jobforge.definitions")  # who asks now is not answered
         await checks.check([job], path="payload")

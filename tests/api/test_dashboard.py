@@ -15,10 +15,10 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from jobforge.api import create_app
+from jobforge.api.auth.login_tickets import Tickets
 from jobforge.api.dashboard import Dashboard
-from jobforge.api.keys import make_key
-from jobforge.api.tickets import Tickets
 from jobforge.config import Config
+from jobforge.security.api_keys import make_key
 
 BUILT = Path(__file__).parent.parent.parent / "jobforge" / "ui"
 MOST_AT_FIRST = 150_000

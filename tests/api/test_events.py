@@ -6,8 +6,8 @@ import pytest
 from api.house import House
 
 from jobforge import calls, db
-from jobforge.event import DeliveryOutcome, Dispatched, Reaction
-from jobforge.trigger import TriggerType
+from jobforge.types.events import DeliveryOutcome, Dispatched, Reaction
+from jobforge.types.triggers import TriggerType
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,13 @@ from api.house import House, house, served
 from attacks import Attempts
 from cluster import fresh_database
 
-from jobforge.api.keys import make_key
-from jobforge.api.principal import Principal
-from jobforge.api.rates import Rates
+from jobforge.api.auth.principal import Principal
+from jobforge.api.auth.rate_limit import Rates
 from jobforge.calls import Call
 from jobforge.config import Config
-from jobforge.control import Allowance, Role
 from jobforge.embedded import Server
+from jobforge.security.api_keys import make_key
+from jobforge.types.control import Allowance, Role
 
 RATES: dict[str, Any] = {"request_rate": 5, "tenant_request_rate": 10}
 
@@ -91,7 +91,7 @@ def test_requests_without_a_valid_key_count_by_address(
 ) -> None:
     now = time.monotonic()
     clock = SimpleNamespace(monotonic=lambda: now)
-    monkeypatch.setattr("jobforge.api.rates.time", clock)
+    monkeypatch.setattr("jobforge.api.auth.rate_limit.time", clock)
     config = Config(
         database_url=strict.database.url_as("server_login"), request_rate=5, access_log=False
     )

@@ -17,9 +17,9 @@ from integration.workshop import eventually
 from sql.engine import call_for_value, enqueue_one, state_of
 
 from jobforge import Context, JobForge, Retry, calls, db, errors
-from jobforge.history import JobHistory
-from jobforge.remote.address import server_address
-from jobforge.remote.work import WORK, Server
+from jobforge.client.address import server_address
+from jobforge.client.worker_engine import WORK, Server
+from jobforge.types.job_history import JobHistory
 from jobforge.worker import Worker
 
 APP = """

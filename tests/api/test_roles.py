@@ -10,11 +10,11 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
 from jobforge.api import create_app
+from jobforge.api.auth.permissions import PREFIX, RULES, SCOPES, Rule
 from jobforge.api.guard import area
-from jobforge.api.roles import PREFIX, RULES, SCOPES, Rule
 from jobforge.config import Config
-from jobforge.control import Role
 from jobforge.errors import ConfigError
+from jobforge.types.control import Role
 
 TENANT_ROLES = ("viewer", "tenant_admin", "worker")
 EVERYBODY = (None, *TENANT_ROLES, "super_admin")

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 from api.house import API, House, Party
 
-from jobforge.remote.client import Client
+from jobforge.client.client import Client
 
 HOUR = timedelta(hours=1)
 

@@ -16,11 +16,11 @@ from integration.workshop import cut, eventually
 from sql.engine import Row, claim, complete, enqueue, new_worker, note
 
 from jobforge import db
-from jobforge.api import events
-from jobforge.api import feed as feeding
-from jobforge.api.feed import feed
-from jobforge.api.stream import Hub
-from jobforge.api.subscription import Watch
+from jobforge.api.live import feed as feeding
+from jobforge.api.live import sse
+from jobforge.api.live.feed import feed
+from jobforge.api.live.hub import Hub
+from jobforge.api.live.subscription import Watch
 from jobforge.config import Config
 from jobforge.errors import Unauthenticated
 
@@ -217,7 +217,7 @@ def test_a_reader_that_takes_nothing_is_let_go_with_all_that_waits_for_it(
     [start] = api.conn.execute("select place from jobforge.read_stream()").fetchall()
     for _ in range(8):  # more than the sockets of both sides hold
         note(api.conn, WORKER, [job] * 300, "progress", text="x" * 8000)
-    monkeypatch.setattr(events, "STUCK_S", 0.2)
+    monkeypatch.setattr(sse, "STUCK_S", 0.2)
     url = urlsplit(api.url)
     with socket.socket() as reader:
         reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -13,7 +13,7 @@ from api.foreign import Foreign, make_objects, rows_of
 from api.house import House
 from attacks import Attempts
 
-from jobforge.api.roles import PREFIX, RULES, Rule
+from jobforge.api.auth.permissions import PREFIX, RULES, Rule
 from jobforge.calls import Call
 from jobforge.db import Database
 

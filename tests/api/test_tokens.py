@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
-from jobforge.api.roles import PREFIX, RULES
-from jobforge.api.tokens import Tokens
+from jobforge.api.auth.jwt import Tokens
+from jobforge.api.auth.permissions import PREFIX, RULES
 from jobforge.config import Config, load
-from jobforge.control import Role
 from jobforge.errors import ConfigError, OutOfScope, Unauthenticated
+from jobforge.types.control import Role
 
 SECRET = "s" * 64
 TENANT = str(uuid4())
@@ -207,7 +207,7 @@ def _published(document: Callable[[], str]) -> Iterator[str]:
 
 @pytest.mark.anyio
 async def test_a_key_that_is_new_at_its_source_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobforge.api.tokens._AGAIN_S", 0.0)
+    monkeypatch.setattr("jobforge.api.auth.jwt._AGAIN_S", 0.0)
     published = [_jwks(rsa=RSA)]
     with _published(lambda: published[-1]) as url:
         tokens = Tokens(Config(jwt_algorithms=("RS256",), jwks_url=url))

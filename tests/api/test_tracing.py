@@ -10,7 +10,7 @@ from opentelemetry import trace
 from opentelemetry.trace import SpanKind
 
 from jobforge import Client
-from jobforge.job import JobRequest
+from jobforge.types.jobs import JobRequest
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 OTHER = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

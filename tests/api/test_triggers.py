@@ -8,9 +8,9 @@ import pytest
 from api.house import House
 from sql import engine
 
+from jobforge.client.client import Client
 from jobforge.errors import Invalid, NotFound
-from jobforge.remote.client import Client
-from jobforge.trigger import FiringKind, FiringOutcome, TriggerFilter, TriggerType
+from jobforge.types.triggers import FiringKind, FiringOutcome, TriggerFilter, TriggerType
 
 DAILY = {
     "type": "schedule",

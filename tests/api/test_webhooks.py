@@ -6,9 +6,9 @@ import pytest
 from api.house import SECRET_KEY, House
 
 from jobforge import calls, db
-from jobforge.endpoint import opened
-from jobforge.vault import Vault
-from jobforge.webhook import secret_text
+from jobforge.security.vault import Vault
+from jobforge.security.webhook_secrets import opened
+from jobforge.types.webhooks import secret_text
 
 
 def make(api: House, **settings: Any) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from api.house import House, Party
 from cluster import connect_to, wait_until
 from sql.engine import Row, call, claim, enqueue, enqueue_one, new_worker
 
-from jobforge.api.schemas.work import Claimed
+from jobforge.api.schemas.worker import Claimed
 
 
 class Remote:

@@ -6,10 +6,10 @@ import pytest
 from api.house import House
 
 from jobforge import errors
+from jobforge.client.client import Client
 from jobforge.errors import Json
-from jobforge.job import JobRequest
-from jobforge.remote.client import Client
-from jobforge.workflow import BatchRequest, WorkflowFilter, WorkflowRequest, WorkflowState
+from jobforge.types.jobs import JobRequest
+from jobforge.types.workflows import BatchRequest, WorkflowFilter, WorkflowRequest, WorkflowState
 
 NODES: list[dict[str, Json]] = [
     {"name": "first", "definition": "plain"},

@@ -26,16 +26,16 @@ from jobforge import (
     db,
     errors,
     redact,
-    template,
     verify_webhook,
-    webhook,
 )
 from jobforge.calls import Call
-from jobforge.definition import Definition
+from jobforge.db.sqlstates import from_sqlstate
 from jobforge.embedded import Server
 from jobforge.errors import ChildFailed, JobForgeError, Json
-from jobforge.recognition import from_sqlstate
 from jobforge.redact import scope as scopes
+from jobforge.scheduler import template
+from jobforge.sdk.definition import Definition
+from jobforge.types import webhooks
 from jobforge.worker import Worker
 
 pytestmark = pytest.mark.anyio
@@ -286,7 +286,7 @@ def test_templates_render_as_the_contract_says() -> None:
 def test_webhooks_are_signed_as_the_contract_says() -> None:
     contract = read("webhooks")
     secrets = [base64.b64decode(each.removeprefix("whsec_")) for each in contract["secrets"]]
-    signed = webhook.signed_headers(
+    signed = webhooks.signed_headers(
         UUID(contract["delivery_id"]),
         contract["body"].encode(),
         secrets,

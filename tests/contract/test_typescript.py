@@ -21,9 +21,9 @@ from contract.texts import shown_texts
 from contract.typescript import ROOT, node, run_node, sdk, urls_of, worker_command
 
 from jobforge import calls, db
-from jobforge.event import DeliveryOutcome, EventDelivery
-from jobforge.job import JobRequest
-from jobforge.trigger import TriggerType
+from jobforge.types.events import DeliveryOutcome, EventDelivery
+from jobforge.types.jobs import JobRequest
+from jobforge.types.triggers import TriggerType
 
 ACME = UUID("aaaaaaaa-0000-4000-8000-000000000000")
 

@@ -12,7 +12,7 @@ from faults.oracle import Oracle
 
 from jobforge import calls, db
 from jobforge.errors import Contended, Unavailable
-from jobforge.job import Enqueued, EnqueueStatus, JobRequest
+from jobforge.types.jobs import Enqueued, EnqueueStatus, JobRequest
 
 TENANTS = [UUID(f"aaaaaaaa-0000-4000-8000-00000000000{n}") for n in range(3)]
 

@@ -8,7 +8,7 @@ import pytest
 from faults.proxy import Cut, Loss, Proxy
 from faults.trial import SEED, Trial, times, wait_within
 
-from jobforge.job import JobRequest
+from jobforge.types.jobs import JobRequest
 
 CUTS = times(20, 1000)
 BACKLOG = 200

@@ -11,7 +11,7 @@ from faults.proxy import Cut, Loss, Proxy
 
 from jobforge import calls, db
 from jobforge.errors import Unavailable, UnknownDefinition
-from jobforge.job import EnqueueStatus, JobRequest, Outcome, OutcomeReport, State
+from jobforge.types.jobs import EnqueueStatus, JobRequest, Outcome, OutcomeReport, State
 
 TENANT = UUID("aaaaaaaa-0000-4000-8000-000000000001")
 A_JOB = JobRequest("test", {"n": 1}, key="one")

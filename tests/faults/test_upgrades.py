@@ -14,9 +14,9 @@ from cluster import Database, connect_to, fresh_database, wait_until
 from faults.trial import Trial
 from rights import rights
 
+from jobforge.db.migrate import migrate
+from jobforge.db.schema_files import SQL, revision, scripts
 from jobforge.embedded import Server
-from jobforge.migrate import migrate
-from jobforge.schema import SQL, revision, scripts
 
 ROOT = Path(__file__).parents[2]
 GIT = shutil.which("git")

@@ -13,7 +13,7 @@ from integration.receiver import receiving, subscribe
 from sql.endpoints import CONNECTOR, untold
 
 from jobforge import calls, db
-from jobforge.webhook import Delivery, DeliveryState
+from jobforge.types.webhooks import Delivery, DeliveryState
 
 KILLS = times(6, 300)
 CREW = 3

@@ -17,7 +17,7 @@ from faults.producer import Producer
 from faults.workers import Crew, Worker
 from sql.ledger import Ledger
 
-from jobforge.job import JobRequest
+from jobforge.types.jobs import JobRequest
 
 SEED = int(os.environ.get("JOBFORGE_SEED", "20261115"))
 IS_LONG = "JOBFORGE_LONG" in os.environ

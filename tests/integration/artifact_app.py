@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobforge import Context, JobForge
-from jobforge.definition import Decorated
+from jobforge.sdk.definition import Decorated
 
 Jobs = Decorated[..., Any, ..., Any]
 

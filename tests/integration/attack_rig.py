@@ -23,9 +23,9 @@ from integration import attack_app
 from integration.isolation import Rig
 
 from jobforge.errors import ConfigError
-from jobforge.isolation import namespaces, tree
-from jobforge.job import Outcome
-from jobforge.runner import Report
+from jobforge.types.jobs import Outcome
+from jobforge.worker.isolation import namespaces, proc
+from jobforge.worker.runner import Report
 
 APP = str(Path(__file__).with_name("attack_app.py"))
 # Long enough for a slow machine; what is killed is gone at once as a rule.
@@ -180,7 +180,7 @@ class Attacks:
         """The zygote, its jobs and the worker, as they are seen from outside."""
         zygote = self.rig.runner.zygote_pid
         assert zygote is not None
-        below = tree.descendants([zygote], tree.table())
+        below = proc.descendants([zygote], proc.table())
         return [*below, os.getpid()]
 
     def _leaves(self, attack: str) -> bool:

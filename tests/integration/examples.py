@@ -21,9 +21,9 @@ from django.conf import settings  # type: ignore[import-untyped]
 from psycopg.conninfo import conninfo_to_dict
 
 from jobforge import JobForge, calls, db
-from jobforge.context import Context
-from jobforge.job import ClaimedJob, OutcomeReport
-from jobforge.verdict import raised, returned
+from jobforge.sdk.context import Context
+from jobforge.sdk.verdict import raised, returned
+from jobforge.types.jobs import ClaimedJob, OutcomeReport
 
 URL = os.environ["JOBFORGE_DATABASE_URL"]
 WORKER = uuid4()

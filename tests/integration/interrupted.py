@@ -11,7 +11,7 @@ import signal
 import sys
 from types import FrameType
 
-from jobforge import interrupts
+from jobforge.process import interrupts
 
 
 def main() -> None:

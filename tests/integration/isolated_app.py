@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from jobforge import Cancel, Context, JobForge, Retry
-from jobforge.door import find_door
-from jobforge.isolation.channel import SocketChannel
-from jobforge.isolation.wire import Kind, frame
+from jobforge.sdk.job_scope import find_door
+from jobforge.worker.isolation.channel import SocketChannel
+from jobforge.worker.isolation.frames import Kind, frame
 
 jf = JobForge()
 

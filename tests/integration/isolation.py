@@ -11,12 +11,12 @@ from uuid import UUID, uuid4
 
 from jobforge.config import JOB_PROCESSES
 from jobforge.errors import Json, NotFound
-from jobforge.isolation import tree
-from jobforge.isolation.isolated import Isolated
-from jobforge.job import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, Outcome, sent
-from jobforge.loading import load
 from jobforge.redact import Scope
-from jobforge.runner import Report, Stop
+from jobforge.sdk.loader import load
+from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, Outcome, sent
+from jobforge.worker.isolation import proc
+from jobforge.worker.isolation.runner import Isolated
+from jobforge.worker.runner import Report, Stop
 
 APP = str(Path(__file__).with_name("isolated_app.py"))
 COMMANDS = (
@@ -208,10 +208,10 @@ def error(report: Report) -> dict[str, Json]:
 
 
 def is_alive(pid: int) -> bool:
-    process = tree.table().get(pid)
+    process = proc.table().get(pid)
     return process is not None and not process.is_zombie
 
 
 def living_of(mark: str) -> set[int]:
     """The processes of a job that live."""
-    return {process.pid for process in tree.living(tree.table())} & tree.marked([mark])
+    return {process.pid for process in proc.living(proc.table())} & proc.marked([mark])

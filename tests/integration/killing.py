@@ -14,7 +14,7 @@ from integration.killed_app import jf
 from integration.seam import TENANT_A
 
 from jobforge import Handle, calls, db
-from jobforge.history import JobHistory
+from jobforge.types.job_history import JobHistory
 
 APP = Path(__file__).with_name("killed_app.py")
 

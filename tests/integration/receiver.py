@@ -13,10 +13,10 @@ import standardwebhooks
 
 from jobforge import calls, db
 from jobforge.config import Config
-from jobforge.endpoint import new_secret
 from jobforge.errors import Json
-from jobforge.vault import open_vault
-from jobforge.webhook import make_id
+from jobforge.security.vault import open_vault
+from jobforge.security.webhook_secrets import new_secret
+from jobforge.types.webhooks import make_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,9 +11,9 @@ import psycopg
 from cluster import BINARIES, Connection, connect_to, make_folder, wait_until
 from psycopg import sql
 
-from jobforge.binaries import account_for, find_binaries
+from jobforge.db.migrate import migrate
 from jobforge.embedded import SUPERUSER, Embedded, Server
-from jobforge.migrate import migrate
+from jobforge.embedded.binaries import account_for, find_binaries
 from jobforge.testing.cluster import SETTINGS
 
 # What a server needs to send its changes to others.

@@ -6,7 +6,7 @@ from uuid import UUID, uuid4
 from cluster import Connection
 
 from jobforge.calls import Call
-from jobforge.job import ClaimedJob, JobRequest, Outcome, OutcomeReport
+from jobforge.types.jobs import ClaimedJob, JobRequest, Outcome, OutcomeReport
 
 T = TypeVar("T")
 

@@ -24,15 +24,15 @@ from integration.workshop import Workshop, eventually
 
 from jobforge import JobForge, calls, db, errors
 from jobforge.artifacts import Artifacts, Key
-from jobforge.artifacts.document import Marker, marker_in
-from jobforge.artifacts.key import new_key
-from jobforge.artifacts.size import PAYLOAD_LIMIT, fits
+from jobforge.artifacts.keys import new_key
+from jobforge.artifacts.marker import Marker, marker_in
 from jobforge.artifacts.sweep import sweep
-from jobforge.isolation.isolated import Isolated
-from jobforge.job import JobRequest, Outcome, State
-from jobforge.runner import Host
+from jobforge.payloads.size import PAYLOAD_LIMIT, fits
+from jobforge.types.jobs import JobRequest, Outcome, State
 from jobforge.worker import Worker
 from jobforge.worker.inline import Inline
+from jobforge.worker.isolation.runner import Isolated
+from jobforge.worker.runner import Host
 
 pytestmark = pytest.mark.anyio
 
@@ -352,7 +352,7 @@ def test_a_killed_writer_leaves_nothing_under_its_name(tmp_path: Path) -> None:
 _WRITES_AND_WAITS = """
 import sys
 from pathlib import Path
-from jobforge.artifacts.folder import Folder
+from jobforge.artifacts.folder_store import Folder
 def pieces():
     yield b"x" * 1_000_000
     print("half", flush=True)

@@ -9,10 +9,10 @@ from cluster import Clock, Connect, Connection
 from integration.seam import A_JOB, TENANT_A, WORKER, Run, report
 
 from jobforge import calls
-from jobforge.control import Erasure, TenantInfo, WorkerInfo
 from jobforge.errors import Json, LeaseLost, NotFound, TenantErased
-from jobforge.history import Attempt
-from jobforge.job import (
+from jobforge.types.control import Erasure, TenantInfo, WorkerInfo
+from jobforge.types.job_history import Attempt
+from jobforge.types.jobs import (
     BeatStatus,
     ClaimedJob,
     EnqueueStatus,

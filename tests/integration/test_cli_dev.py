@@ -12,7 +12,7 @@ from cluster import connect_to
 from integration.terminal import Program, Terminal, environment
 from sql import engine
 
-from jobforge.cli.reload import is_source, source_folders
+from jobforge.cli.processes.reloader import is_source, source_folders
 from jobforge.embedded import Embedded
 
 ROOT = Path(__file__).parent.parent.parent
@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_read_is_not_watched(tmp_path: Path) -> None:
     code = """
 import os
 from pathlib import Path
-from jobforge.cli.reload import source_folders
+from jobforge.cli.processes.reloader import source_folders
 if os.getuid() == 0:  # who may read all
     os.setuid(65534)
 print(*source_folders(Path()))

@@ -10,9 +10,10 @@ from integration.terminal import QuickTerminal, Terminal
 from sql import engine
 from sql.long_numbers import Column, plant_long_values
 
-from jobforge import calls, db, examination
-from jobforge.job import JobRequest
-from jobforge.trigger import TriggerType
+from jobforge import calls, db
+from jobforge.db.doctor import probes
+from jobforge.types.jobs import JobRequest
+from jobforge.types.triggers import TriggerType
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def test_the_session_that_holds_a_snapshot_is_named(connect: Connect, conn: Conn
     holder = connect(autocommit=False)
     holder.execute("set transaction isolation level repeatable read")
     holder.execute("select 1")
-    held = db.run(conn, examination.horizon())
+    held = db.run(conn, probes.horizon())
     assert str(holder.info.backend_pid) in [each.name for each in held if each.kind == "session"]
 
 

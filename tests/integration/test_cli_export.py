@@ -21,10 +21,10 @@ from cluster import Connection, Database
 from integration.terminal import QuickTerminal, Terminal, environment
 
 from jobforge import calls, db
-from jobforge.cli import export, listing, output
-from jobforge.cli.session import Session
-from jobforge.cli.way import Direct
-from jobforge.job import JobRequest, Outcome, OutcomeReport
+from jobforge.cli import export, output, tables
+from jobforge.cli.engine import Direct
+from jobforge.cli.tenant_session import Session
+from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
 ACME = uuid4()
 WORKER = uuid4()
@@ -93,14 +93,14 @@ class Thing:
 @pytest.mark.parametrize(
     "form",
     [
-        listing.Form(as_json=False, as_json_lines=False, field_names=None),
-        listing.Form(as_json=True, as_json_lines=False, field_names=None),
-        listing.Form(as_json=False, as_json_lines=True, field_names="name"),
+        tables.Form(as_json=False, as_json_lines=False, field_names=None),
+        tables.Form(as_json=True, as_json_lines=False, field_names=None),
+        tables.Form(as_json=False, as_json_lines=True, field_names="name"),
     ],
     ids=["table", "json", "jsonl"],
 )
 def test_a_page_is_printed_before_the_next_one_is_asked_for(
-    capsys: pytest.CaptureFixture[str], form: listing.Form
+    capsys: pytest.CaptureFixture[str], form: tables.Form
 ) -> None:
     def pages() -> Iterator[list[Thing]]:
         yield [Thing(uuid4(), "first")]
@@ -108,7 +108,7 @@ def test_a_page_is_printed_before_the_next_one_is_asked_for(
         yield [Thing(uuid4(), "second")]
         assert "second" in capsys.readouterr().out
 
-    listing.print_pages(pages(), Thing, form=form)
+    tables.print_pages(pages(), Thing, form=form)
 
 
 def test_pages_of_a_table_share_its_titles_and_their_widths(

@@ -9,7 +9,7 @@ from cluster import Connection, Database
 from integration.terminal import QuickTerminal, Terminal
 
 from jobforge import calls, db
-from jobforge.job import ClaimedJob, Note, Outcome, OutcomeReport, Step
+from jobforge.types.jobs import ClaimedJob, Note, Outcome, OutcomeReport, Step
 
 WORKER = uuid4()
 NOWHERE = "postgresql://ada@127.0.0.1:1/app"

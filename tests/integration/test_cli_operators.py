@@ -9,7 +9,7 @@ from cluster import Connection, Database
 from integration.terminal import QuickTerminal, Terminal
 
 from jobforge import calls, db
-from jobforge.job import JobRequest, Outcome, OutcomeReport
+from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
 WORKER = uuid4()
 

@@ -13,10 +13,11 @@ from cluster import fresh_database
 from sql.engine import claim, complete, enqueue_one, new_worker
 
 from jobforge import calls, db
-from jobforge.cli import events, main
+from jobforge.cli import main
+from jobforge.cli.commands import events
 from jobforge.embedded import Server
-from jobforge.event import DeliveryOutcome, Dispatched, Reaction
-from jobforge.trigger import TriggerType
+from jobforge.types.events import DeliveryOutcome, Dispatched, Reaction
+from jobforge.types.triggers import TriggerType
 
 WORKER = new_worker()
 

@@ -19,13 +19,13 @@ from integration.terminal import COMMANDS, QuickTerminal
 from integration.transcripts import exit_codes, played
 
 from jobforge import calls, db
+from jobforge.db.outage import Line, Outage
 from jobforge.embedded import Server
-from jobforge.event import DeliveryOutcome, Dispatched, Reaction
-from jobforge.job import ClaimedJob, JobRequest, Note, Outcome, OutcomeReport, Step
-from jobforge.outage import Line, Outage
-from jobforge.scheduler.events import Dispatcher
-from jobforge.trigger import TriggerType
-from jobforge.workflow import WorkflowRequest
+from jobforge.scheduler.dispatch import Dispatcher
+from jobforge.types.events import DeliveryOutcome, Dispatched, Reaction
+from jobforge.types.jobs import ClaimedJob, JobRequest, Note, Outcome, OutcomeReport, Step
+from jobforge.types.triggers import TriggerType
+from jobforge.types.workflows import WorkflowRequest
 
 FOLDER = Path(__file__).parent / "snapshots"
 TRANSCRIPTS = sorted(FOLDER.glob("*.txt"))

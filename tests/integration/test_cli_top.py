@@ -9,11 +9,11 @@ from integration.terminal import QuickTerminal
 from textual.widgets import Static
 
 from jobforge import calls, db
-from jobforge.cli.overview import Overview, look
-from jobforge.cli.screen import Pane, Read, Screen
-from jobforge.cli.way import Way, reached
+from jobforge.cli.engine import Way, reached
+from jobforge.cli.top_data import Overview, look
+from jobforge.cli.top_screen import Pane, Read, Screen
 from jobforge.errors import Unavailable
-from jobforge.job import JobRequest, Outcome, OutcomeReport
+from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport
 
 pytestmark = pytest.mark.anyio
 

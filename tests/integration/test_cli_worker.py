@@ -12,7 +12,7 @@ from cluster import Connection, Database, wait_until
 from integration.terminal import Terminal
 
 from jobforge import JobForge, calls, db
-from jobforge.cli.serving import slots_of
+from jobforge.cli.processes.worker_process import slots_of
 from jobforge.errors import ConfigError
 
 STARTED = '"worker.started"'

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from integration.isolation import Rig, error, outcome
 
-from jobforge.job import Outcome
-from jobforge.runner import Report, Stop
+from jobforge.types.jobs import Outcome
+from jobforge.worker.runner import Report, Stop
 
 
 @pytest.fixture(scope="module")

@@ -12,9 +12,9 @@ from integration.killing import Ward, opened_ward
 from jobforge import Context, JobForge, Retry, calls, db
 from jobforge.embedded import Server
 from jobforge.errors import Invalid, InvalidResult, LeaseLost
-from jobforge.job import Outcome, State
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
+from jobforge.types.jobs import Outcome, State
 
 jf = JobForge()
 

@@ -13,7 +13,7 @@ from jobforge import calls, db, errors
 from jobforge.connectors.configuration import sealed_secrets
 from jobforge.connectors.http_request import HttpRequest
 from jobforge.errors import EgressError
-from jobforge.vault import Vault
+from jobforge.security.vault import Vault
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "connectors.md").read_text(encoding="utf-8")

@@ -21,9 +21,9 @@ from jobforge import calls, db
 from jobforge.config import Config
 from jobforge.connectors import QUEUE, Tools, make_connectors
 from jobforge.connectors.configuration import sealed_secrets
-from jobforge.history import JobHistory
-from jobforge.job import State
-from jobforge.vault import Vault
+from jobforge.security.vault import Vault
+from jobforge.types.job_history import JobHistory
+from jobforge.types.jobs import State
 from jobforge.worker import Worker
 
 pytestmark = pytest.mark.anyio

@@ -12,7 +12,8 @@ from integration.seam import TENANT_A, WORKER, Run, report
 
 from jobforge import calls, db
 from jobforge.calls import Call
-from jobforge.control import (
+from jobforge.errors import Conflict, IdempotencyKeyReused, Invalid, NotFound
+from jobforge.types.control import (
     ApiKey,
     AuditEntry,
     AuditFilter,
@@ -30,8 +31,7 @@ from jobforge.control import (
     Role,
     SlotHolder,
 )
-from jobforge.errors import Conflict, IdempotencyKeyReused, Invalid, NotFound
-from jobforge.job import EnqueueStatus, JobFilter, JobRequest, Outcome
+from jobforge.types.jobs import EnqueueStatus, JobFilter, JobRequest, Outcome
 
 T = TypeVar("T")
 

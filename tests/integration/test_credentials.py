@@ -27,9 +27,9 @@ from contract.typescript import worker_command
 from integration.terminal import Program, QuickTerminal, Terminal, environment
 
 from jobforge import calls, db
+from jobforge.db.migrate import migrate
 from jobforge.embedded import Embedded
-from jobforge.isolation import landlock
-from jobforge.migrate import migrate
+from jobforge.worker.isolation import landlock
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc"),

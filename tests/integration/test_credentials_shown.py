@@ -7,8 +7,8 @@ import pytest
 from attacks import Attempts
 from integration.terminal import QuickTerminal
 
-from jobforge.cli import serving
 from jobforge.cli.database import connect
+from jobforge.cli.processes import worker_process
 from jobforge.config import Config
 from jobforge.db import Database
 from jobforge.errors import JobForgeError
@@ -74,7 +74,7 @@ def test_an_error_about_a_url_shows_no_part_of_its_password(shape: str, attempts
     for attempt in (
         lambda: asyncio.run(open_database()),
         lambda: connect(url),
-        lambda: serving._register_secrets(Config(database_url=url)),  # noqa: SLF001 - at the start
+        lambda: worker_process._register_secrets(Config(database_url=url)),  # noqa: SLF001 - at the start
     ):
         try:
             attempt()

@@ -19,10 +19,10 @@ from integration.seam import A_JOB, TENANT_A, WORKER, count_jobs
 from psycopg.pq import Trace
 from psycopg.rows import dict_row
 
-from jobforge import calls, db, rows
-from jobforge.calls import Call
+from jobforge import calls, db
+from jobforge.calls import Call, rows
 from jobforge.errors import ConfigError, JobForgeError
-from jobforge.job import EnqueueStatus, JobRequest
+from jobforge.types.jobs import EnqueueStatus, JobRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("mail")]
 

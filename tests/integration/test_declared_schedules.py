@@ -11,10 +11,10 @@ from integration.workshop import Workshop, eventually
 from sql import engine
 
 from jobforge import calls, db
-from jobforge.app import JobForge
 from jobforge.errors import ConfigError, Conflict, Invalid, NotFound
-from jobforge.scheduler import Scheduler
-from jobforge.trigger import Trigger
+from jobforge.scheduler.scheduler import Scheduler
+from jobforge.sdk.app import JobForge
+from jobforge.types.triggers import Trigger
 
 
 def register(conn: Connection, app: JobForge) -> None:

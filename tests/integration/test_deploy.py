@@ -19,12 +19,12 @@ from dockerfile_parse import DockerfileParser
 from jsonschema_rs import Draft202012Validator, ValidationError
 from promql_parser import AggregateExpr, BinaryExpr, Call, MatrixSelector, ParenExpr, VectorSelector
 
-from jobforge.binaries import find_binaries
 from jobforge.cli import app as commands
 from jobforge.config import Config
+from jobforge.db.migrate import migrate
+from jobforge.db.schema_files import SQL
 from jobforge.embedded import Embedded
-from jobforge.migrate import migrate
-from jobforge.schema import SQL
+from jobforge.embedded.binaries import find_binaries
 from jobforge.testing.cluster import SETTINGS
 
 ROOT = Path(__file__).parents[2]

@@ -14,14 +14,14 @@ import pytest
 from psycopg.types.json import Jsonb
 
 from jobforge import Context, JobForge, Retry
-from jobforge.durable import Durable
 from jobforge.embedded import Server
 from jobforge.errors import EventTimeout, Invalid, JobFailed
-from jobforge.handle import Handle
-from jobforge.job import State
+from jobforge.sdk.durable import Durable
+from jobforge.sdk.handle import Handle
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
 from jobforge.testing.kit import opened
+from jobforge.types.jobs import State
 
 PAGE = Path(__file__).parents[2] / "docs" / "steps.md"
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from integration.loopback import Loopback, certificate, loopback
 
-from jobforge.egress import Egress, Policy, Request, Response
-from jobforge.egress.policy import read_allowed
+from jobforge.connectors.egress import Egress, Policy, Request, Response
+from jobforge.connectors.egress.policy import read_allowed
 from jobforge.errors import (
     BadResponse,
     DeadlineExceeded,

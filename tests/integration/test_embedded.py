@@ -11,9 +11,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from jobforge import binaries, embedded
-from jobforge.binaries import find_binaries
-from jobforge.embedded import Embedded
+from jobforge import embedded
+from jobforge.embedded import Embedded, binaries
+from jobforge.embedded.binaries import find_binaries
 from jobforge.errors import EmbeddedError
 from jobforge.testing.cluster import SETTINGS
 

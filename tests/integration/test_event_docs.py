@@ -11,7 +11,7 @@ from integration.pages import run_page
 from integration.seam import TENANT_A
 from integration.terminal import QuickTerminal, Terminal
 
-from jobforge import matching, template
+from jobforge.scheduler import event_filter, template
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "events.md"
@@ -63,6 +63,6 @@ def test_the_templates_and_the_filter_of_the_page_do_what_it_says() -> None:
         expected = becomes if "json" in written else json.loads(becomes)
         assert rendered == expected, written
     [filter_] = re.findall(r"^```json\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    conditions = matching.parse(json.loads(filter_))
-    assert matching.matches(conditions, {"event": {**EVENT, "total": 120}})
-    assert not matching.matches(conditions, {"event": {**EVENT, "total": 120, "test": None}})
+    conditions = event_filter.parse(json.loads(filter_))
+    assert event_filter.matches(conditions, {"event": {**EVENT, "total": 120}})
+    assert not event_filter.matches(conditions, {"event": {**EVENT, "total": 120, "test": None}})

@@ -24,13 +24,13 @@ from psycopg import sql
 from sql import engine
 
 from jobforge import JobForge, calls, db, errors
-from jobforge.current import CURRENT
+from jobforge.db.outage import Line, Outage
 from jobforge.embedded import Server
-from jobforge.event import DeliveryOutcome, Dispatched, Event, EventDelivery, Reaction
-from jobforge.job import JobRequest
-from jobforge.outage import Line, Outage
-from jobforge.scheduler.events import Dispatcher
-from jobforge.trigger import Trigger
+from jobforge.scheduler.dispatch import Dispatcher
+from jobforge.types.current_job import CURRENT
+from jobforge.types.events import DeliveryOutcome, Dispatched, Event, EventDelivery, Reaction
+from jobforge.types.jobs import JobRequest
+from jobforge.types.triggers import Trigger
 
 pytestmark = pytest.mark.anyio
 

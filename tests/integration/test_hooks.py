@@ -9,9 +9,9 @@ from integration.killing import Ward, opened_ward
 
 from jobforge import Cancel, Context, JobForge, Retry, Snooze, calls, db
 from jobforge.embedded import Server
-from jobforge.job import State
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
+from jobforge.types.jobs import State
 
 jf = JobForge()
 said: list[tuple[object, ...]] = []

@@ -12,9 +12,9 @@ from rights import rights
 from sql.engine import TENANT_A, Row, call, claim, new_worker
 from write_snapshot import SNAPSHOT
 
+from jobforge.db.migrate import check, migrate
+from jobforge.db.schema_files import scripts
 from jobforge.embedded import Server
-from jobforge.migrate import check, migrate
-from jobforge.schema import scripts
 
 # What an application and a worker of the first release have left behind.
 USED = """

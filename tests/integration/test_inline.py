@@ -12,14 +12,15 @@ from uuid import UUID, uuid4
 import pytest
 from integration.workshop import eventually
 
-from jobforge import Context, JobForge, telemetry
-from jobforge.definition import Definition
+from jobforge import Context, JobForge
 from jobforge.errors import Json, NotFound, TenantRequired
-from jobforge.job import ClaimedJob, Enqueued, JobRequest, Outcome
+from jobforge.observability import logs
 from jobforge.redact import Scope
-from jobforge.runner import Report, Stop
-from jobforge.tenants import choose
+from jobforge.sdk.definition import Definition
+from jobforge.sdk.tenancy import choose
+from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest, Outcome
 from jobforge.worker.inline import Inline, InlineRun
+from jobforge.worker.runner import Report, Stop
 
 pytestmark = pytest.mark.anyio
 
@@ -376,7 +377,7 @@ async def test_what_json_cannot_hold_is_said_in_words(desk: Desk) -> None:
 
 async def test_what_a_handler_logs_names_its_job(desk: Desk) -> None:
     written = io.StringIO()
-    telemetry.configure(format="json", stream=written)
+    logs.configure(format="json", stream=written)
     try:
 
         @desk.app.job(isolation="inline")
@@ -386,7 +387,7 @@ async def test_what_a_handler_logs_names_its_job(desk: Desk) -> None:
         job_id = desk.start(talk)
         logging.getLogger("mine").info("afterwards")
     finally:
-        telemetry.unconfigure()
+        logs.unconfigure()
     of_the_job, of_nobody = map(json.loads, written.getvalue().splitlines())
     assert of_the_job["job_id"] == str(job_id)
     assert "job_id" not in of_nobody

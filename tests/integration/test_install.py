@@ -8,11 +8,11 @@ import psycopg
 import pytest
 from cluster import BINARIES, Connect, Connection, Database, connect_to, fresh_database
 
-from jobforge.binaries import OLDEST_MAJOR
+from jobforge.db.migrate import check, migrate
+from jobforge.db.schema_files import SQL, render_sql, write_supabase
 from jobforge.embedded import Embedded, Server
+from jobforge.embedded.binaries import OLDEST_MAJOR
 from jobforge.errors import MigrationError
-from jobforge.migrate import check, migrate
-from jobforge.schema import SQL, render_sql, write_supabase
 from jobforge.testing.cluster import SETTINGS
 
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")

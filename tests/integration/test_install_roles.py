@@ -14,10 +14,10 @@ import pytest
 from cluster import BINARIES, Connection, connect_to, make_folder, run_program
 from psycopg.types.json import Jsonb
 
+from jobforge.db.migrate import check, migrate
+from jobforge.db.schema_files import SQL
 from jobforge.embedded import Embedded, Server
 from jobforge.errors import MigrationError
-from jobforge.migrate import check, migrate
-from jobforge.schema import SQL
 from jobforge.testing.cluster import SETTINGS
 
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")

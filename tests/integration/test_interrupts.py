@@ -25,7 +25,7 @@ from integration.terminal import Program, Terminal, environment
 
 from jobforge import calls, db
 from jobforge.embedded import Embedded
-from jobforge.interrupts import StopRequest
+from jobforge.process.interrupts import StopRequest
 
 IS_LONG = "JOBFORGE_LONG" in os.environ
 SEED = int(os.environ.get("JOBFORGE_SEED", "1"))
@@ -298,7 +298,7 @@ def _program(body: str) -> "Program":
 
 PROLOGUE = """
 import os, signal, time
-from jobforge import interrupts
+from jobforge.process import interrupts
 interrupts.install()
 interrupts.allow()
 """

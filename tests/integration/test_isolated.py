@@ -26,10 +26,11 @@ from integration.isolation import (
 )
 
 from jobforge.errors import ConfigError
-from jobforge.isolation import forkserver, isolated, landlock
-from jobforge.isolation.isolated import Isolated
-from jobforge.job import Outcome
-from jobforge.runner import Report, Stop
+from jobforge.types.jobs import Outcome
+from jobforge.worker.isolation import landlock, zygote_client
+from jobforge.worker.isolation import runner as isolated
+from jobforge.worker.isolation.runner import Isolated
+from jobforge.worker.runner import Report, Stop
 
 ENVIRONMENT = {
     **os.environ,
@@ -523,8 +524,8 @@ def test_jobs_of_a_zygote_that_dies_have_crashed_and_the_next_ones_run(rig: Rig)
 
 
 def test_a_zygote_that_is_stopped_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(forkserver, "_LOOK_S", 0.1)
-    monkeypatch.setattr(forkserver, "_MOST_SILENCES", 1_000)
+    monkeypatch.setattr(zygote_client, "_LOOK_S", 0.1)
+    monkeypatch.setattr(zygote_client, "_MOST_SILENCES", 1_000)
     rig = Rig()
     before = rig.runner.zygote_pid
     assert before is not None
@@ -537,15 +538,15 @@ def test_a_zygote_that_is_stopped_is_woken(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_zygote_that_does_not_answer_is_ended_and_the_next_one_runs_jobs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(forkserver, "_LOOK_S", 0.1)
-    monkeypatch.setattr(forkserver, "_MOST_SILENCES", 1_000)
+    monkeypatch.setattr(zygote_client, "_LOOK_S", 0.1)
+    monkeypatch.setattr(zygote_client, "_MOST_SILENCES", 1_000)
     rig = Rig()
 
     async def stopped() -> Report:
         started = await rig.start("wait_blindly").speaks()
         assert rig.runner.zygote_pid is not None
         os.kill(rig.runner.zygote_pid, signal.SIGSTOP)
-        monkeypatch.setattr(forkserver, "_MOST_SILENCES", 1)
+        monkeypatch.setattr(zygote_client, "_MOST_SILENCES", 1)
         started.stop(Stop.CANCEL)
         return await started.report()
 

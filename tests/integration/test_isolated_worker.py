@@ -14,12 +14,12 @@ from integration.isolation import APP, COMMANDS, living_of
 from integration.workshop import Workshop, eventually
 
 from jobforge import calls, db
-from jobforge.history import Attempt, JobHistory
-from jobforge.isolation.isolated import Isolated
-from jobforge.job import Outcome, State
-from jobforge.loading import load
-from jobforge.runner import Host
+from jobforge.sdk.loader import load
+from jobforge.types.job_history import Attempt, JobHistory
+from jobforge.types.jobs import Outcome, State
 from jobforge.worker import Worker
+from jobforge.worker.isolation.runner import Isolated
+from jobforge.worker.runner import Host
 
 pytestmark = pytest.mark.anyio
 

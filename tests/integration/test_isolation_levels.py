@@ -11,11 +11,11 @@ from integration.isolation import Desk
 
 from jobforge.config import load
 from jobforge.errors import ConfigError
-from jobforge.isolation import landlock
-from jobforge.isolation.cgroups import Cgroup, Cgroups, find_cgroups
-from jobforge.isolation.isolated import Isolated
-from jobforge.isolation.levels import Level, choose
-from jobforge.isolation.users import Users
+from jobforge.worker.isolation import landlock
+from jobforge.worker.isolation.cgroups import Cgroup, Cgroups, find_cgroups
+from jobforge.worker.isolation.job_users import Users
+from jobforge.worker.isolation.levels import Level, choose
+from jobforge.worker.isolation.runner import Isolated
 
 NOBODY = 65534
 IS_ROOT = os.geteuid() == 0

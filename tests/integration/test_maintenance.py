@@ -11,7 +11,7 @@ from sql import engine
 from sql.mutation import mutate
 
 from jobforge import calls, db
-from jobforge.calls.operation import RetentionKind
+from jobforge.calls.admin import RetentionKind
 from jobforge.scheduler import maintenance
 
 pytestmark = pytest.mark.anyio

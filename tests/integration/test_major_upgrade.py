@@ -13,9 +13,9 @@ from integration.workshop import Workshop
 from sql.engine import Row, call, claim, complete, count, enqueue, enqueue_one, new_worker
 
 from jobforge import Retry
-from jobforge.binaries import OLDEST_MAJOR
-from jobforge.job import Outcome, State
-from jobforge.migrate import check
+from jobforge.db.migrate import check
+from jobforge.embedded.binaries import OLDEST_MAJOR
+from jobforge.types.jobs import Outcome, State
 
 pytestmark = [
     pytest.mark.anyio,

@@ -18,18 +18,19 @@ from integration.terminal import Terminal
 from integration.workshop import Waiters, Workshop, cut, eventually
 from prometheus_client.parser import text_string_to_metric_families
 
-from jobforge import Retry, calls, db, exposition
-from jobforge.api.scrapes import Scrapes
-from jobforge.api.traffic import Traffic
+from jobforge import Retry, calls, db
+from jobforge.api.metrics import Scrapes
+from jobforge.api.request_metrics import Traffic
 from jobforge.errors import ConfigError
-from jobforge.isolation.isolated import Isolated
-from jobforge.job import JobRequest, State
-from jobforge.loading import load
-from jobforge.meters import Histogram, Meters
-from jobforge.runner import Host
-from jobforge.scheduler import Scheduler
-from jobforge.scraping import shown
-from jobforge.trigger import TriggerType
+from jobforge.observability import prometheus
+from jobforge.observability.metrics import Histogram, Meters
+from jobforge.observability.metrics_server import shown
+from jobforge.scheduler.scheduler import Scheduler
+from jobforge.sdk.loader import load
+from jobforge.types.jobs import JobRequest, State
+from jobforge.types.triggers import TriggerType
+from jobforge.worker.isolation.runner import Isolated
+from jobforge.worker.runner import Host
 
 pytestmark = pytest.mark.anyio
 
@@ -71,7 +72,7 @@ def names(page: str) -> set[str]:
 def totals(meters: Meters) -> Samples:
     """The sum over all labels, of histograms of how many they have seen."""
     found: Samples = {}
-    page = exposition.page(exposition.families_of(meters)).decode()
+    page = prometheus.page(prometheus.families_of(meters)).decode()
     for family in text_string_to_metric_families(page):
         for sample in family.samples if family.name.startswith("jobforge_") else ():
             if not sample.name.endswith(("_bucket", "_sum", "_created")):

@@ -10,10 +10,10 @@ import psycopg
 import pytest
 from cluster import Database, connect_to, fresh_database, wait_until
 
+from jobforge.db.migrate import Connection, State, check, migrate, plan, status
+from jobforge.db.schema_files import ADVISORY_LOCK, SQL, render_sql, write_supabase
 from jobforge.embedded import Server
 from jobforge.errors import MigrationError
-from jobforge.migrate import Connection, State, check, migrate, plan, status
-from jobforge.schema import ADVISORY_LOCK, SQL, render_sql, write_supabase
 
 FILES = {
     "migrations/0001_things.sql": """
@@ -44,7 +44,7 @@ ALL = ["roles.sql", "schema.sql", *FILES]
 
 MIGRATE = """
 import pathlib, sys, psycopg
-from jobforge.migrate import migrate
+from jobforge.db.migrate import migrate
 with psycopg.connect(sys.argv[1], autocommit=True) as conn:
     print(len(migrate(conn, root=pathlib.Path(sys.argv[2]))))
 """

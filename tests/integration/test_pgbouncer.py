@@ -17,9 +17,9 @@ from contract.typescript import node, worker_command
 from integration.seam import A_JOB, TENANT_A, TENANT_B, WORKER, report
 
 from jobforge import calls, db
-from jobforge.binaries import account_for
+from jobforge.embedded.binaries import account_for
 from jobforge.errors import Denied, LeaseLost, TenantRequired
-from jobforge.job import BeatStatus, JobRequest, State
+from jobforge.types.jobs import BeatStatus, JobRequest, State
 
 PGBOUNCER = shutil.which("pgbouncer", path=os.defpath + ":/usr/sbin:/usr/local/sbin")
 SERVER_CONNECTIONS = 2

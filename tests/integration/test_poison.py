@@ -11,11 +11,11 @@ import pytest
 from cluster import wait_until
 from integration.isolation import Rig, error, is_alive, living_of, outcome
 
-from jobforge.isolation import landlock, tree
-from jobforge.isolation.tails import TAIL_BYTES
-from jobforge.isolation.wire import LONGEST_FRAME, Kind
-from jobforge.job import Outcome
-from jobforge.runner import Report, Stop
+from jobforge.types.jobs import Outcome
+from jobforge.worker.isolation import landlock, proc
+from jobforge.worker.isolation.frames import LONGEST_FRAME, Kind
+from jobforge.worker.isolation.output_tail import TAIL_BYTES
+from jobforge.worker.runner import Report, Stop
 
 MIB = 1024**2
 # Beyond what can be read; with a number of many digits, which is read in another way.
@@ -167,7 +167,7 @@ def test_the_end_of_a_process_is_reported_whatever_it_said_last(beside: Beside) 
 def test_a_handler_that_asks_and_never_listens_has_crashed(
     beside: Beside, rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobforge.isolation.process.LONGEST_FRAME", MIB)
+    monkeypatch.setattr("jobforge.worker.isolation.job_process.LONGEST_FRAME", MIB)
     monkeypatch.setattr(rig.desk, "ask", _answering("x" * 10_000))
     report = beside.run("ask_and_never_listen")
     assert outcome(report) is Outcome.CRASHED
@@ -268,4 +268,4 @@ def test_nothing_is_left_in_the_zygote_after_all_that(rig: Rig) -> None:
     zygote = rig.runner.zygote_pid
     assert zygote is not None
     rig.result("add", a=1, b=1)
-    wait_until(lambda: tree.descendants([zygote], tree.table()) == {zygote})
+    wait_until(lambda: proc.descendants([zygote], proc.table()) == {zygote})

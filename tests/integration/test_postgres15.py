@@ -16,9 +16,9 @@ from cluster import Clock, Connection, connect_to, make_folder
 from psycopg.types.json import Jsonb
 from sql.engine import TENANT_A, call, refused, token
 
-from jobforge.binaries import OLDEST_MAJOR
+from jobforge.db.migrate import check, migrate
 from jobforge.embedded import Embedded
-from jobforge.migrate import check, migrate
+from jobforge.embedded.binaries import OLDEST_MAJOR
 from jobforge.testing.cluster import SETTINGS
 
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")

@@ -17,7 +17,7 @@ from integration.terminal import Program, QuickTerminal, Terminal
 from psycopg import sql
 
 from jobforge import calls, db
-from jobforge.job import JobRequest, State
+from jobforge.types.jobs import JobRequest, State
 
 APP = Path(__file__).with_name("leaky_app.py")
 KINDS = ("inline", "isolated")

@@ -18,18 +18,19 @@ from integration.seam import TENANT_A, TENANT_B
 from integration.test_connectors import REQUEST, SECRET_KEY, Shop, answer
 from integration.workshop import eventually
 
-from jobforge import Context, Retry, calls, db, telemetry
-from jobforge.api.views import masked_job
-from jobforge.background import LARGE
-from jobforge.cli import serving
+from jobforge import Context, Retry, calls, db
+from jobforge.api.masking import masked_job
+from jobforge.cli.processes import worker_process
 from jobforge.config import Config
 from jobforge.connectors.configuration import sealed_secrets
 from jobforge.errors import NotFound
-from jobforge.history import JobHistory
-from jobforge.job import JobRequest, State
+from jobforge.observability import logs
 from jobforge.redact import MARKER, Scope, log_scope, scope
-from jobforge.secrets import Secrets
-from jobforge.vault import Vault
+from jobforge.redact.background import LARGE
+from jobforge.security.secrets import Secrets
+from jobforge.security.vault import Vault
+from jobforge.types.job_history import JobHistory
+from jobforge.types.jobs import JobRequest, State
 
 pytestmark = pytest.mark.anyio
 
@@ -78,7 +79,7 @@ def shop(database: Database, conn: Connection) -> Tenants:
 def _secrets_of_the_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Register what `jobforge worker` registers when it starts."""
     monkeypatch.setenv("SMTP_PASSWORD", MAIL)
-    serving._register_secrets(  # noqa: SLF001 - as the worker does
+    worker_process._register_secrets(  # noqa: SLF001 - as the worker does
         Config(
             database_url=f"postgresql://worker:{PASSWORD}@db.example.com/app",
             secret_key=SECRET_KEY,
@@ -290,13 +291,13 @@ def test_a_job_cannot_ask_for_the_secret_of_a_tenant(form: str) -> None:
 
 def test_a_worker_warns_of_a_password_that_it_cannot_hide() -> None:
     output = io.StringIO()
-    telemetry.configure(format="json", stream=output)
+    logs.configure(format="json", stream=output)
     try:
         config = Config(database_url="postgresql://worker:worker@db.example.com/app")
-        serving._register_secrets(config)  # noqa: SLF001 - as the worker does
-        telemetry.emit("job.found", worker_id=7)
+        worker_process._register_secrets(config)  # noqa: SLF001 - as the worker does
+        logs.emit("job.found", worker_id=7)
     finally:
-        telemetry.unconfigure()
+        logs.unconfigure()
     warning, found = map(json.loads, output.getvalue().splitlines())
     assert (warning["event"], warning["setting"]) == ("secret.not_hidden", "database_url")
     assert "8 characters" in warning["reason"]

@@ -9,10 +9,11 @@ import pytest
 from cluster import Connect, Connection, Database
 from integration.seam import A_JOB, TENANT_A, TENANT_B, WORKER, count_jobs
 
-from jobforge import calls, db, driver, errors
+from jobforge import calls, db, errors
 from jobforge.calls import Call
+from jobforge.db import driver
 from jobforge.errors import ConfigError, Denied, Invalid, JobForgeError, Unavailable
-from jobforge.job import JobRequest, Outcome, OutcomeReport, State, Token
+from jobforge.types.jobs import JobRequest, Outcome, OutcomeReport, State, Token
 
 NOWHERE = "postgresql://ada:secret@127.0.0.1:1/app"
 

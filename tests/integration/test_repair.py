@@ -8,10 +8,10 @@ import pytest
 from cluster import Connect, Connection, Database, fresh_database
 from rights import rights
 
+from jobforge.db.migrate import access_faults, check, migrate, repair
+from jobforge.db.schema_files import SQL, fingerprint, render_sql, revision, write_supabase
 from jobforge.embedded import Server
 from jobforge.errors import MigrationError
-from jobforge.migrate import access_faults, check, migrate, repair
-from jobforge.schema import SQL, fingerprint, render_sql, revision, write_supabase
 
 # Each is something that a restore, a managed service or a person may have done.
 DAMAGES = {

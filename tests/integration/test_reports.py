@@ -17,10 +17,10 @@ from integration.workshop import Workshop
 
 from jobforge import JobForge, calls, connectors, db
 from jobforge.artifacts import Artifacts
-from jobforge.artifacts.document import artifact_of
-from jobforge.artifacts.key import new_key, read_ref
+from jobforge.artifacts.keys import new_key, read_ref
+from jobforge.artifacts.marker import artifact_of
 from jobforge.config import Config
-from jobforge.job import Job, JobRequest, State
+from jobforge.types.jobs import Job, JobRequest, State
 
 pytestmark = pytest.mark.anyio
 

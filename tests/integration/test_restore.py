@@ -17,10 +17,10 @@ from rights import rights
 from sql.engine import TENANT_A, call, call_for_value, claim, complete, definition, enqueue
 from sql.engine import new_worker as make_worker
 
-from jobforge.binaries import find_binaries
+from jobforge.db.migrate import check, migrate, repair
 from jobforge.embedded import Embedded, Server
+from jobforge.embedded.binaries import find_binaries
 from jobforge.errors import MigrationError
-from jobforge.migrate import check, migrate, repair
 from jobforge.testing.cluster import SETTINGS
 
 POSTGRES_15 = Path("/usr/lib/postgresql/15/bin")

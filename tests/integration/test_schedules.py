@@ -12,8 +12,8 @@ from sql import engine
 
 from jobforge import calls, db
 from jobforge.errors import Conflict, Invalid, NotFound, UnknownDefinition
-from jobforge.scheduler import schedules
-from jobforge.trigger import (
+from jobforge.scheduler import firing as schedules
+from jobforge.types.triggers import (
     DueSchedule,
     FiringKind,
     FiringOutcome,

@@ -22,7 +22,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session, scoped_session, sessionmaker
 
 from jobforge import JobForge, errors
-from jobforge.job import EnqueueStatus
+from jobforge.types.jobs import EnqueueStatus
 
 pytestmark = pytest.mark.anyio
 

@@ -17,7 +17,7 @@ from cluster import Connection, Database, wait_until
 from integration.seam import TENANT_A, TENANT_B, count_jobs
 
 from jobforge import Context, JobForge, db, errors
-from jobforge.job import EnqueueStatus
+from jobforge.types.jobs import EnqueueStatus
 
 pytestmark = pytest.mark.anyio
 

@@ -12,7 +12,7 @@ from integration.seam import TENANT_A, TENANT_B, WORKER, report
 from integration.test_sdk_enqueue import register
 
 from jobforge import Handle, JobForge, calls, db, errors
-from jobforge.job import Outcome, State
+from jobforge.types.jobs import Outcome, State
 
 pytestmark = pytest.mark.anyio
 

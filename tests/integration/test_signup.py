@@ -10,8 +10,8 @@ from integration.shelf import load_example
 from psycopg.types.json import Jsonb
 
 from jobforge import JobForge
-from jobforge.definition import Definition
 from jobforge.embedded import Server
+from jobforge.sdk.definition import Definition
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
 from jobforge.testing.kit import opened

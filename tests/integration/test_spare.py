@@ -8,8 +8,8 @@ from cluster import Connection, Database, wait_until
 from integration.workshop import cut
 from psycopg.pq import TransactionStatus
 
-from jobforge import db, rows
-from jobforge.calls import Call
+from jobforge import db
+from jobforge.calls import Call, rows
 from jobforge.errors import Invalid, Unavailable
 
 BACKEND: Call[int] = Call("select pg_backend_pid()", (), rows.value, is_frequent=True)

@@ -31,7 +31,7 @@ from sql.engine import (
 )
 
 from jobforge.embedded import Server
-from jobforge.job import Outcome
+from jobforge.types.jobs import Outcome
 
 
 @dataclass(frozen=True, slots=True)

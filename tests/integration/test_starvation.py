@@ -13,10 +13,10 @@ import pytest
 from attacks import Attempts
 from integration.isolation import Rig, error, outcome
 
-from jobforge.current import CURRENT
-from jobforge.egress.resolver import Resolver
+from jobforge.connectors.egress.resolver import Resolver
 from jobforge.errors import DeadlineExceeded, Json
-from jobforge.job import ClaimedJob, Outcome
+from jobforge.types.current_job import CURRENT
+from jobforge.types.jobs import ClaimedJob, Outcome
 from jobforge.worker.notes import Notes
 
 pytestmark = [pytest.mark.attack("starvation"), pytest.mark.anyio]

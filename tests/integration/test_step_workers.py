@@ -13,7 +13,7 @@ from integration.workshop import Workshop, cut, eventually, scheduling, set_open
 from sql.engine import call_for_value
 
 from jobforge import Context, Retry
-from jobforge.job import Outcome, State
+from jobforge.types.jobs import Outcome, State
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from integration.seam import A_JOB, TENANT_A, TENANT_B, count_jobs
 
 from jobforge import calls, db
 from jobforge.errors import Conflict, Invalid, TenantRequired, UnknownDefinition
-from jobforge.job import JobRequest
+from jobforge.types.jobs import JobRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("mail")]
 

@@ -15,11 +15,11 @@ from pydantic import BaseModel
 from jobforge import Cancel, Context, Dead, JobForge, Retry, Snooze
 from jobforge.embedded import Server
 from jobforge.errors import ConfigError, Denied, Invalid, InvalidPayload, NotFound
-from jobforge.job import Outcome, State
-from jobforge.settings import Rate
+from jobforge.sdk.settings import Rate
 from jobforge.testing import Kit, drain
 from jobforge.testing.cluster import Postgres
 from jobforge.testing.kit import opened
+from jobforge.types.jobs import Outcome, State
 
 jf = JobForge(database_url="postgresql://nobody@127.0.0.1:1/nowhere")
 seen: list[tuple[str, int]] = []

@@ -18,10 +18,11 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 
-from jobforge import Context, JobForge, Retry, calls, db, telemetry, tracing
+from jobforge import Context, JobForge, Retry, calls, db
 from jobforge.config import Config
-from jobforge.egress import Egress, Request, policy_of
-from jobforge.job import JobRequest
+from jobforge.connectors.egress import Egress, Request, policy_of
+from jobforge.observability import logs, tracing
+from jobforge.types.jobs import JobRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -103,20 +104,20 @@ async def test_one_trace_leads_from_the_caller_into_the_steps_of_an_inline_job(
 
     async def pay() -> None:
         with recorder.tracer.start_as_current_span("charge"):
-            telemetry.emit("charged")
+            logs.emit("charged")
 
     @shop.app.job(isolation="inline")
     async def inner() -> None: ...
 
     shop.register()
-    telemetry.configure(format="json", level="debug", stream=said)
+    logs.configure(format="json", level="debug", stream=said)
     try:
         async with shop.working():
             with recorder.tracer.start_as_current_span("sign up"):
                 handle = await order.using(tenant=TENANT_A).aenqueue()
             await shop.ended(handle.id)
     finally:
-        telemetry.unconfigure()
+        logs.unconfigure()
     one = recorder.one
     run = one("run order")
     assert are_nested(

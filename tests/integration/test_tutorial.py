@@ -17,7 +17,7 @@ from cluster import Connection, Database, wait_until
 from integration.seam import TENANT_A
 from integration.terminal import Program, QuickTerminal, Terminal, environment
 
-from jobforge.vault import make_secret_key
+from jobforge.security.vault import make_secret_key
 
 PAGE = (Path(__file__).parents[2] / "docs" / "tutorial.md").read_text(encoding="utf-8")
 PORT = "8900"

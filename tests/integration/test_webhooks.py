@@ -17,10 +17,10 @@ from jobforge import calls, connectors, db
 from jobforge.calls import Call
 from jobforge.config import Config
 from jobforge.connectors import webhook_deliver
-from jobforge.endpoint import new_secret
-from jobforge.job import State
-from jobforge.vault import open_vault
-from jobforge.webhook import Delivery, DeliveryState, Webhook
+from jobforge.security.vault import open_vault
+from jobforge.security.webhook_secrets import new_secret
+from jobforge.types.jobs import State
+from jobforge.types.webhooks import Delivery, DeliveryState, Webhook
 from jobforge.worker import Worker
 
 pytestmark = pytest.mark.anyio
@@ -212,7 +212,7 @@ async def test_a_message_has_arrived_also_when_the_answer_cannot_be_read(
 async def test_a_receiver_that_does_not_end_its_answer_has_the_message(
     shop: Sending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobforge.egress.body._GLIMPSE_S", 0.2)
+    monkeypatch.setattr("jobforge.connectors.egress.response_body._GLIMPSE_S", 0.2)
     announced = Answer(200, b"wait", {"content-type": "text/plain"}, pauses=True)
     async with one_greeting(shop, announced) as delivered:
         assert (delivered.state, delivered.response) == (DeliveryState.DELIVERED, "wait")

@@ -7,10 +7,10 @@ import pytest
 from cluster import Connection, Database, wait_until
 from integration.workshop import cut
 
-from jobforge import db, rows
-from jobforge.calls import Call
+from jobforge import db
+from jobforge.calls import Call, rows
+from jobforge.db.watched import Wire
 from jobforge.errors import Invalid, Unavailable
-from jobforge.wire import Wire
 
 pytestmark = pytest.mark.anyio
 

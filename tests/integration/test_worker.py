@@ -13,7 +13,7 @@ from integration.workshop import Workshop, eventually
 
 from jobforge import Cancel, Context, Dead, Retry, Snooze, calls, db
 from jobforge.errors import ConfigError
-from jobforge.job import JobRequest, Outcome, State
+from jobforge.types.jobs import JobRequest, Outcome, State
 
 pytestmark = pytest.mark.anyio
 

@@ -7,8 +7,9 @@ from cluster import Clock, Connect, Connection, Database
 from integration.seam import TENANT_A
 from integration.workshop import Waiters, Workshop, cut, eventually, set_open
 
-from jobforge import calls, db, driver
-from jobforge.job import Outcome, State
+from jobforge import calls, db
+from jobforge.db import driver
+from jobforge.types.jobs import Outcome, State
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,7 @@ from cluster import Connection, Database
 from integration.workshop import Waiters, Workshop, cut, eventually, set_open
 
 from jobforge import Context, Retry
-from jobforge.job import Outcome, State
+from jobforge.types.jobs import Outcome, State
 
 pytestmark = pytest.mark.anyio
 

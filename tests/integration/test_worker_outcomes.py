@@ -9,12 +9,12 @@ from integration.seam import TENANT_A
 from integration.workshop import Waiters, Workshop, eventually
 from sql import engine
 
-from jobforge import driver
-from jobforge.definition import Definition
-from jobforge.job import ClaimedJob, Outcome, State
-from jobforge.runner import Host, OnEnd, Report
-from jobforge.verdict import returned
+from jobforge.db import driver
+from jobforge.sdk.definition import Definition
+from jobforge.sdk.verdict import returned
+from jobforge.types.jobs import ClaimedJob, Outcome, State
 from jobforge.worker import worker as worker_module
+from jobforge.worker.runner import Host, OnEnd, Report
 from jobforge.worker.worker import Worker
 
 pytestmark = pytest.mark.anyio

@@ -7,7 +7,7 @@ from cluster import Connection, Database
 from integration.workshop import Waiters, Workshop, eventually
 
 from jobforge import calls, db
-from jobforge.job import Outcome, State
+from jobforge.types.jobs import Outcome, State
 
 pytestmark = pytest.mark.anyio
 

@@ -10,11 +10,11 @@ from integration.shelf import load_example
 from jobforge import Context, Dead, JobForge
 from jobforge.embedded import Server
 from jobforge.errors import Conflict, Invalid, InvalidPayload, JobFailed, Json, NotFound
-from jobforge.job import State
 from jobforge.testing import Kit
 from jobforge.testing.cluster import Postgres
 from jobforge.testing.drain import Drained
-from jobforge.workflow import WorkflowState
+from jobforge.types.jobs import State
+from jobforge.types.workflows import WorkflowState
 
 jf = JobForge(database_url="postgresql://nobody@127.0.0.1:1/nowhere")
 ran: list[str] = []

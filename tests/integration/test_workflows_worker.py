@@ -11,10 +11,10 @@ from integration.workshop import Workshop, eventually
 
 from jobforge import Context, calls, db
 from jobforge.errors import LeaseLost
-from jobforge.isolation.isolated import Isolated
-from jobforge.job import Token
-from jobforge.runner import Host
-from jobforge.workflow import WorkflowState
+from jobforge.types.jobs import Token
+from jobforge.types.workflows import WorkflowState
+from jobforge.worker.isolation.runner import Isolated
+from jobforge.worker.runner import Host
 
 pytestmark = pytest.mark.anyio
 

@@ -11,8 +11,8 @@ from integration.seam import TENANT_A
 from sql import engine
 
 from jobforge import calls, db
-from jobforge.scheduler import schedules
-from jobforge.trigger import Firing, FiringOutcome, Trigger, TriggerType
+from jobforge.scheduler import firing as schedules
+from jobforge.types.triggers import Firing, FiringOutcome, Trigger, TriggerType
 
 
 @dataclass(frozen=True, slots=True)

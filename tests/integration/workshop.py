@@ -9,11 +9,12 @@ from uuid import UUID
 from cluster import Connection, Database
 from integration.seam import TENANT_A
 
-from jobforge import Retry, calls, db, driver
-from jobforge.app import JobForge
-from jobforge.history import Attempt, JobHistory
-from jobforge.job import JobRequest, Outcome, State
-from jobforge.scheduler import Scheduler
+from jobforge import Retry, calls, db
+from jobforge.db import driver
+from jobforge.scheduler.scheduler import Scheduler
+from jobforge.sdk.app import JobForge
+from jobforge.types.job_history import Attempt, JobHistory
+from jobforge.types.jobs import JobRequest, Outcome, State
 from jobforge.worker import Worker
 
 # Short, so that what takes several of them is over soon; long against a busy machine's pauses.

@@ -10,8 +10,8 @@ from cluster import Connect, Connection, connect_to, fresh_database
 from sql.audit import INSTALLATION, NULLABLE, OWNERS, RULES, UNIQUE, Rule, offenders
 from sql.engine import call
 
+from jobforge.db.schema_files import function_files
 from jobforge.embedded import Server
-from jobforge.schema import function_files
 
 DOCS = Path(__file__).parents[2] / "docs"
 

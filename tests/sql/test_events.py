@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from sql.engine import call, call_for_value, definition, erase, refused
 from unit.test_matching import PATTERNS
 
-from jobforge import matching
+from jobforge.scheduler import event_filter
 
 REFUSED: list[tuple[str, str, dict[str, Any]]] = [
     ("JF002", "name", {"name": None}),
@@ -86,7 +86,7 @@ def test_the_engine_agrees_on_what_fits_a_pattern(shared_conn: Connection) -> No
         found = call_for_value(
             shared_conn, "jobforge_private.fits_event", pattern=pattern, name=name
         )
-        assert found is matching.fits(pattern, name) is fits
+        assert found is event_filter.fits(pattern, name) is fits
 
 
 def test_schedulers_are_woken_once_and_not_while_a_recent_event_is_pending(

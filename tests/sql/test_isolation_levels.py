@@ -36,8 +36,8 @@ from sql.engine import (
 )
 from sql.mutation import mutate
 
+from jobforge.db.schema_files import function_files
 from jobforge.embedded import Server
-from jobforge.schema import function_files
 
 LEVELS = ("repeatable read", "serializable")
 DOCS = Path(__file__).parents[2] / "docs"

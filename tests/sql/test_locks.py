@@ -18,8 +18,8 @@ from sql.engine import (
     refused,
 )
 
-from jobforge.migrate import migrate, repair
-from jobforge.schema import ADVISORY_LOCK
+from jobforge.db.migrate import migrate, repair
+from jobforge.db.schema_files import ADVISORY_LOCK
 
 attack = pytest.mark.attack("locks")
 

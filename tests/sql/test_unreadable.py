@@ -20,9 +20,9 @@ from sql.long_numbers import (
 )
 from unit.test_doctor import WELL
 
-from jobforge.condition import Trouble
-from jobforge.doctor import diagnose
+from jobforge.db.doctor.checks import diagnose
 from jobforge.embedded import Server
+from jobforge.types.health import Trouble
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from sql.engine import (
 )
 from sql.machine import stop_time
 
-from jobforge.schema import function_files
+from jobforge.db.schema_files import function_files
 
 END = "test:end"
 

@@ -19,8 +19,8 @@ from jobforge import (
     WorkflowHandle,
 )
 from jobforge.errors import ChildFailed
-from jobforge.job import Enqueued, Job, JobListing, JobRequest, State
-from jobforge.steps import Event
+from jobforge.sdk.step_log import Event
+from jobforge.types.jobs import Enqueued, Job, JobListing, JobRequest, State
 
 jf = JobForge(tenant="acme")
 

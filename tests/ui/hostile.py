@@ -11,7 +11,7 @@ from api.house import House
 
 from jobforge import calls, db
 from jobforge.errors import JobForgeError
-from jobforge.job import Note, Outcome, OutcomeReport, Step
+from jobforge.types.jobs import Note, Outcome, OutcomeReport, Step
 
 ELSEWHERE = "127.0.0.1:9"
 RUN = "window.hostileRan=1"

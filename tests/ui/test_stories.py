@@ -13,9 +13,9 @@ from psycopg.types.json import Jsonb
 from ui.looking import NARROW, Look, looking
 from ui.scene import BIG, Scene
 
-from jobforge.api.keys import read_key
-from jobforge.cli.listening import listening
+from jobforge.api.serve import listening
 from jobforge.config import Config
+from jobforge.security.api_keys import read_key
 
 
 def _admin(shop: Scene) -> str:

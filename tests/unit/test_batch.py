@@ -12,7 +12,7 @@ from jobforge.errors import Invalid
 def test_more_jobs_than_can_be_made_at_once_are_refused_in_async_code_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("jobforge.batch._MOST_AT_ONCE", 1)
+    monkeypatch.setattr("jobforge.sdk.batch._MOST_AT_ONCE", 1)
     jf = JobForge(tenant="acme")
 
     @jf.job

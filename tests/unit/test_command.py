@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from jobforge import JobForge
-from jobforge.argv import read_template
-from jobforge.command import Command, add_commands, servable
 from jobforge.errors import ConfigError, Invalid, InvalidPayload
-from jobforge.job import Outcome
-from jobforge.verdict import Exit
+from jobforge.sdk.command import Command, add_commands, servable
+from jobforge.sdk.command_argv import read_template
+from jobforge.sdk.verdict import Exit
+from jobforge.types.jobs import Outcome
 
 TEXTS = st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 

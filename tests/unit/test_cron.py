@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from unit.clocks import AROUND, MINUTE, ZONES, Clock, changes, daily
 
-from jobforge import cron
-from jobforge.cron import Change, Cron
 from jobforge.errors import Invalid
+from jobforge.scheduler import cron
+from jobforge.scheduler.cron import Change, Cron
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 

@@ -12,10 +12,10 @@ from pydantic import BaseModel
 
 import jobforge
 from jobforge import Context, JobForge, Retry
-from jobforge.definition import Definition
 from jobforge.errors import Conflict, Denied, Invalid, InvalidPayload, Json
-from jobforge.job import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, sent
-from jobforge.jsonb import encode
+from jobforge.sdk.definition import Definition
+from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest, sent
+from jobforge.types.jsonb import encode
 
 if TYPE_CHECKING:
     from jobforge import Context as Later
@@ -341,7 +341,7 @@ def test_inside_a_job_enqueue_goes_through_the_door(
     jf: JobForge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     count, _ = make_hooked(jf)
-    monkeypatch.setattr("jobforge.door._door", door := Door())
+    monkeypatch.setattr("jobforge.sdk.job_scope._door", door := Door())
     handle = count.using(priority=3).enqueue()
     asyncio.run(count.using(tenant=TENANT).aenqueue())
     count.enqueue_many([count.args(), count.args()])
@@ -374,7 +374,7 @@ def test_options_that_make_no_sense_are_refused_by_name(
 
 
 def test_later_options_go_over_earlier_ones(jf: JobForge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("jobforge.door._door", door := Door())
+    monkeypatch.setattr("jobforge.sdk.job_scope._door", door := Door())
     first = jf.job(_nothing).using(priority=1, queue="slow", key="k")
     first.using(priority=2, dedupe="active").enqueue()
     (job,) = door.jobs

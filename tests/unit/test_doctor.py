@@ -8,11 +8,11 @@ from uuid import uuid4
 
 import pytest
 
-from jobforge.condition import Trouble
-from jobforge.control import WorkerInfo
-from jobforge.doctor import Facts, Finding, Grade, advise_vacuum, diagnose
-from jobforge.examination import Connections, History, Horizon, Surroundings, Table
-from jobforge.inspection import Inspection
+from jobforge.db.doctor.checks import Facts, Finding, Grade, advise_vacuum, diagnose
+from jobforge.db.doctor.probes import Connections, History, Horizon, Surroundings, Table
+from jobforge.db.doctor.server_facts import Inspection
+from jobforge.types.control import WorkerInfo
+from jobforge.types.health import Trouble
 
 NOW = datetime.now(UTC)
 SOUND = Inspection(

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from jobforge import JobForge
-from jobforge.current import CURRENT
 from jobforge.errors import Conflict, Json
-from jobforge.job import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
+from jobforge.types.current_job import CURRENT
+from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
 
 MADE = UUID(int=7)
 

@@ -12,9 +12,9 @@ import httpcore2
 import pytest
 
 from jobforge.config import Config
-from jobforge.egress import Egress, Policy, Request, Response, policy_of, read_url
-from jobforge.egress.addresses import is_public, parse_address
-from jobforge.egress.policy import own_addresses, read_allowed
+from jobforge.connectors.egress import Egress, Policy, Request, Response, policy_of, read_url
+from jobforge.connectors.egress.addresses import is_public, parse_address
+from jobforge.connectors.egress.policy import own_addresses, read_allowed
 from jobforge.errors import (
     AddressNotAllowed,
     BadResponse,

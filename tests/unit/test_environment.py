@@ -9,8 +9,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it
 
 BEGIN = """
 import os, subprocess
-from jobforge.isolation import limits
-from jobforge.isolation.environment import JobVariables
+from jobforge.worker.isolation import limits
+from jobforge.worker.isolation.environment import JobVariables
 variables = JobVariables("/jobs")
 """
 

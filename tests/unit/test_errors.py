@@ -3,8 +3,8 @@
 import pytest
 
 from jobforge import errors
+from jobforge.db.sqlstates import from_sqlstate
 from jobforge.errors import JobForgeError
-from jobforge.recognition import from_sqlstate
 
 SQLSTATES = {
     "JF001": (errors.TenantRequired, "tenant_required"),

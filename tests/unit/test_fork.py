@@ -9,7 +9,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it
 
 BEGIN = """
 import os, threading
-from jobforge.isolation.fork import Hooks, choose_fork
+from jobforge.worker.isolation.fast_fork import Hooks, choose_fork
 hooks = Hooks()
 def is_pythons():
     return choose_fork(hooks) is os.fork
@@ -25,7 +25,7 @@ def _says(code: str) -> list[str]:
 def test_no_program_of_a_job_inherits_what_the_worker_sent_for_it() -> None:
     code = """
 import array, socket
-from jobforge.isolation import zygote
+from jobforge.worker.isolation import zygote
 for flag in (zygote._CLOSE_ON_EXEC, 0):  # as on Linux, and elsewhere
     zygote._CLOSE_ON_EXEC = flag
     ours, theirs = socket.socketpair()
@@ -40,7 +40,7 @@ for flag in (zygote._CLOSE_ON_EXEC, 0):  # as on Linux, and elsewhere
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="others are forked by os.fork")
 def test_a_plain_app_is_forked_without_pythons_hooks() -> None:
     code = """
-import jobforge.isolation.zygote
+import jobforge.worker.isolation.zygote
 with hooks.noticed():
     import asyncio, concurrent.futures, logging, random, threading
     from jobforge import JobForge
@@ -56,7 +56,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 @pytest.mark.skipif(sys.version_info[:2] != (3, 11), reason="others are forked by os.fork")
 def test_jobs_that_are_traced_are_forked_without_pythons_hooks_too() -> None:
     code = """
-from jobforge import tracing
+from jobforge.observability import tracing
 with hooks.noticed():
     tracing.prepare_jobs()
 print(tracing.is_on(), is_pythons())
@@ -107,7 +107,7 @@ thread.join()
 def test_a_process_that_jobs_are_forked_from_does_without_what_few_jobs_need() -> None:
     code = """
 import sys
-import jobforge.isolation.zygote
+import jobforge.worker.isolation.zygote
 from jobforge import Context, JobForge
 few = {"asyncio", "ssl", "jsonschema_rs", "random", "shutil", "tempfile", "difflib"}
 print(few & sys.modules.keys() or "without")

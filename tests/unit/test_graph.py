@@ -1,6 +1,6 @@
 """A workflow as the terminal draws it."""
 
-from jobforge.cli.graph import draw
+from jobforge.cli.workflow_graph import draw
 
 
 def drawn(states: dict[str, str], *edges: tuple[str, str]) -> list[str]:

@@ -5,9 +5,9 @@ from uuid import UUID
 
 import pytest
 
-from jobforge.duration import Duration
 from jobforge.errors import WaitTimeout
-from jobforge.handle import Awaited, until
+from jobforge.sdk.duration import Duration
+from jobforge.sdk.handle import Awaited, until
 
 
 @pytest.mark.parametrize("timeout", [0.001, timedelta(milliseconds=1)])

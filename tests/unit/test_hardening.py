@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 from attacks import Attempts
 
-from jobforge.cli.process import Process
-from jobforge.hardening import Handover
+from jobforge.cli.processes.child import Process
+from jobforge.process.hardening import Handover
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="other systems have no /proc")
 
 CANARY = "kanari"
 HARDEN = """
 import os, subprocess, sys
-from jobforge import config, hardening
+from jobforge import config
+from jobforge.process import hardening
 hardening.harden()
 """
 

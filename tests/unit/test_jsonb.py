@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobforge.errors import Invalid
-from jobforge.jsonb import decode, encode, legible
+from jobforge.types.jsonb import decode, encode, legible
 
 NAN = float("nan")
 WORDS = st.text(alphabet=st.characters(exclude_categories=["Cs"], exclude_characters="\0"))

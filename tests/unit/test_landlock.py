@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from jobforge.isolation import landlock
+from jobforge.worker.isolation import landlock
 
 pytestmark = pytest.mark.skipif(not landlock.is_available(), reason="needs Landlock")
 
 BEGIN = """
 import os, sys
 from pathlib import Path
-from jobforge.isolation import landlock, limits
+from jobforge.worker.isolation import landlock, limits
 landlock.protectable = list  # root may write everywhere
 limits.renounce_privileges()
 folder = Path(sys.argv[1])

@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from jobforge.settings import MIB
+from jobforge.sdk.settings import MIB
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="as Linux has it")
 
 BEGIN = """
 import resource, signal, sys
-from jobforge.hardening import hide
-from jobforge.isolation import limits
-from jobforge.settings import Limits
+from jobforge.process.hardening import hide
+from jobforge.worker.isolation import limits
+from jobforge.sdk.settings import Limits
 def apply(**given):
     limits.apply(limits.bounds(Limits(**given), limits.data_in_use()))
 """

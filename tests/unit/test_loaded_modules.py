@@ -23,7 +23,7 @@ print(*sorted(sys.modules.keys() - before))
 """
 PROGRAMS = {
     "fork server": """
-import jobforge.isolation.zygote
+import jobforge.worker.isolation.zygote
 from jobforge import Context, JobForge
 jf = JobForge()
 @jf.job

@@ -10,7 +10,7 @@ import pytest
 
 from jobforge import JobForge
 from jobforge.errors import ConfigError
-from jobforge.loading import load, parse
+from jobforge.sdk.loader import load, parse
 
 ONE = "from jobforge import JobForge\njf = JobForge()\n"
 TWO = ONE + "other = JobForge()\n"

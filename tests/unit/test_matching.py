@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobforge import matching
 from jobforge.errors import Invalid
+from jobforge.scheduler import event_filter
 
 PATTERNS = [
     ("order.paid", "order.paid", True),
@@ -25,8 +25,8 @@ PATTERNS = [
 
 @pytest.mark.parametrize(("pattern", "name", "fits"), PATTERNS)
 def test_a_name_fits_its_patterns(pattern: str, name: str, fits: bool) -> None:  # noqa: FBT001 - a column
-    matching.check_pattern(pattern)
-    assert matching.fits(pattern, name) is fits
+    event_filter.check_pattern(pattern)
+    assert event_filter.fits(pattern, name) is fits
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def test_a_name_fits_its_patterns(pattern: str, name: str, fits: bool) -> None: 
 )
 def test_what_is_no_pattern_is_refused(pattern: Any) -> None:
     with pytest.raises(Invalid):
-        matching.check_pattern(pattern)
+        event_filter.check_pattern(pattern)
 
 
 EVENT = {
@@ -85,16 +85,16 @@ EVENT = {
     ],
 )
 def test_a_condition_holds(path: str, op: str, value: Any, holds: bool) -> None:  # noqa: FBT001 - a column
-    conditions = matching.parse([{"path": path, "op": op, "value": value}])
-    assert matching.matches(conditions, EVENT) is holds
+    conditions = event_filter.parse([{"path": path, "op": op, "value": value}])
+    assert event_filter.matches(conditions, EVENT) is holds
 
 
 def test_everything_must_hold() -> None:
     good = {"path": "event.paid", "op": "eq", "value": True}
     bad = {"path": "event.total", "op": "lt", "value": 5}
-    assert matching.matches(matching.parse([]), EVENT)
-    assert matching.matches(matching.parse([good, good]), EVENT)
-    assert not matching.matches(matching.parse([good, bad]), EVENT)
+    assert event_filter.matches(event_filter.parse([]), EVENT)
+    assert event_filter.matches(event_filter.parse([good, good]), EVENT)
+    assert not event_filter.matches(event_filter.parse([good, bad]), EVENT)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_everything_must_hold() -> None:
 )
 def test_a_filter_is_refused_with_the_place_of_the_fault(written: Any, field: str) -> None:
     with pytest.raises(Invalid) as refusal:
-        matching.check(written)
+        event_filter.check(written)
     assert refusal.value.field == field
 
 
@@ -147,18 +147,18 @@ LINES = st.fixed_dictionaries(
 @given(st.lists(LINES, max_size=4) | JSON, JSON)
 def test_any_filter_is_refused_or_answers(written: Any, data: Any) -> None:
     try:
-        conditions = matching.parse(written)
+        conditions = event_filter.parse(written)
     except Invalid as refusal:
         assert (refusal.field or "").startswith("filter")  # noqa: PT017 - either may happen
     else:
-        assert matching.matches(conditions, {"event": data}) in {True, False}
+        assert event_filter.matches(conditions, {"event": data}) in {True, False}
 
 
 @given(JSON)
 def test_a_value_equals_itself_and_nothing_is_both_equal_and_not(value: Any) -> None:
     values = {"event": {"a": value}}
     equal, unequal = (
-        matching.parse([{"path": "event.a", "op": op, "value": value}]) for op in ("eq", "ne")
+        event_filter.parse([{"path": "event.a", "op": op, "value": value}]) for op in ("eq", "ne")
     )
-    assert matching.matches(equal, values)
-    assert not matching.matches(unequal, values)
+    assert event_filter.matches(equal, values)
+    assert not event_filter.matches(unequal, values)

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
-from jobforge.job import Note, Token
 from jobforge.redact import MARKER, NO_SECRETS
+from jobforge.types.jobs import Note, Token
 from jobforge.worker.notes import Notes
 
 

@@ -20,9 +20,9 @@ from pydantic import (
     computed_field,
 )
 
-from jobforge import jsonb
 from jobforge.errors import Invalid, InvalidPayload
-from jobforge.parameters import Shape, read_parameters, read_result, refused
+from jobforge.payloads.signature import Shape, read_parameters, read_result, refused
+from jobforge.types import jsonb
 
 
 class Colour(StrEnum):

@@ -9,8 +9,8 @@ from pydantic import ConfigDict, TypeAdapter
 from pydantic_core import SchemaSerializer, SchemaValidator
 from typing_extensions import TypedDict
 
-from jobforge.parameters import Shape
-from jobforge.plain import Table, plain_schema
+from jobforge.payloads.core_schema import Table, plain_schema
+from jobforge.payloads.signature import Shape
 
 PLAIN = [
     *(Any, bool, float, int, str, None, type(None)),
@@ -56,7 +56,7 @@ def test_the_schema_of_a_table_tells_its_defaults() -> None:
 def test_an_app_of_plain_jobs_needs_little_to_fork_them() -> None:
     code = """
 import sys
-import jobforge.isolation.zygote
+import jobforge.worker.isolation.zygote
 from jobforge import Context, JobForge
 jf = JobForge()
 @jf.job

@@ -5,8 +5,8 @@ import socket
 
 import pytest
 
-from jobforge.api import events
-from jobforge.cli.protocol import Joining
+from jobforge.api.http_protocol import Joining
+from jobforge.api.live import sse
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
 STREAM = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
@@ -77,7 +77,7 @@ def test_a_head_alone_leaves_when_the_answer_is_complete_or_the_connection_close
 async def test_what_is_left_of_an_answer_is_kept_while_somebody_reads_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(events, "STUCK_S", 0)
+    monkeypatch.setattr(sse, "STUCK_S", 0)
     transport = _Sending()
     transport.unread = [100, 60, 20, 20]
     with socket.socket() as transport.socket:

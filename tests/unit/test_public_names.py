@@ -30,7 +30,7 @@ MODULES = (
 LOADED_TO_FORK_JOBS = """
 import sys
 before = {name.partition(".")[0] for name in sys.modules}
-import jobforge.isolation.zygote
+import jobforge.worker.isolation.zygote
 from jobforge import Context, JobForge
 jf = JobForge()
 @jf.job

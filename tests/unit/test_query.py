@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from jobforge.cli.moment import parse_pace, parse_past
-from jobforge.cli.query import parse_query
+from jobforge.cli.filter_query import parse_query
+from jobforge.cli.time_args import parse_pace, parse_past
 from jobforge.errors import Invalid
 
 STATES = ("queued", "dead", "failed")

@@ -5,8 +5,8 @@ from uuid import UUID
 import pytest
 
 from jobforge.calls import Answer
-from jobforge.job import ClaimedJob
-from jobforge.worker.ready import FEW, Ready
+from jobforge.types.jobs import ClaimedJob
+from jobforge.worker.claim_buffer import FEW, Ready
 
 pytestmark = pytest.mark.anyio
 

@@ -8,8 +8,8 @@ import pytest
 CODE = """
 import os, signal
 from jobforge import JobForge
-from jobforge.door import find_door
-from jobforge.isolation.rehearsal import rehearse
+from jobforge.sdk.job_scope import find_door
+from jobforge.worker.isolation.warmup import rehearse
 
 def found():
     handlers = [signal.getsignal(number) for number in signal.valid_signals()]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jobforge.isolation.removal import remove
+from jobforge.worker.isolation.cleanup import remove
 
 
 def test_a_folder_goes_with_what_nobody_may_write_to(tmp_path: Path) -> None:

@@ -11,7 +11,15 @@ from typing import Any
 import pytest
 from attacks import Attempts
 
-from jobforge.report import Column, Row, Table, columns_of, write_csv, write_html, write_json
+from jobforge.connectors.report import (
+    Column,
+    Row,
+    Table,
+    columns_of,
+    write_csv,
+    write_html,
+    write_json,
+)
 
 FORMULAS = [
     "=cmd|' /C calc'!A0",

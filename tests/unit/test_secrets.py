@@ -7,7 +7,7 @@ import pytest
 
 from jobforge import redact
 from jobforge.errors import Invalid, NotFound
-from jobforge.secrets import LARGEST, Secrets
+from jobforge.security.secrets import LARGEST, Secrets
 
 
 @pytest.fixture

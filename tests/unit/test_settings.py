@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from jobforge.errors import Invalid
-from jobforge.settings import GIB, MIB, Rate, Settings, read_settings, size
-from jobforge.signals import Retry
+from jobforge.sdk.retry import Retry
+from jobforge.sdk.settings import GIB, MIB, Rate, Settings, read_settings, size
 
 
 @pytest.mark.parametrize(

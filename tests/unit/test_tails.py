@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobforge.isolation.tails import TAIL_BYTES, Tail, neutral
+from jobforge.worker.isolation.output_tail import TAIL_BYTES, Tail, neutral
 
 
 def _tail(*pieces: bytes, limit: int = TAIL_BYTES) -> str | None:

@@ -16,10 +16,10 @@ from uuid import UUID
 
 import pytest
 
-from jobforge import telemetry
-from jobforge.current import CURRENT
-from jobforge.job import ClaimedJob
+from jobforge.observability import logs
 from jobforge.redact import MARKER
+from jobforge.types.current_job import CURRENT
+from jobforge.types.jobs import ClaimedJob
 
 JOB = UUID("018f4a2e-7b5c-7c3a-9d10-aabbccddeeff")
 WORKER = UUID(int=1)
@@ -37,7 +37,7 @@ def _restored() -> Iterator[None]:
     root = logging.getLogger()
     level = root.level
     yield
-    telemetry.unconfigure()
+    logs.unconfigure()
     root.setLevel(level)
 
 
@@ -45,7 +45,7 @@ def _restored() -> Iterator[None]:
 def output() -> io.StringIO:
     """Where a process that writes JSON at every level writes it."""
     stream = io.StringIO()
-    telemetry.configure(format="json", level="debug", worker_id=WORKER, stream=stream)
+    logs.configure(format="json", level="debug", worker_id=WORKER, stream=stream)
     return stream
 
 
@@ -66,7 +66,7 @@ def _claimed(traceparent: str | None = None) -> ClaimedJob:
 
 def test_an_event_is_one_object_with_the_fields_that_every_line_has(output: io.StringIO) -> None:
     before = datetime.now(UTC)
-    telemetry.emit("job.dead", "error", duration_ms=12.5, **telemetry.fields_of(_claimed()))
+    logs.emit("job.dead", "error", duration_ms=12.5, **logs.fields_of(_claimed()))
     line = _line(output)
     written = datetime.fromisoformat(line.pop("timestamp"))
     assert abs((written - before).total_seconds()) < 60
@@ -84,13 +84,13 @@ def test_an_event_is_one_object_with_the_fields_that_every_line_has(output: io.S
 
 
 def test_secrets_are_hidden_in_every_field(output: io.StringIO) -> None:
-    telemetry.emit("x", password="hunter2", note="password=hunter2", deep=[{"token": "hunter2"}])
+    logs.emit("x", password="hunter2", note="password=hunter2", deep=[{"token": "hunter2"}])
     assert "hunter2" not in output.getvalue()
     assert output.getvalue().count(MARKER) == 3
 
 
 def test_a_line_end_in_a_value_does_not_end_the_line(output: io.StringIO) -> None:
-    telemetry.emit("x", note='first\n{"event": "forged"}\r\n\x1b[2J')
+    logs.emit("x", note='first\n{"event": "forged"}\r\n\x1b[2J')
     assert _line(output)["note"] == 'first\n{"event": "forged"}\r\n\x1b[2J'
     assert len(output.getvalue().splitlines()) == 1
 
@@ -102,7 +102,7 @@ def test_a_field_of_a_record_cannot_pass_for_one_of_ours(output: io.StringIO) ->
 
 
 def test_an_event_about_another_worker_names_that_one(output: io.StringIO) -> None:
-    telemetry.emit("worker.stale", worker_id=UUID(int=9))
+    logs.emit("worker.stale", worker_id=UUID(int=9))
     assert _line(output)["worker_id"] == str(UUID(int=9))
 
 
@@ -110,38 +110,38 @@ def test_an_event_about_another_worker_names_that_one(output: io.StringIO) -> No
     "value", [10**30, "\ud800", float("nan"), {1: {2}}, b"\xff", object(), datetime.now(UTC), 1j]
 )
 def test_any_value_can_be_written(output: io.StringIO, value: Any) -> None:
-    telemetry.emit("x", value=value)
+    logs.emit("x", value=value)
     assert "value" in _line(output)
 
 
 def test_what_is_none_is_left_out(output: io.StringIO) -> None:
-    telemetry.emit("x", a=None, b=0)
+    logs.emit("x", a=None, b=0)
     assert {"a", "b"} & set(_line(output)) == {"b"}
 
 
 def test_a_line_below_the_level_is_not_written() -> None:
     stream = io.StringIO()
-    telemetry.configure(format="json", level="warning", stream=stream)
-    assert [telemetry.is_enabled("info"), telemetry.is_enabled("warning")] == [False, True]
-    telemetry.emit("quiet")
+    logs.configure(format="json", level="warning", stream=stream)
+    assert [logs.is_enabled("info"), logs.is_enabled("warning")] == [False, True]
+    logs.emit("quiet")
     logging.getLogger("library").info("quiet")
-    telemetry.emit("loud", "warning")
+    logs.emit("loud", "warning")
     assert [line["event"] for line in _lines(stream)] == ["loud"]
 
 
 def test_configuring_again_changes_the_output_instead_of_doubling_it(output: io.StringIO) -> None:
     second = io.StringIO()
-    telemetry.configure(format="json", stream=second)
+    logs.configure(format="json", stream=second)
     logging.getLogger("library").warning("once")
     assert output.getvalue() == ""
     assert len(_lines(second)) == 1
 
 
 def test_bound_fields_are_in_every_line_within(output: io.StringIO) -> None:
-    with telemetry.bound(job_id=JOB), telemetry.bound(attempt=2):
-        telemetry.emit("a")
+    with logs.bound(job_id=JOB), logs.bound(attempt=2):
+        logs.emit("a")
         logging.getLogger("library").info("b")
-    telemetry.emit("c")
+    logs.emit("c")
     found = [(line.get("job_id"), line.get("attempt")) for line in _lines(output)]
     assert found == [(str(JOB), 2), (str(JOB), 2), (None, None)]
 
@@ -149,18 +149,18 @@ def test_bound_fields_are_in_every_line_within(output: io.StringIO) -> None:
 def test_a_context_that_is_about_a_job_says_so_in_every_line(output: io.StringIO) -> None:
     context = copy_context()
     context.run(CURRENT.set, _claimed(TRACEPARENT))
-    context.run(telemetry.emit, "a")
+    context.run(logs.emit, "a")
     context.run(logging.getLogger("library").info, "b")
-    telemetry.emit("c")
+    logs.emit("c")
     found = [(line.get("job_id"), line.get("trace_id")) for line in _lines(output)]
     assert found == [(str(JOB), TRACE), (str(JOB), TRACE), (None, None)]
 
 
 def test_fields_bound_in_one_task_are_not_seen_in_another(output: io.StringIO) -> None:
     async def say(number: int, others: asyncio.Barrier) -> None:
-        with telemetry.bound(number=number):
+        with logs.bound(number=number):
             await others.wait()
-            telemetry.emit("said", expected=number)
+            logs.emit("said", expected=number)
 
     async def both() -> None:
         others = asyncio.Barrier(2)
@@ -206,22 +206,22 @@ def test_an_exception_that_cannot_be_shown_is_still_told() -> None:
         def __str__(self) -> str:
             raise RuntimeError
 
-    assert telemetry.error_of(Unprintable())["type"] == "Unprintable"
+    assert logs.error_of(Unprintable())["type"] == "Unprintable"
 
 
 def test_warnings_come_out_as_lines(output: io.StringIO) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("always")
-        telemetry.configure(format="json", stream=output)
+        logs.configure(format="json", stream=output)
         warnings.warn("old thing", DeprecationWarning, stacklevel=1)
-        telemetry.unconfigure()
+        logs.unconfigure()
     assert "old thing" in _line(output)["message"]
 
 
 def test_lines_of_many_threads_do_not_mix(output: io.StringIO) -> None:
     def say(number: int) -> None:
         for turn in range(50):
-            telemetry.emit("said", number=number, turn=turn, filler="x" * 500)
+            logs.emit("said", number=number, turn=turn, filler="x" * 500)
 
     threads = [threading.Thread(target=say, args=[number]) for number in range(4)]
     for thread in threads:
@@ -233,17 +233,17 @@ def test_lines_of_many_threads_do_not_mix(output: io.StringIO) -> None:
 
 def test_an_output_that_nobody_reads_stops_nothing() -> None:
     stream = io.StringIO()
-    telemetry.configure(format="json", stream=stream)
+    logs.configure(format="json", stream=stream)
     stream.close()
-    telemetry.emit("unheard")
+    logs.emit("unheard")
 
 
 def test_nothing_is_written_before_configure_but_the_host_may_listen(
     caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with caplog.at_level(logging.INFO, logger="jobforge"):
-        telemetry.emit("job.dead", "error", job_id=JOB, password="hunter2")
-        telemetry.emit("job.finished", "debug")
+        logs.emit("job.dead", "error", job_id=JOB, password="hunter2")
+        logs.emit("job.finished", "debug")
     assert caplog.messages == [f"job.dead job_id={JOB} password={MARKER}"]
     assert capsys.readouterr() == ("", "")
 
@@ -252,15 +252,15 @@ def test_before_configure_the_host_decides_what_is_enabled(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.WARNING, logger="jobforge"):
-        assert [telemetry.is_enabled("info"), telemetry.is_enabled("error")] == [False, True]
+        assert [logs.is_enabled("info"), logs.is_enabled("error")] == [False, True]
 
 
 @pytest.mark.parametrize(
     ("stream", "is_json"), [(io.StringIO(), True), (Terminal(), False)], ids=["pipe", "terminal"]
 )
 def test_a_terminal_gets_text_and_a_pipe_gets_json(stream: io.StringIO, *, is_json: bool) -> None:
-    telemetry.configure(stream=stream)
-    telemetry.emit("worker.started", queues=["mail"])
+    logs.configure(stream=stream)
+    logs.emit("worker.started", queues=["mail"])
     assert stream.getvalue().startswith("{") == is_json
 
 
@@ -268,8 +268,8 @@ def _text(monkeypatch: pytest.MonkeyPatch, no_color: str, **fields: Any) -> str:
     monkeypatch.setenv("NO_COLOR", no_color)
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
-    telemetry.configure(stream=stream)
-    telemetry.emit("job.dead", "error", **fields)
+    logs.configure(stream=stream)
+    logs.emit("job.dead", "error", **fields)
     return stream.getvalue()
 
 
@@ -314,11 +314,11 @@ def test_text_lets_no_control_character_through(monkeypatch: pytest.MonkeyPatch)
 def test_the_trace_is_the_enqueuers_or_else_the_jobs_own(
     traceparent: str | None, trace: str
 ) -> None:
-    assert telemetry.fields_of(_claimed(traceparent))["trace_id"] == trace
+    assert logs.fields_of(_claimed(traceparent))["trace_id"] == trace
 
 
 def test_what_is_printed_comes_out_as_lines(output: io.StringIO) -> None:
-    with telemetry.captured_output():
+    with logs.captured_output():
         print("first", "password=hunter2")
         print("second\nof two lines", file=sys.stderr)
         sys.stdout.buffer.write(b"bytes \xff\n")
@@ -335,7 +335,7 @@ def test_what_is_printed_comes_out_as_lines(output: io.StringIO) -> None:
 def test_a_secret_of_several_lines_is_hidden_when_it_is_printed_at_once(
     output: io.StringIO,
 ) -> None:
-    with telemetry.captured_output():
+    with logs.captured_output():
         print("key:", "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----", sep="\n")
     assert "MIIE" not in output.getvalue()
 
@@ -343,7 +343,7 @@ def test_a_secret_of_several_lines_is_hidden_when_it_is_printed_at_once(
 def test_what_is_printed_is_told_as_before_when_nothing_is_captured_any_more(
     capsys: pytest.CaptureFixture[str], output: io.StringIO
 ) -> None:
-    with telemetry.captured_output():
+    with logs.captured_output():
         pass
     print("plain")
     assert capsys.readouterr().out == "plain\n"
@@ -353,8 +353,8 @@ def test_what_is_printed_is_told_as_before_when_nothing_is_captured_any_more(
 def test_lines_go_to_the_real_output_also_when_configured_within_a_capture(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with telemetry.captured_output():
-        telemetry.configure(format="json")
+    with logs.captured_output():
+        logs.configure(format="json")
         print("printed")
     assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == [
         "printed"
@@ -366,7 +366,7 @@ def test_threads_that_print_do_not_mix_their_lines(output: io.StringIO) -> None:
         for _ in range(50):
             print(number, number, number)
 
-    with telemetry.captured_output():
+    with logs.captured_output():
         threads = [threading.Thread(target=say, args=[number]) for number in range(4)]
         for thread in threads:
             thread.start()

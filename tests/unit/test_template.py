@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobforge import template
 from jobforge.errors import Invalid
-from jobforge.template import MOST_BYTES, MOST_TAGS
+from jobforge.scheduler import template
+from jobforge.scheduler.template import MOST_BYTES, MOST_TAGS
 
 VALUES = {
     "event": {

@@ -33,22 +33,22 @@ from opentelemetry.trace import (
     get_current_span,
 )
 
-from jobforge import tracing
-from jobforge.current import CURRENT
 from jobforge.errors import LeaseLost
-from jobforge.isolation.wire import LONGEST_FRAME, Kind, frame
-from jobforge.job import ClaimedJob, JobRequest, Outcome
-from jobforge.tracing import export
-from jobforge.tracing.attempts import Attempts
-from jobforge.tracing.export import exporter_named, is_limited
-from jobforge.tracing.message import Messages
-from jobforge.tracing.outlet import Limits, Outlet, find_post, read_limits
-from jobforge.tracing.parent import remote
-from jobforge.tracing.passage import Receiver
-from jobforge.tracing.plain import Opener, Plain
-from jobforge.tracing.sampling import Sampling, read_share
-from jobforge.tracing.within import Provider
-from jobforge.verdict import Verdict
+from jobforge.observability import tracing
+from jobforge.observability.tracing import setup
+from jobforge.observability.tracing.attempt_spans import Attempts
+from jobforge.observability.tracing.child_spans import Receiver
+from jobforge.observability.tracing.child_tracer import Provider
+from jobforge.observability.tracing.fast_exporter import Limits, Outlet, find_post, read_limits
+from jobforge.observability.tracing.lazy_span import Opener, Plain
+from jobforge.observability.tracing.otlp_template import Messages
+from jobforge.observability.tracing.parent import remote
+from jobforge.observability.tracing.sampling import Sampling, read_share
+from jobforge.observability.tracing.setup import exporter_named, is_limited
+from jobforge.sdk.verdict import Verdict
+from jobforge.types.current_job import CURRENT
+from jobforge.types.jobs import ClaimedJob, JobRequest, Outcome
+from jobforge.worker.isolation.frames import LONGEST_FRAME, Kind, frame
 
 T = TypeVar("T")
 
@@ -75,15 +75,15 @@ JOB = ClaimedJob(
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"}
 WITHOUT_IT = """
 import sys
-import jobforge.cli.serving, jobforge.api, jobforge.isolation.zygote
-from jobforge import tracing
+import jobforge.cli.processes.worker_process, jobforge.api, jobforge.worker.isolation.zygote
+from jobforge.observability import tracing
 assert not tracing.is_on()
 assert tracing.find_attempts() is None
 assert "opentelemetry" not in sys.modules
 """
 IN_A_ZYGOTE = """
 import sys
-from jobforge import tracing
+from jobforge.observability import tracing
 tracing.prepare_jobs()
 assert tracing.is_on()
 assert tracing.current() is None
@@ -359,7 +359,7 @@ def test_an_exporter_that_is_not_there_costs_a_line_and_no_more(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "nowhere")
-    export.configure("jobforge-test")
+    setup.configure("jobforge-test")
     assert not tracing.is_on()
     assert "no exporter nowhere is installed" in caplog.text
 

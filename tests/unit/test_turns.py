@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Callable
 
+from jobforge.worker.pacing import Turns
 from jobforge.worker.slots import Slots
-from jobforge.worker.turns import Turns
 
 
 class _Desk:

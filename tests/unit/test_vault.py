@@ -9,9 +9,16 @@ from uuid import UUID, uuid4
 import pytest
 
 from jobforge.config import Config
-from jobforge.control import WrappedKey
 from jobforge.errors import ConfigError, SealBroken
-from jobforge.vault import Place, TenantKey, Vault, ensure_dev_key, make_secret_key, open_vault
+from jobforge.security.vault import (
+    Place,
+    TenantKey,
+    Vault,
+    ensure_dev_key,
+    make_secret_key,
+    open_vault,
+)
+from jobforge.types.control import WrappedKey
 
 OLD, NEW = "o" * 40, "n" * 40
 TENANT = uuid4()

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from jobforge.errors import ChildFailed, EventTimeout, Invalid, InvalidPayload, InvalidResult
-from jobforge.job import Outcome
 from jobforge.redact import Scope, redact_text, register_secret
-from jobforge.settings import Settings
-from jobforge.signals import Cancel, Cancelled, Dead, Retry, Snooze, Waiting
-from jobforge.verdict import Exit, Stop, Verdict, exited, raised, returned, unusable
+from jobforge.sdk.retry import Cancel, Cancelled, Dead, Retry, Snooze, Waiting
+from jobforge.sdk.settings import Settings
+from jobforge.sdk.verdict import Exit, Stop, Verdict, exited, raised, returned, unusable
+from jobforge.types.jobs import Outcome
 
 SETTINGS = Settings("mail", give_up_on=(LookupError,))
 MOMENT = datetime(2027, 1, 1, tzinfo=UTC)

@@ -8,7 +8,7 @@ import standardwebhooks
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobforge.webhook import make_id, make_secret, secret_text, signed_headers
+from jobforge.types.webhooks import make_id, make_secret, secret_text, signed_headers
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

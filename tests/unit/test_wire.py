@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobforge.errors import Invalid
-from jobforge.isolation.wire import (
+from jobforge.sdk.settings import Limits
+from jobforge.worker.isolation.frames import (
     LONGEST_FRAME,
     REQUEST_SIZE,
     BrokenWire,
@@ -20,7 +21,6 @@ from jobforge.isolation.wire import (
     Request,
     frame,
 )
-from jobforge.settings import Limits
 
 BODIES = st.lists(st.tuples(st.sampled_from(Kind), st.binary(max_size=50)), max_size=10)
 

@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import Query
 
 from jobforge import calls
-from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
-from jobforge.api.schemas.body import Moment, Text
-from jobforge.api.views import masked_audit
-from jobforge.control import AuditEntry, AuditFilter
+from jobforge.api.masking import masked_audit
+from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
+from jobforge.api.responses import Answer
+from jobforge.api.schemas.base_types import Moment, Text
+from jobforge.types.control import AuditEntry, AuditFilter
 
 router = area("audit")
 

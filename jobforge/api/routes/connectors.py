@@ -5,15 +5,15 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from jobforge import calls
-from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller, Calling
 from jobforge.api.guard import area
-from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_cursor
+from jobforge.api.masking import masked_connector
+from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_cursor
+from jobforge.api.responses import Answer
 from jobforge.api.schemas.connectors import ConnectorChanges, MadeConnector, NewConnector
-from jobforge.api.views import masked_connector
 from jobforge.connectors.configuration import check_settings, needs_seal, sealed_secrets
-from jobforge.control import ConnectorConfig
 from jobforge.errors import Json
+from jobforge.types.control import ConnectorConfig
 
 router = area("connectors")
 

@@ -7,14 +7,15 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jobforge import __version__, calls, checkup, examination
-from jobforge.api.answers import Answer
+from jobforge import __version__, calls
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.condition import Gauge
-from jobforge.doctor import Facts, Finding, diagnose, release
-from jobforge.examination import Connections, History, Horizon, LockWait, Table
-from jobforge.trigger import FiringKind
+from jobforge.api.responses import Answer
+from jobforge.db.doctor import collect, probes
+from jobforge.db.doctor.checks import Facts, Finding, diagnose, release
+from jobforge.db.doctor.probes import Connections, History, Horizon, LockWait, Table
+from jobforge.types.health import Gauge
+from jobforge.types.triggers import FiringKind
 
 router = area("database")
 
@@ -111,8 +112,8 @@ class DatabaseState(BaseModel):
 async def show_database(caller: Caller) -> Answer:
     """What `jobforge doctor` finds, as far as the server's own login sees it."""
     database = caller.server.database
-    facts = await checkup.agather(database)
-    waits = await database.run(examination.lock_waits())
+    facts = await collect.agather(database)
+    waits = await database.run(probes.lock_waits())
     files = await database.run(calls.list_migrations())
     gauges = await database.run(calls.read_gauges(_TENANTS))
     misses = await database.run(calls.list_misses())

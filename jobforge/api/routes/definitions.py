@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from jobforge import calls
-from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_cursor
-from jobforge.api.schemas.body import DefinitionKey, Text
-from jobforge.api.schemas.settings import NewDefinition, Overrides
-from jobforge.control import DefinitionInfo, DefinitionListing
+from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_cursor
+from jobforge.api.responses import Answer
+from jobforge.api.schemas.base_types import DefinitionKey, Text
+from jobforge.api.schemas.limits import NewDefinition, Overrides
+from jobforge.types.control import DefinitionInfo, DefinitionListing
 
 router = area("definitions")
 

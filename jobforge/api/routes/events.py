@@ -5,16 +5,17 @@ from uuid import UUID
 
 from fastapi import Query
 
-from jobforge import calls, reaction
-from jobforge.api.answers import Answer
+from jobforge import calls
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
-from jobforge.api.schemas.body import Moment, Text
+from jobforge.api.masking import masked_event
+from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
+from jobforge.api.responses import Answer
+from jobforge.api.schemas.base_types import Moment, Text
 from jobforge.api.schemas.events import EventId, NewEvent, Replayed, Tried, Trying
-from jobforge.api.views import masked_event
-from jobforge.event import DeliveryOutcome, Event, EventDelivery, EventFilter, EventListing
 from jobforge.redact import mask
+from jobforge.scheduler import reaction
+from jobforge.types.events import DeliveryOutcome, Event, EventDelivery, EventFilter, EventListing
 
 router = area("events")
 

@@ -5,16 +5,16 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from jobforge import calls
-from jobforge.api import views
-from jobforge.api.answers import Answer
+from jobforge.api import masking
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
-from jobforge.api.schemas.body import Moment, Text
+from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
+from jobforge.api.responses import Answer
+from jobforge.api.schemas.base_types import Moment, Text
 from jobforge.api.schemas.failures import Annotation, Discard, OperationId, Redrive
-from jobforge.control import FailureFilter, FailureGroup, OperationKind, OperationOptions
 from jobforge.errors import NotFound
-from jobforge.job import JobFilter
+from jobforge.types.control import FailureFilter, FailureGroup, OperationKind, OperationOptions
+from jobforge.types.jobs import JobFilter
 
 router = area("failures")
 
@@ -34,7 +34,7 @@ async def list_failures(
     """By their newest job. `sample_job_id` is one to look at; `jobs` stops at 10,000."""
     which = FailureFilter(definition, queue, since)
     groups = await caller.run(calls.list_failures(which, limit=limit, before=read_id(cursor)))
-    return Answer(page(views.masked_failures(groups), limit, lambda group: group.sample_job_id))
+    return Answer(page(masking.masked_failures(groups), limit, lambda group: group.sample_job_id))
 
 
 @router.patch("/failures/{fingerprint}", status_code=204, summary="Annotate a group of dead jobs")

@@ -5,13 +5,14 @@ from typing import Literal
 from pydantic import BaseModel
 from starlette.requests import Request
 
-from jobforge import calls, telemetry
-from jobforge.api.answers import Answer
+from jobforge import calls
 from jobforge.api.guard import area
-from jobforge.api.server import Server
+from jobforge.api.responses import Answer
+from jobforge.api.state import Server
 from jobforge.db import Database
+from jobforge.db.schema_files import migration_names
 from jobforge.errors import JobForgeError, MigrationError, Unavailable
-from jobforge.schema import migration_names
+from jobforge.observability import logs
 
 router = area("health", prefix="")
 
@@ -35,7 +36,7 @@ async def show_readiness(request: Request) -> Answer:
     try:
         await _check(server.database)
     except JobForgeError as error:
-        telemetry.emit("server.unready", "warning", error=telemetry.error_of(error))
+        logs.emit("server.unready", "warning", error=logs.error_of(error))
         raise Unavailable from error
     return Answer({"status": "ok"})
 

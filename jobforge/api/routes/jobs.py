@@ -11,14 +11,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jobforge import calls
-from jobforge.api import views
-from jobforge.api.answers import Answer
-from jobforge.api.bodies import Body
+from jobforge.api import masking
+from jobforge.api.artifact_download import download
 from jobforge.api.caller import Caller, Calling, caller_of
-from jobforge.api.downloads import download
 from jobforge.api.guard import area
-from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Items, Limit, Page, page, read_id
-from jobforge.api.schemas.body import Moment, Text
+from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Items, Limit, Page, page, read_id
+from jobforge.api.request_body import Body
+from jobforge.api.responses import Answer
+from jobforge.api.schemas.base_types import Moment, Text
 from jobforge.api.schemas.jobs import (
     Cancel,
     JobChanges,
@@ -33,10 +33,10 @@ from jobforge.api.schemas.jobs import (
 )
 from jobforge.artifacts.erasure import delete_folders
 from jobforge.calls import Call
-from jobforge.control import EnqueuedOnce
 from jobforge.errors import Json
-from jobforge.history import Attempt, Explanation, JobEvent, JobHistory, StoredStep
-from jobforge.job import Enqueued, EnqueueStatus, JobFilter, JobListing, JobOrder, JobRequest
+from jobforge.types.control import EnqueuedOnce
+from jobforge.types.job_history import Attempt, Explanation, JobEvent, JobHistory, StoredStep
+from jobforge.types.jobs import Enqueued, EnqueueStatus, JobFilter, JobListing, JobOrder, JobRequest
 
 router = area("jobs")
 
@@ -159,27 +159,27 @@ async def list_jobs(
     )
     call = calls.list_jobs(which, limit=limit, before=read_id(cursor), order=order)
     jobs = await caller.run(call)
-    return Answer(page(views.masked_listings(jobs), limit, lambda job: job.id))
+    return Answer(page(masking.masked_listings(jobs), limit, lambda job: job.id))
 
 
 @router.get("/jobs/{job_id}", response_model=JobHistory, summary="Look at a job")
 async def get_job(job_id: UUID, caller: Caller) -> Answer:
     """The job with all its fields, its attempts and its timeline; secrets are masked."""
-    return Answer(views.masked_history(await caller.run(calls.get_job(job_id))))
+    return Answer(masking.masked_history(await caller.run(calls.get_job(job_id))))
 
 
 @router.get("/jobs/{job_id}/attempts", response_model=Items[Attempt], summary="Attempts of a job")
 async def list_attempts(job_id: UUID, caller: Caller) -> Answer:
     """Oldest first, the one in progress too, with the ends of their output."""
     history = await caller.run(calls.get_job(job_id))
-    return Answer({"items": views.masked_attempts(history.attempts)})
+    return Answer({"items": masking.masked_attempts(history.attempts)})
 
 
 @router.get("/jobs/{job_id}/events", response_model=Items[JobEvent], summary="Timeline of a job")
 async def list_events(job_id: UUID, caller: Caller) -> Answer:
     """Oldest first: what became of it, what was done to it, what it said of its progress."""
     history = await caller.run(calls.get_job(job_id))
-    return Answer({"items": views.masked_events(history.events)})
+    return Answer({"items": masking.masked_events(history.events)})
 
 
 @router.get(
@@ -217,7 +217,7 @@ async def download_artifact(
 @router.get("/jobs/{job_id}/steps", response_model=Items[StoredStep], summary="Steps of a job")
 async def list_steps(job_id: UUID, caller: Caller) -> Answer:
     """What it has done for good, oldest first, and last what it waits for now."""
-    return Answer({"items": views.masked_steps(await caller.run(calls.list_steps(job_id)))})
+    return Answer({"items": masking.masked_steps(await caller.run(calls.list_steps(job_id)))})
 
 
 @router.post(

@@ -4,15 +4,15 @@ from datetime import datetime
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.api.answers import Answer
+from jobforge.api.auth.permissions import SCOPES
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.keys import make_key
-from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
-from jobforge.api.roles import SCOPES
+from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
+from jobforge.api.responses import Answer
 from jobforge.api.schemas.keys import MadeKey, NewKey, Rotation
-from jobforge.control import ApiKey
 from jobforge.errors import Invalid, OutOfScope
+from jobforge.security.api_keys import make_key
+from jobforge.types.control import ApiKey
 
 router = area("keys")
 

@@ -4,8 +4,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from jobforge.api.guard import area
-from jobforge.api.server import Server
-from jobforge.exposition import CONTENT_TYPE
+from jobforge.api.state import Server
+from jobforge.observability.prometheus import CONTENT_TYPE
 
 router = area("metrics", prefix="")
 

@@ -5,12 +5,12 @@ from uuid import UUID
 from pydantic import BaseModel
 
 from jobforge import calls
-from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
+from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
+from jobforge.api.responses import Answer
 from jobforge.api.schemas.failures import Counted, Counting, NewOperation, OperationId
-from jobforge.control import Operation, OperationState
+from jobforge.types.control import Operation, OperationState
 
 router = area("operations")
 

@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import Path, Query
 
 from jobforge import calls
-from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.pages import Items
-from jobforge.api.schemas.body import QueueName
-from jobforge.api.schemas.settings import Limits
-from jobforge.control import QueueInfo, SlotHolder
+from jobforge.api.pagination import Items
+from jobforge.api.responses import Answer
+from jobforge.api.schemas.base_types import QueueName
+from jobforge.api.schemas.limits import Limits
+from jobforge.types.control import QueueInfo, SlotHolder
 
 router = area("queues")
 

@@ -6,12 +6,12 @@ from dataclasses import asdict
 from starlette.requests import Request
 
 from jobforge import calls
-from jobforge.api.answers import Answer
+from jobforge.api.auth.principal import Principal
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.principal import Principal
+from jobforge.api.responses import Answer
 from jobforge.api.schemas.keys import Credentials, OwnTenant, Whoami
-from jobforge.api.server import Server
+from jobforge.api.state import Server
 
 router = area("session")
 

@@ -7,12 +7,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jobforge import calls
-from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.pages import Items
-from jobforge.api.schemas.body import DefinitionKey, Moment, QueueName
-from jobforge.statistics import Statistic, Usage, usage_as_csv
+from jobforge.api.pagination import Items
+from jobforge.api.responses import Answer
+from jobforge.api.schemas.base_types import DefinitionKey, Moment, QueueName
+from jobforge.types.statistics import Statistic, Usage, usage_as_csv
 
 router = area("statistics")
 

@@ -9,18 +9,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from jobforge import calls
-from jobforge.api import views
-from jobforge.api.answers import Answer
+from jobforge.api import masking
 from jobforge.api.caller import Caller, Calling
-from jobforge.api.events import EventStream, Frames
-from jobforge.api.feed import feed
-from jobforge.api.following import Following
 from jobforge.api.guard import area
-from jobforge.api.pages import Cursor, Page, page, read_cursor
-from jobforge.api.schemas.body import Text
-from jobforge.api.subscription import Watch
+from jobforge.api.live.feed import feed
+from jobforge.api.live.job_log import Following
+from jobforge.api.live.sse import EventStream, Frames
+from jobforge.api.live.subscription import Watch
+from jobforge.api.pagination import Cursor, Page, page, read_cursor
+from jobforge.api.responses import Answer
+from jobforge.api.schemas.base_types import Text
 from jobforge.errors import Invalid
-from jobforge.history import JobEvent
+from jobforge.types.job_history import JobEvent
 
 router = area("stream")
 
@@ -108,7 +108,7 @@ async def list_logs(
     after = _moment(read_cursor(cursor) or (last_event_id if follow else None))
     if not follow:
         notes = await caller.run(calls.list_notes(job_id, after=after, kinds=kinds, limit=limit))
-        return Answer(page(views.masked_events(notes), limit, lambda note: note.at.isoformat()))
+        return Answer(page(masking.masked_events(notes), limit, lambda note: note.at.isoformat()))
     await caller.run(
         calls.list_notes(job_id, limit=1)
     )  # NotFound, while there is a status to say so

@@ -3,13 +3,13 @@
 from uuid import UUID, uuid4
 
 from jobforge import calls
-from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.pages import Items
+from jobforge.api.pagination import Items
+from jobforge.api.responses import Answer
 from jobforge.api.schemas.failures import OperationId
-from jobforge.api.schemas.settings import NewTenant, TenantId, TenantSettings
-from jobforge.control import TenantInfo
+from jobforge.api.schemas.limits import NewTenant, TenantId, TenantSettings
+from jobforge.types.control import TenantInfo
 
 router = area("tenants")
 

@@ -6,12 +6,13 @@ from uuid import UUID
 
 from fastapi import Query
 
-from jobforge import calls, cron, template, trigger_settings
-from jobforge.api.answers import Answer
+from jobforge import calls
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_cursor, read_id
-from jobforge.api.schemas.body import Text
+from jobforge.api.masking import masked_trigger
+from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_cursor, read_id
+from jobforge.api.responses import Answer
+from jobforge.api.schemas.base_types import Text
 from jobforge.api.schemas.triggers import (
     Backfill,
     Backfilled,
@@ -23,12 +24,12 @@ from jobforge.api.schemas.triggers import (
     TriggerChanges,
     TriggerId,
 )
-from jobforge.api.views import masked_trigger
 from jobforge.errors import Invalid, Json
-from jobforge.reaction import Occurrence
 from jobforge.redact import mask
-from jobforge.schedule import OWN_CLOCKS
-from jobforge.trigger import Firing, Trigger, TriggerFilter, TriggerType
+from jobforge.scheduler import cron, template, validate
+from jobforge.scheduler.reaction import Occurrence
+from jobforge.sdk.schedule import OWN_CLOCKS
+from jobforge.types.triggers import Firing, Trigger, TriggerFilter, TriggerType
 
 router = area("triggers")
 
@@ -58,7 +59,7 @@ async def list_triggers(
 async def create_trigger(body: NewTrigger, caller: Caller) -> Answer:
     """A schedule has its next time a moment later, when the scheduler has seen it."""
     settings = body.settings()
-    trigger_settings.check(body.type, settings)
+    validate.check(body.type, settings)
     return Answer({"id": await caller.run(calls.create_trigger(body.type, settings))}, 201)
 
 
@@ -116,7 +117,7 @@ async def edit_trigger(trigger_id: UUID, body: TriggerChanges, caller: Caller) -
     """A schedule that is enabled or given another time counts from now. Of a trigger that code
     declares, only `enabled` can be changed."""
     before = await caller.run(calls.get_trigger(trigger_id))
-    trigger_settings.check(before.type, body.given(), before)
+    validate.check(before.type, body.given(), before)
     await caller.run(calls.edit_trigger(trigger_id, body.given()))
     return Answer(status=204)
 
@@ -154,7 +155,7 @@ async def backfill_trigger(trigger_id: UUID, body: Backfill, caller: Caller) -> 
             raise Invalid("name a start and an end, or times", field="start")
         trigger = await caller.run(calls.get_trigger(trigger_id))
         end = min(body.end, datetime.now(UTC))
-        times = trigger_settings.times_between(trigger, body.start, end)
+        times = validate.times_between(trigger, body.start, end)
     asked = await caller.run(calls.backfill_trigger(trigger_id, times))
     return Answer({"firings": asked}, 202)
 

@@ -6,10 +6,11 @@ from uuid import UUID
 from fastapi import Query
 
 from jobforge import calls
-from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
+from jobforge.api.masking import masked_webhook
+from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
+from jobforge.api.responses import Answer
 from jobforge.api.schemas.webhooks import (
     DEFAULT_OVERLAP_S,
     MadeWebhook,
@@ -20,9 +21,8 @@ from jobforge.api.schemas.webhooks import (
     SentTest,
     WebhookChanges,
 )
-from jobforge.api.views import masked_webhook
-from jobforge.endpoint import NewSecret, new_secret, sealed_again
-from jobforge.webhook import Delivery, DeliveryState, Webhook, make_id
+from jobforge.security.webhook_secrets import NewSecret, new_secret, sealed_again
+from jobforge.types.webhooks import Delivery, DeliveryState, Webhook, make_id
 
 router = area("webhooks")
 

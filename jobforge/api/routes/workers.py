@@ -3,11 +3,11 @@
 from uuid import UUID
 
 from jobforge import calls
-from jobforge.api.answers import Answer
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.pages import Items
-from jobforge.control import WorkerInfo
+from jobforge.api.pagination import Items
+from jobforge.api.responses import Answer
+from jobforge.types.control import WorkerInfo
 
 router = area("workers")
 

@@ -6,12 +6,12 @@ from uuid import UUID
 from fastapi import Query
 
 from jobforge import calls
-from jobforge.api import views
-from jobforge.api.answers import Answer
+from jobforge.api import masking
 from jobforge.api.caller import Caller
 from jobforge.api.guard import area
-from jobforge.api.pages import DEFAULT_LIMIT, Cursor, Items, Limit, Page, page, read_id
-from jobforge.api.schemas.body import Text
+from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Items, Limit, Page, page, read_id
+from jobforge.api.responses import Answer
+from jobforge.api.schemas.base_types import Text
 from jobforge.api.schemas.jobs import Cancel, MadeJob, NewJobs
 from jobforge.api.schemas.workflows import (
     MadeBatch,
@@ -23,7 +23,7 @@ from jobforge.api.schemas.workflows import (
     Standing,
     requests_of,
 )
-from jobforge.workflow import WorkflowDetail, WorkflowFilter, WorkflowInfo
+from jobforge.types.workflows import WorkflowDetail, WorkflowFilter, WorkflowInfo
 
 router = area("workflows")
 
@@ -52,14 +52,14 @@ async def list_workflows(
     """Newest first, without those that are within others."""
     which = WorkflowFilter(name, state)
     found = await caller.run(calls.list_workflows(which, limit=limit, before=read_id(cursor)))
-    return Answer(page(list(map(views.masked_workflow, found)), limit, lambda each: each.id))
+    return Answer(page(list(map(masking.masked_workflow, found)), limit, lambda each: each.id))
 
 
 @router.get("/workflows/{workflow_id}", response_model=WorkflowDetail, summary="Look at a workflow")
 async def get_workflow(workflow_id: UUID, caller: Caller, limit: Most = 1000) -> Answer:
     """Its nodes with their jobs, the edges between them, and what its last nodes returned."""
     detail = await caller.run(calls.get_workflow(workflow_id, limit=limit))
-    return Answer(views.masked_detail(detail))
+    return Answer(masking.masked_detail(detail))
 
 
 @router.post(
@@ -91,7 +91,7 @@ async def create_batch(body: NewBatch, caller: Caller) -> Answer:
     jobs = list(map(caller.request, body.jobs))
     await caller.server.payloads.check(jobs, path="jobs.{}.payload")
     made = await caller.run(calls.create_batch(body.request(), jobs))
-    return Answer({"id": made.id, "jobs": views.made_jobs(made.jobs)}, 201)
+    return Answer({"id": made.id, "jobs": masking.made_jobs(made.jobs)}, 201)
 
 
 @router.get("/batches", response_model=Page[WorkflowInfo], summary="List batches")
@@ -105,13 +105,13 @@ async def list_batches(
     """Newest first."""
     which = WorkflowFilter(name, state)
     found = await caller.run(calls.list_batches(which, limit=limit, before=read_id(cursor)))
-    return Answer(page(list(map(views.masked_workflow, found)), limit, lambda each: each.id))
+    return Answer(page(list(map(masking.masked_workflow, found)), limit, lambda each: each.id))
 
 
 @router.get("/batches/{batch_id}", response_model=WorkflowInfo, summary="Look at a batch")
 async def get_batch(batch_id: UUID, caller: Caller) -> Answer:
     """`counts` has how many of its jobs are in which state."""
-    return Answer(views.masked_workflow(await caller.run(calls.get_batch(batch_id))))
+    return Answer(masking.masked_workflow(await caller.run(calls.get_batch(batch_id))))
 
 
 @router.post(
@@ -125,7 +125,7 @@ async def add_to_batch(batch_id: UUID, body: NewJobs, caller: Caller) -> Answer:
     jobs = list(map(caller.request, body.jobs))
     await caller.server.payloads.check(jobs, path="jobs.{}.payload")
     made = await caller.run(calls.add_to_batch(batch_id, jobs))
-    return Answer({"items": views.made_jobs(made)}, 201)
+    return Answer({"items": masking.made_jobs(made)}, 201)
 
 
 @router.post("/batches/{batch_id}/close", response_model=Standing, summary="Close a batch")

@@ -1,1 +1,1 @@
-"""What requests may say, by area. Answers are the frozen data of job.py and control.py."""
+"""What requests may say, by area. Answers are the frozen data of types/."""

@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.body import Body, Text
+from jobforge.api.schemas.base_types import Body, Text
 
 ConfigName = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", examples=["billing"])

@@ -5,9 +5,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.body import Body, Text
+from jobforge.api.schemas.base_types import Body, Text
 from jobforge.errors import Json
-from jobforge.event import DeliveryOutcome
+from jobforge.types.events import DeliveryOutcome
 
 
 class NewEvent(Body):

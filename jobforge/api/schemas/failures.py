@@ -5,10 +5,10 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.body import Body, Moment, Reason, Text, Whole
+from jobforge.api.schemas.base_types import Body, Moment, Reason, Text, Whole
 from jobforge.api.schemas.jobs import Attempts
-from jobforge.control import OperationKind, OperationOptions
-from jobforge.job import JobFilter
+from jobforge.types.control import OperationKind, OperationOptions
+from jobforge.types.jobs import JobFilter
 
 Canary = Annotated[Whole, Field(ge=1, le=1000, description="So many first; they must end well.")]
 Rate = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False, description="Jobs per second.")]

@@ -5,9 +5,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.body import Body, Moment, QueueName, Reason, Seconds, Text, Whole
+from jobforge.api.schemas.base_types import Body, Moment, QueueName, Reason, Seconds, Text, Whole
 from jobforge.errors import Json
-from jobforge.job import EnqueueStatus, JobRequest, State, SummaryLine
+from jobforge.types.jobs import EnqueueStatus, JobRequest, State, SummaryLine
 
 MOST_JOBS = 10_000
 

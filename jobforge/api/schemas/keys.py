@@ -6,9 +6,9 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from jobforge.api.roles import SCOPES
-from jobforge.api.schemas.body import Body, Moment, Name
-from jobforge.control import Role
+from jobforge.api.auth.permissions import SCOPES
+from jobforge.api.schemas.base_types import Body, Moment, Name
+from jobforge.types.control import Role
 
 Scope = Annotated[str, Field(json_schema_extra={"enum": list(SCOPES)})]
 

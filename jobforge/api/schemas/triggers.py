@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.body import (
+from jobforge.api.schemas.base_types import (
     Body,
     Count,
     DefinitionKey,
@@ -16,9 +16,9 @@ from jobforge.api.schemas.body import (
     Text,
     Whole,
 )
-from jobforge.cron import LONGEST, Change
 from jobforge.errors import Json
-from jobforge.trigger import CatchUp, Overlap, TriggerType
+from jobforge.scheduler.cron import LONGEST, Change
+from jobforge.types.triggers import CatchUp, Overlap, TriggerType
 
 CronText = Annotated[
     Text,

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.body import Body, DefinitionKey, Text
-from jobforge.webhook import WebhookEvent
+from jobforge.api.schemas.base_types import Body, DefinitionKey, Text
+from jobforge.types.webhooks import WebhookEvent
 
 DEFAULT_OVERLAP_S = 86_400.0
 

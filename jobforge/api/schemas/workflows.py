@@ -6,11 +6,11 @@ from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from jobforge.api.schemas.body import Body, Text
+from jobforge.api.schemas.base_types import Body, Text
 from jobforge.api.schemas.jobs import MOST_JOBS, Definition, JobFields, MadeJob, NewJob
 from jobforge.errors import Json
-from jobforge.job import JobRequest
-from jobforge.workflow import BatchRequest, WorkflowRequest, WorkflowState
+from jobforge.types.jobs import JobRequest
+from jobforge.types.workflows import BatchRequest, WorkflowRequest, WorkflowState
 
 NodeName = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}$", examples=["extract"])

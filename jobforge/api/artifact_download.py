@@ -1,0 +1,37 @@
+"""A job's artifact as an answer: streamed from the store, or a link to it.
+
+Whatever it holds, a browser saves it and shows nothing of it: jobs write what their tenants' data
+says.
+"""
+
+import asyncio
+
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from jobforge.api.state import Server
+from jobforge.artifacts.marker import Of, artifact_of
+from jobforge.types.jobs import Job
+
+_LINK_S = 300.0
+_SAFE = {
+    "Content-Type": "application/octet-stream",
+    "X-Content-Type-Options": "nosniff",
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cache-Control": "private, no-store",
+}
+
+
+async def download(server: Server, job: Job, of: Of | None, *, may_redirect: bool) -> Response:
+    """Raises ArtifactNotFound."""
+    key, store = artifact_of(job, of), server.artifacts.store
+    if may_redirect and server.config.artifact_links:
+        link = await asyncio.to_thread(store.link, key.path, _LINK_S)
+        if link is not None:
+            return RedirectResponse(link, 307, {"Cache-Control": "private, no-store"})
+    size = await asyncio.to_thread(store.size, key.path)
+    headers = {
+        **_SAFE,
+        "Content-Length": str(size),
+        "Content-Disposition": f'attachment; filename="{job.id}-{key.file}"',
+    }
+    return StreamingResponse(store.open(key.path), headers=headers)

@@ -1,0 +1,243 @@
+"""Who makes a request: an API key, a token of the host application, or the dashboard's cookie.
+
+Found keys are remembered for a second, so that a busy client costs a query a second and not one
+per request. A key revoked through this server ends at once; through another, within that second.
+"""
+
+import secrets
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import blake2b
+from uuid import UUID
+
+from starlette.requests import Request
+
+from jobforge import calls
+from jobforge.api.auth.cookie import Session, read_session, write_session
+from jobforge.api.auth.jwt import Tokens
+from jobforge.api.auth.login_tickets import Tickets
+from jobforge.api.auth.principal import Principal
+from jobforge.config import Config
+from jobforge.db import Database
+from jobforge.errors import ForeignOrigin, JobForgeError, Unauthenticated
+from jobforge.observability import logs
+from jobforge.security.api_keys import KeyText, read_key
+from jobforge.types.control import FoundKey
+
+COOKIE = "jobforge_session"
+_REMEMBERED_S = 1.0
+_MOST_REMEMBERED = 10_000
+_TOUCHED_S = 60.0
+_LONGEST_TOKEN = 8192
+_SAFE = {"GET", "HEAD", "OPTIONS"}
+# Compared with when there is no such key, so that both answers take as long.
+_NO_HASH = secrets.token_bytes(32)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A session that was begun: the cookie's name and value, and whose it is."""
+
+    cookie: str
+    value: str
+    expires: int
+    principal: Principal
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the database has said of a key: nothing, or who its holder is while it is live."""
+
+    hash: bytes
+    principal: Principal | None
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """Of a key that was let in."""
+
+    principal: Principal
+    until: float
+
+
+class Authentication:
+    """Finds the principal of a request."""
+
+    def __init__(self, config: Config, database: Database) -> None:
+        self._config = config
+        self._database = database
+        self._tokens = Tokens(config)
+        self.tickets = Tickets()
+        self._found: OrderedDict[str, _Known] = OrderedDict()
+        self._holders: dict[bytes, _Holder] = {}  # by a hash of their keys
+        self._sessions: dict[bytes, float] = {}  # not ended, until when that is remembered
+        self._touched: dict[UUID, float] = {}
+
+    async def principal(self, request: Request) -> Principal:
+        """Raises Unauthenticated; ForeignOrigin for a cookie that another site's page sent."""
+        given = request.headers.getlist("authorization")
+        if len(given) > 1:
+            raise Unauthenticated("there is more than one Authorization header")
+        if given:
+            return await self._from_header(given[0])
+        cookie = request.cookies.get(self.cookie_name(request))
+        if cookie is None:
+            raise Unauthenticated
+        principal = await self._from_cookie(cookie)
+        if request.method not in _SAFE:
+            self.check_origin(request)
+        return principal
+
+    async def begin_session(
+        self, request: Request, *, key: str | None, ticket: str | None
+    ) -> Login:
+        """Return a cookie for the holder of a key or of a ticket; raises Unauthenticated."""
+        found = self.tickets.take(ticket) if ticket is not None else read_key(key or "")
+        if found is None:
+            raise Unauthenticated
+        principal = await self._from_key(found)
+        expires = int(time.time() + self._config.session_s)
+        value = write_session(found.lookup, expires, found.hash, self._config.session_secret)
+        return Login(self.cookie_name(request), value, expires, principal)
+
+    async def end_session(self, request: Request) -> None:
+        """Sign out: the request's cookie is refused from now on, on every server."""
+        session = read_session(request.cookies.get(self.cookie_name(request), ""))
+        if session is None or not await self._is_sound(session):
+            return  # nobody is signed in by it
+        ends_at = datetime.fromtimestamp(session.expires, UTC)
+        await self._database.run(calls.end_session(session.id, ends_at))
+        self._sessions.pop(session.id, None)
+
+    def forget(self) -> None:
+        """Keys have changed: what is remembered of them may be wrong."""
+        self._found.clear()
+        self._holders.clear()
+
+    def cookie_name(self, request: Request) -> str:
+        return f"__Host-{COOKIE}" if self.is_secure(request) else COOKIE
+
+    def is_secure(self, request: Request) -> bool:
+        return self._own_origin(request).startswith("https:")
+
+    def check_origin(self, request: Request) -> None:
+        """A browser sends the cookie along with the requests of any page: this tells whose."""
+        origin = request.headers.get("origin")
+        if origin is None:
+            if request.headers.get("sec-fetch-site") == "same-origin":
+                return
+        elif origin.lower() == self._own_origin(request):
+            return
+        raise ForeignOrigin
+
+    def check_not_foreign(self, request: Request) -> None:
+        """For requests that set a cookie: programs send no origin, pages of others send theirs."""
+        if "origin" in request.headers or "sec-fetch-site" in request.headers:
+            self.check_origin(request)
+
+    def _own_origin(self, request: Request) -> str:
+        if self._config.public_url is not None:
+            return self._config.public_url
+        return f"{request.url.scheme}://{request.headers.get('host', '')}".lower()
+
+    async def _from_header(self, header: str) -> Principal:
+        scheme, _, text = header.partition(" ")
+        if scheme.lower() != "bearer" or len(text) > _LONGEST_TOKEN:
+            raise Unauthenticated
+        text = text.strip()
+        # Not the hash that is stored: after a pause OpenSSL takes three times as long for one.
+        mark = blake2b(text.encode(), digest_size=32).digest()
+        holder = self._holders.get(mark)
+        if holder is not None and time.monotonic() < holder.until:
+            return holder.principal
+        key = read_key(text)
+        if key is None:
+            return await self._tokens.read(text)
+        principal = await self._from_key(key)
+        known = self._found.get(key.lookup)
+        if known is not None and known.principal is principal:  # not revoked meanwhile
+            self._hold(mark, _Holder(principal, known.until))
+        return principal
+
+    def _hold(self, mark: bytes, holder: _Holder) -> None:
+        if len(self._holders) >= _MOST_REMEMBERED:
+            self._holders.clear()
+        self._holders[mark] = holder
+
+    async def _from_key(self, key: KeyText) -> Principal:
+        known = await self._find(key.lookup)
+        return await self._accepted(known, fits=key.fits(known.hash))
+
+    async def _from_cookie(self, text: str) -> Principal:
+        session = read_session(text)
+        if session is None or not await self._is_sound(session):
+            raise Unauthenticated
+        principal = await self._accepted(await self._find(session.lookup), fits=True)
+        if await self._is_ended(session.id):
+            raise Unauthenticated
+        return principal
+
+    async def _is_sound(self, session: Session) -> bool:
+        """Whether a server has made it, and it has not expired."""
+        if session.expires < time.time():
+            return False
+        known = await self._find(session.lookup)
+        return session.fits(known.hash, self._config.session_secret)
+
+    async def _is_ended(self, session_id: bytes) -> bool:
+        if time.monotonic() < self._sessions.get(session_id, 0.0):
+            return False
+        if await self._database.run(calls.is_session_ended(session_id)):
+            return True
+        if len(self._sessions) >= _MOST_REMEMBERED:
+            self._sessions.clear()
+        self._sessions[session_id] = time.monotonic() + _REMEMBERED_S
+        return False
+
+    async def _accepted(self, known: _Known, *, fits: bool) -> Principal:
+        if known.principal is None or not fits:
+            raise Unauthenticated
+        await self._touch(known.principal)
+        return known.principal
+
+    async def _find(self, lookup: str) -> _Known:
+        known = self._found.get(lookup)
+        if known is not None and time.monotonic() < known.until:
+            return known
+        found = await self._database.run(calls.find_api_key(lookup))
+        self._found[lookup] = known = _known(lookup, found)
+        self._found.move_to_end(lookup)
+        while len(self._found) > _MOST_REMEMBERED:
+            self._found.popitem(last=False)
+        return known
+
+    async def _touch(self, principal: Principal) -> None:
+        """Notes that the key was used, about once a minute."""
+        key_id = principal.key_id
+        if key_id is None or time.monotonic() < self._touched.get(key_id, 0.0):
+            return
+        if len(self._touched) > _MOST_REMEMBERED:
+            self._touched.clear()
+        self._touched[key_id] = time.monotonic() + _TOUCHED_S
+        try:
+            await self._database.run(calls.touch_api_key(key_id))
+        except JobForgeError as error:  # a request must not fail by it
+            logs.emit("key.untouched", "warning", error=logs.error_of(error))
+
+
+def _known(lookup: str, found: FoundKey | None) -> _Known:
+    until = time.monotonic() + _REMEMBERED_S
+    if found is None:
+        return _Known(_NO_HASH, None, until)
+    holder = Principal(
+        actor=f"key:{lookup}",
+        role=found.role,
+        tenant_id=found.tenant_id,
+        scopes=frozenset(found.scopes) or None,
+        key_id=found.id,
+        expires_at=found.expires_at,
+    )
+    return _Known(found.hash, holder if found.is_live else None, until)

@@ -1,0 +1,210 @@
+"""JWTs of the host application: verified with pinned algorithms, their claims read as a Principal.
+
+Keys come from a shared secret, a PEM file, a JWKS file or a JWKS URL. The token's header chooses at
+most which of the configured keys; never the kind of key, and never the algorithm.
+"""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import httpx2
+import jwt
+import orjson
+from jwt.types import Options
+
+from jobforge.api.auth.principal import Principal
+from jobforge.config import Config
+from jobforge.errors import ConfigError, Json, Unauthenticated, Unavailable
+from jobforge.observability import logs
+from jobforge.types.control import Role
+
+_LEEWAY_S = 30
+_LONGEST_SUBJECT = 150
+_FRESH_S = 600.0  # a JWKS is read again after this
+_AGAIN_S = 30.0  # and at most so often for a key that it does not have
+_LARGEST_JWKS = 1024 * 1024
+
+
+class Tokens:
+    """Reads tokens as the configuration says; `is_enabled` is whether it says anything."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._keys = _keys_of(config)
+        self.is_enabled = bool(config.jwt_algorithms)
+
+    async def read(self, text: str) -> Principal:
+        """Raises Unauthenticated."""
+        if not self.is_enabled:
+            raise Unauthenticated
+        try:
+            header = jwt.get_unverified_header(text)
+            if header.get("alg") not in self._config.jwt_algorithms:
+                raise Unauthenticated
+            key = await self._keys.find(header.get("kid"))
+            claims = jwt.decode(
+                text,
+                key,
+                algorithms=list(self._config.jwt_algorithms),
+                issuer=self._config.jwt_issuer,
+                audience=self._config.jwt_audience,
+                leeway=_LEEWAY_S,
+                options=_options(self._config),
+            )
+            return self._principal(claims)
+        except (jwt.PyJWTError, ValueError, TypeError) as error:
+            raise Unauthenticated from error
+
+    def _principal(self, claims: dict[str, Json]) -> Principal:
+        word = claims.get(self._config.jwt_role_claim)
+        if not isinstance(word, str) or word not in self._config.jwt_roles:
+            raise Unauthenticated
+        role = Role(self._config.jwt_roles[word])
+        tenant = claims.get(self._config.jwt_tenant_claim)
+        if tenant is None and role not in {Role.SUPER_ADMIN, Role.WORKER}:
+            raise Unauthenticated
+        # Without the claim the role alone decides; an empty one allows nothing.
+        scopes = claims.get("scope")
+        if "scope" in claims and not isinstance(scopes, str):
+            raise Unauthenticated
+        return Principal(
+            actor=f"jwt:{str(claims['sub'])[:_LONGEST_SUBJECT]}",
+            role=role,
+            tenant_id=None if tenant is None else UUID(str(tenant)),
+            scopes=None if scopes is None else frozenset(scopes.split()),
+        )
+
+
+class FixedKey:
+    """One key for all tokens."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    async def find(self, _: str | None) -> str:
+        return self._key
+
+
+class KeySet:
+    """The public keys of a JWKS, by their ids; read from a file, or from a URL and then kept."""
+
+    def __init__(self, source: Path | str) -> None:
+        self._source = source
+        self._kept = _Kept({}, read_at=-_FRESH_S)
+        self._reading = asyncio.Lock()
+
+    async def find(self, key_id: str | None) -> jwt.PyJWK:
+        """Raises Unauthenticated."""
+        if self._kept.is_older_than(_FRESH_S) or (
+            key_id not in self._kept.keys and self._kept.is_older_than(_AGAIN_S)
+        ):
+            await self._read()
+        keys = self._kept.keys
+        if key_id is None and len(keys) == 1:
+            return next(iter(keys.values()))
+        if key_id is None or key_id not in keys:
+            raise Unauthenticated
+        return keys[key_id]
+
+    async def _read(self) -> None:
+        seen = self._kept
+        async with self._reading:
+            if self._kept is not seen:
+                return  # somebody else has just done so
+            try:
+                document = await _load(self._source)
+                self._kept = _Kept(_public_keys(document), time.monotonic())
+            except (OSError, ValueError, TypeError, httpx2.HTTPError, jwt.PyJWTError) as error:
+                logs.emit("jwks.unreadable", "error", error=logs.error_of(error))
+                if not seen.keys:
+                    raise Unavailable(
+                        "the keys that tokens are signed with are not there"
+                    ) from error
+                # The old keys go on to hold while their source is away.
+                self._kept = _Kept(seen.keys, time.monotonic())
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    keys: dict[str | None, jwt.PyJWK]
+    read_at: float
+
+    def is_older_than(self, seconds: float) -> bool:
+        return time.monotonic() - self.read_at > seconds
+
+
+async def _load(source: Path | str) -> bytes:
+    if isinstance(source, Path):
+        return await asyncio.to_thread(source.read_bytes)
+    async with httpx2.AsyncClient(timeout=5, trust_env=False) as client:
+        answer = await client.get(source)
+        answer.raise_for_status()
+        if len(answer.content) > _LARGEST_JWKS:
+            raise ValueError("the JWKS is too large")
+        return answer.content
+
+
+def _public_keys(document: bytes) -> dict[str | None, jwt.PyJWK]:
+    # A shared secret in a set that anybody may read is none; keys for encryption sign nothing.
+    wanted = [
+        jwk
+        for jwk in orjson.loads(document)["keys"]
+        if jwk.get("kty") in {"RSA", "EC", "OKP"} and jwk.get("use", "sig") == "sig"
+    ]
+    return {jwk.get("kid"): jwt.PyJWK(jwk) for jwk in wanted}
+
+
+def _keys_of(config: Config) -> FixedKey | KeySet:
+    if not config.jwt_algorithms:
+        return FixedKey("")
+    sources = {
+        "jwt_secret": config.jwt_secret,
+        "jwt_public_key": config.jwt_public_key,
+        "jwks_file": config.jwks_file,
+        "jwks_url": config.jwks_url,
+    }
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) != 1:
+        raise ConfigError(
+            f"jwt_algorithms needs one of {', '.join(sources)}, and {len(given)} are set",
+            field="jwt_algorithms",
+        )
+    is_shared = config.jwt_algorithms[0].startswith("HS")
+    if is_shared != (given == ["jwt_secret"]):
+        raise ConfigError(
+            f"{given[0]} does not go with {config.jwt_algorithms[0]}",
+            field="jwt_algorithms",
+            hint="HS… takes jwt_secret, all others take a public key",
+        )
+    return _key_source(config)
+
+
+def _key_source(config: Config) -> FixedKey | KeySet:
+    if config.jwt_secret is not None:
+        return FixedKey(_long_enough(config.jwt_secret, config.jwt_algorithms))
+    if config.jwt_public_key is None:
+        return KeySet(config.jwks_file or str(config.jwks_url))
+    try:
+        return FixedKey(config.jwt_public_key.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"jwt_public_key names {config.jwt_public_key}, which cannot be read",
+            field="jwt_public_key",
+        ) from error
+
+
+def _long_enough(secret: str, algorithms: tuple[str, ...]) -> str:
+    """A secret must have as many bits as the hash that it is used with."""
+    least = max(int(name.removeprefix("HS")) // 8 for name in algorithms)
+    if len(secret.encode()) < least:
+        raise ConfigError(
+            f"jwt_secret needs {least} bytes for {max(algorithms)}", field="jwt_secret"
+        )
+    return secret
+
+
+def _options(config: Config) -> Options:
+    return {"require": ["exp", "sub"], "verify_aud": config.jwt_audience is not None}

@@ -1,0 +1,255 @@
+"""Which role may use which route. A route that is not in this table does not exist (api/guard.py).
+
+A scope of a key narrows its role down: `jobs:read` covers the GET routes of the area `jobs`,
+`jobs:write` all others of it.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from jobforge.api.auth.principal import Principal
+from jobforge.errors import Forbidden, OutOfScope
+from jobforge.types.control import Role
+
+PREFIX = "/api/v1"
+METRICS = "/metrics"
+
+_PUBLIC: frozenset[Role] | None = None
+_ANYBODY = frozenset(Role)
+_READ = frozenset({Role.VIEWER, Role.TENANT_ADMIN, Role.SUPER_ADMIN})
+_ACT = frozenset({Role.TENANT_ADMIN, Role.SUPER_ADMIN})
+_OPERATE = frozenset({Role.SUPER_ADMIN})
+_WORK = frozenset({Role.WORKER, Role.SUPER_ADMIN})
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Who may use a route; None is everybody, without authentication."""
+
+    method: str
+    path: str
+    area: str
+    roles: frozenset[Role] | None
+
+    @property
+    def scope(self) -> str:
+        return f"{self.area}:{'read' if self.method == 'GET' else 'write'}"
+
+    def check(self, principal: Principal) -> None:
+        """Raises Forbidden or OutOfScope."""
+        if self.roles is not None and principal.role not in self.roles:
+            raise Forbidden(f"the role {principal.role} may not do that")
+        scopes = principal.scopes
+        if scopes is not None and self.area != "session" and self.scope not in scopes:
+            raise OutOfScope(f"this needs the scope {self.scope}")
+
+
+def _rows(
+    area: str, rows: Iterable[tuple[str, str, frozenset[Role] | None]]
+) -> dict[tuple[str, str], Rule]:
+    return {
+        (method, PREFIX + path): Rule(method, PREFIX + path, area, roles)
+        for method, path, roles in rows
+    }
+
+
+RULES: dict[tuple[str, str], Rule] = {
+    ("GET", "/health"): Rule("GET", "/health", "health", _PUBLIC),
+    ("GET", "/ready"): Rule("GET", "/ready", "health", _PUBLIC),
+    # And whoever the settings let in: see metrics_token and metrics_public.
+    ("GET", METRICS): Rule("GET", METRICS, "metrics", _OPERATE),
+    **_rows(
+        "session",
+        [
+            ("GET", "/session", _ANYBODY),
+            ("GET", "/session/tenant", _READ),
+            ("POST", "/session", _PUBLIC),  # the key is in the body
+            ("DELETE", "/session", _PUBLIC),
+        ],
+    ),
+    **_rows(
+        "jobs",
+        [
+            ("GET", "/jobs", _READ),
+            ("POST", "/jobs", _ACT),
+            ("POST", "/jobs/batch", _ACT),
+            ("GET", "/jobs/{job_id}", _READ),
+            ("PATCH", "/jobs/{job_id}", _ACT),
+            ("GET", "/jobs/{job_id}/attempts", _READ),
+            ("GET", "/jobs/{job_id}/events", _READ),
+            ("GET", "/jobs/{job_id}/logs", _READ),
+            ("GET", "/jobs/{job_id}/explain", _READ),
+            ("GET", "/jobs/{job_id}/artifact", _ACT),  # as it is: no secret in it is masked
+            ("GET", "/jobs/{job_id}/steps", _READ),
+            ("POST", "/jobs/{job_id}/cancel", _ACT),
+            ("POST", "/jobs/{job_id}/retry", _ACT),
+            ("POST", "/jobs/{job_id}/erase", _ACT),
+            ("POST", "/jobs/{job_id}/reschedule", _ACT),
+            ("GET", "/summary", _READ),
+        ],
+    ),
+    **_rows(
+        "definitions",
+        [
+            ("GET", "/definitions", _READ),
+            ("GET", "/definitions/{key}", _READ),
+            ("PATCH", "/definitions/{key}", _OPERATE),
+            ("PUT", "/definitions/{key}/versions/{version}", _OPERATE),
+            ("POST", "/definitions/{key}/pause", _OPERATE),
+            ("POST", "/definitions/{key}/resume", _OPERATE),
+        ],
+    ),
+    **_rows(
+        "queues",
+        [
+            ("GET", "/queues", _READ),
+            ("GET", "/queues/{queue}/holders", _OPERATE),
+            ("PATCH", "/queues/{queue}", _OPERATE),
+            ("POST", "/queues/{queue}/pause", _OPERATE),
+            ("POST", "/queues/{queue}/resume", _OPERATE),
+        ],
+    ),
+    **_rows(
+        "failures",
+        [
+            ("GET", "/failures", _READ),
+            ("PATCH", "/failures/{fingerprint}", _ACT),
+            ("POST", "/failures/{fingerprint}/redrive", _ACT),
+            ("POST", "/failures/{fingerprint}/discard", _ACT),
+        ],
+    ),
+    **_rows(
+        "operations",
+        [
+            ("GET", "/operations", _READ),
+            ("POST", "/operations", _ACT),
+            ("POST", "/operations/count", _ACT),
+            ("GET", "/operations/{operation_id}", _READ),
+            ("POST", "/operations/{operation_id}/cancel", _ACT),
+        ],
+    ),
+    **_rows(
+        "events",
+        [
+            ("GET", "/events", _READ),
+            ("POST", "/events", _ACT),
+            ("GET", "/events/{event_id}", _READ),
+            ("POST", "/events/{event_id}/replay", _ACT),
+            ("GET", "/triggers/{trigger_id}/deliveries", _READ),
+            ("POST", "/triggers/{trigger_id}/test", _ACT),
+        ],
+    ),
+    **_rows(
+        "triggers",
+        [
+            ("GET", "/triggers", _READ),
+            ("POST", "/triggers", _ACT),
+            ("POST", "/triggers/preview", _ACT),
+            ("GET", "/triggers/{trigger_id}", _READ),
+            ("PATCH", "/triggers/{trigger_id}", _ACT),
+            ("DELETE", "/triggers/{trigger_id}", _ACT),
+            ("POST", "/triggers/{trigger_id}/run", _ACT),
+            ("POST", "/triggers/{trigger_id}/backfill", _ACT),
+            ("GET", "/triggers/{trigger_id}/firings", _READ),
+            ("GET", "/triggers/{trigger_id}/next", _READ),
+        ],
+    ),
+    **_rows(
+        "workers",
+        [
+            ("GET", "/workers", _OPERATE),
+            ("POST", "/workers/{worker_id}/drain", _OPERATE),
+            ("POST", "/workers/{worker_id}/stop", _OPERATE),
+        ],
+    ),
+    **_rows(
+        "tenants",
+        [
+            ("GET", "/tenants", _OPERATE),
+            ("POST", "/tenants", _OPERATE),
+            ("PATCH", "/tenants/{tenant_id}", _OPERATE),
+            ("DELETE", "/tenants/{tenant_id}", _OPERATE),
+            ("POST", "/tenants/{tenant_id}/pause", _OPERATE),
+            ("POST", "/tenants/{tenant_id}/resume", _OPERATE),
+        ],
+    ),
+    **_rows(
+        "keys",
+        [
+            ("GET", "/keys", _ACT),
+            ("POST", "/keys", _ACT),
+            ("DELETE", "/keys/{key_id}", _ACT),
+            ("POST", "/keys/{key_id}/rotate", _ACT),
+        ],
+    ),
+    **_rows(
+        "webhooks",
+        [
+            ("GET", "/webhooks", _READ),
+            ("POST", "/webhooks", _ACT),
+            ("GET", "/webhooks/{endpoint_id}", _READ),
+            ("PATCH", "/webhooks/{endpoint_id}", _ACT),
+            ("DELETE", "/webhooks/{endpoint_id}", _ACT),
+            ("POST", "/webhooks/{endpoint_id}/rotate", _ACT),
+            ("POST", "/webhooks/{endpoint_id}/test", _ACT),
+            ("GET", "/webhooks/{endpoint_id}/deliveries", _READ),
+            ("POST", "/webhooks/{endpoint_id}/deliveries/{delivery_id}/redeliver", _ACT),
+        ],
+    ),
+    **_rows(
+        "connectors",
+        [
+            ("GET", "/connectors", _READ),
+            ("POST", "/connectors", _ACT),
+            ("GET", "/connectors/{config_id}", _READ),
+            ("PATCH", "/connectors/{config_id}", _ACT),
+            ("DELETE", "/connectors/{config_id}", _ACT),
+        ],
+    ),
+    **_rows(
+        "workflows",
+        [
+            ("GET", "/workflows", _READ),
+            ("POST", "/workflows", _ACT),
+            ("GET", "/workflows/{workflow_id}", _READ),
+            ("POST", "/workflows/{workflow_id}/cancel", _ACT),
+            ("POST", "/workflows/{workflow_id}/retry", _ACT),
+            ("GET", "/batches", _READ),
+            ("POST", "/batches", _ACT),
+            ("GET", "/batches/{batch_id}", _READ),
+            ("POST", "/batches/{batch_id}/jobs", _ACT),
+            ("POST", "/batches/{batch_id}/close", _ACT),
+            ("POST", "/batches/{batch_id}/cancel", _ACT),
+        ],
+    ),
+    **_rows("audit", [("GET", "/audit", _ACT)]),
+    **_rows("database", [("GET", "/database", _OPERATE)]),
+    **_rows("statistics", [("GET", "/statistics", _READ), ("GET", "/usage", _OPERATE)]),
+    **_rows("stream", [("GET", "/stream", _READ)]),
+    **_rows(
+        "worker",
+        [
+            ("POST", "/worker/register", _WORK),
+            ("POST", "/worker/unregister", _WORK),
+            ("POST", "/worker/release", _WORK),
+            ("POST", "/worker/definitions", _WORK),
+            ("POST", "/worker/triggers", _WORK),
+            ("POST", "/worker/partitions", _WORK),
+            ("POST", "/worker/jobs/claim", _WORK),
+            ("POST", "/worker/jobs/heartbeat", _WORK),
+            ("POST", "/worker/jobs/complete", _WORK),
+            ("POST", "/worker/jobs/notes", _WORK),
+            ("POST", "/worker/jobs/steps", _WORK),
+            ("POST", "/worker/jobs/children", _WORK),
+            ("POST", "/worker/jobs/enqueue", _WORK),
+            ("POST", "/worker/jobs/parents", _WORK),
+            ("POST", "/worker/jobs/nodes", _WORK),
+            ("POST", "/worker/jobs/reap", _WORK),
+            ("POST", "/worker/jobs/{job_id}/heartbeat", _WORK),
+            ("POST", "/worker/jobs/{job_id}/complete", _WORK),
+            ("POST", "/worker/jobs/{job_id}/fail", _WORK),
+        ],
+    ),
+}
+
+SCOPES = sorted({rule.scope for rule in RULES.values() if rule.roles not in {_PUBLIC, _ANYBODY}})

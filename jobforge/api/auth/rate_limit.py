@@ -1,0 +1,124 @@
+"""How fast a key and a tenant may ask: token buckets that all servers share.
+
+One request is not worth a query. So a server takes requests from the shared bucket in lots, and
+hands them out by itself; a lot that is not used up within two seconds is dropped.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from jobforge import calls
+from jobforge.api.auth.principal import Principal
+from jobforge.config import Config
+from jobforge.db import Database
+from jobforge.errors import TooManyRequests
+
+Bucket = str | UUID  # an actor, or a tenant
+
+_BURST_S = 2  # of the rate may come at once
+_LOTS_PER_S = 10
+_KEPT_S = 2.0
+_MOST_BUCKETS = 10_000
+
+
+@dataclass(slots=True)
+class _Lot:
+    """Requests that this server may let through, or until when it need not ask for more."""
+
+    left: int = 0
+    until: float = 0.0
+    refused_until: float = 0.0
+    asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def has_left(self) -> bool:
+        """Whether the lot lets one more through; that one is taken from it."""
+        now = time.monotonic()
+        if self.left > 0 and now < self.until:
+            self.left -= 1
+            return True
+        if now < self.refused_until:
+            raise _refusal(self.refused_until - now)
+        return False
+
+
+class Rates:
+    """The limits of the configuration; 0 is none."""
+
+    def __init__(self, config: Config, database: Database) -> None:
+        self._database = database
+        self._by_key = config.request_rate
+        self._by_tenant = config.tenant_request_rate
+        self._lots: OrderedDict[Bucket, _Lot] = OrderedDict()
+        self._failures: OrderedDict[str, _Failures] = OrderedDict()
+
+    async def check_key(self, principal: Principal) -> None:
+        """Count a request of a key, also one that is refused later. Raises TooManyRequests."""
+        await self._check(principal.actor, self._by_key)
+
+    async def check_tenant(self, principal: Principal) -> None:
+        """Count a request for a tenant. Raises TooManyRequests."""
+        if principal.tenant_id is not None:
+            await self._check(principal.tenant_id, self._by_tenant)
+
+    def check_failure(self, address: str) -> None:
+        """Count a request without a valid key. Raises TooManyRequests once an address has sent more
+        of them than a key may send requests. Valid keys from there are not affected. Each server
+        counts for itself: anybody could fill the table of the shared buckets."""
+        if not self._by_key:
+            return
+        full = _Failures(self._by_key * _BURST_S, time.monotonic())
+        failures = self._failures.setdefault(address, full)
+        self._failures.move_to_end(address)
+        if len(self._failures) > _MOST_BUCKETS:
+            self._failures.popitem(last=False)
+        failures.take(self._by_key)
+
+    async def _check(self, bucket: Bucket, rate: int) -> None:
+        if not rate:
+            return
+        lot = self._lots.setdefault(bucket, _Lot())
+        if lot.has_left():
+            return
+        # One request fetches a lot for all that wait for it: each would fetch one for itself.
+        async with lot.asking:
+            if not lot.has_left():
+                await self._fill(bucket, lot, rate)
+
+    async def _fill(self, bucket: Bucket, lot: _Lot, rate: int) -> None:
+        size = max(1, rate // _LOTS_PER_S)
+        name = bucket if isinstance(bucket, str) else f"tenant:{bucket}"
+        taken = await self._database.run(
+            calls.take_request(name, rate=rate / size, burst=max(1, rate * _BURST_S // size))
+        )
+        now = time.monotonic()
+        self._lots.setdefault(bucket, lot)
+        self._lots.move_to_end(bucket)
+        while len(self._lots) > _MOST_BUCKETS:
+            self._lots.popitem(last=False)
+        if not taken.allowed:
+            lot.left, lot.refused_until = 0, now + taken.retry_after_s
+            raise _refusal(taken.retry_after_s)
+        lot.left, lot.until = size - 1, now + _KEPT_S
+
+
+@dataclass(slots=True)
+class _Failures:
+    """A token bucket of one address."""
+
+    left: float
+    at: float
+
+    def take(self, rate: int) -> None:
+        now = time.monotonic()
+        self.left = min(rate * _BURST_S, self.left + (now - self.at) * rate)
+        self.at = now
+        if self.left < 1:
+            raise _refusal((1 - self.left) / rate)
+        self.left -= 1
+
+
+def _refusal(wait_s: float) -> TooManyRequests:
+    return TooManyRequests(detail={"retry_after_s": round(wait_s, 3)})

@@ -1,0 +1,61 @@
+"""The short way of the requests that are made most, past routing and FastAPI's reading of them.
+
+That takes longer than all that we do for such a request. Who it is and whether they may is found
+out as for any route (guard.py). What a shortcut cannot answer, a body that does not fit above all,
+goes on to the route itself, which says what is wrong.
+"""
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jobforge.api import guard, request_body
+from jobforge.api.auth.permissions import RULES
+from jobforge.api.problems import problem_of, request_id_of
+from jobforge.api.request_body import Body
+from jobforge.api.state import Server
+from jobforge.errors import JobForgeError
+
+Shortcut = Callable[[Request, Body], Coroutine[Any, Any, Response | None]]
+
+
+class Lane:
+    """`shortcuts` are by method and path. One answers None for what it leaves to its route."""
+
+    def __init__(self, app: ASGIApp, *, shortcuts: Mapping[tuple[str, str], Shortcut]) -> None:
+        self._app = app
+        self._shortcuts = {where: (RULES[where], each) for where, each in shortcuts.items()}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = self._shortcuts.get((scope.get("method", ""), scope.get("path", "")))
+        if found is None or scope["query_string"]:
+            await self._app(scope, receive, send)
+            return
+        rule, shortcut = found
+        scope["jobforge.route"] = rule.path
+        server: Server = scope["app"].state.server
+        request = Request(scope, receive)
+        try:
+            await guard.admit(request, server, rule)
+            body = await request_body.read(request, guard.body_limit(server, rule.path))
+            answer = await shortcut(request, body)
+        except JobForgeError as error:
+            await problem_of(error, request_id_of(request))(scope, receive, send)
+            return
+        if answer is None:
+            await self._app(scope, _again(body.raw, receive), send)
+        else:
+            await answer(scope, receive, send)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """The body that was read, for the next reader."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def received() -> Message:
+        return messages.pop() if messages else await receive()
+
+    return received

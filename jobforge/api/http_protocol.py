@@ -1,0 +1,200 @@
+"""How a connection speaks HTTP: as uvicorn does, but for five things.
+
+Head and body of an answer go in one packet. uvicorn writes one after the other, and what is written
+is sent at once: whoever asked would be woken up for the head alone, and have to wait again.
+
+What is no sound request is refused by a problem, as everything else is, and not by a line of text.
+
+A head has an end: uvicorn would keep what somebody sends of one for as long as they send it.
+
+So has an answer that nobody reads: asyncio would keep what is left of it, and the connection, for
+as long as the other side stays.
+
+Connections are limited in number, headers must arrive in time, and a body must make progress.
+"""
+
+import asyncio
+import struct
+from http import HTTPStatus
+from socket import SO_LINGER, SOL_SOCKET
+from typing import Any, Literal
+from uuid import uuid4
+
+from starlette.exceptions import HTTPException
+from uvicorn.config import Config
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from jobforge.api.connection_limits import PEER, Connections
+from jobforge.api.live import sse
+from jobforge.api.problems import problem_of_http
+
+_HEAD = b"HTTP/1.1 "
+_LENGTH = b"\r\ncontent-length: "
+_LONGEST_HEAD = 65_536
+_NOT_AT_ALL = struct.pack("ii", 1, 0)
+_LEAST_BYTES_PER_S = 500  # of a body; mobile networks are faster
+
+
+class Protocol(HttpToolsProtocol):
+    """uvicorn's, on a transport of ours."""
+
+    _head: int | None = None  # bytes of one that has begun, without its first packet
+    _is_in_body = False
+    _body_bytes = 0  # since the timer of the body started
+    _timer: asyncio.TimerHandle | None = None
+    _timed: Literal["head", "body"] | None = None
+
+    def __init__(self, *args: Any, connections: Connections, **options: Any) -> None:  # noqa: ANN401 - uvicorn's own
+        super().__init__(*args, **options)
+        self._limits = connections
+        self._address: str | None = None  # that the connection is counted under
+        self._is_counted = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
+        self._joining = Joining(transport)
+        super().connection_made(self._joining)  # type: ignore[arg-type]  # all that it uses is there
+        host = self.client[0] if self.client else None
+        self._address = None if host is None or _is_trusted(self.config, host) else host
+        self._is_counted = self._limits.open(self._address)
+        if self._is_counted:
+            self._time("head")
+        else:
+            self._refuse(503)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._time(None)
+        if self._is_counted:
+            self._is_counted = False
+            self._limits.close(self._address)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._head is not None:
+            if self._head > _LONGEST_HEAD:
+                self.send_400_response("")
+                return
+            self._head += len(data)  # it may end in these, and a body follow
+        self._body_bytes += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            self._time(None)
+        elif self._is_in_body:
+            self._time("body")
+        elif self._head is not None or self._is_idle():
+            self._time("head")
+        else:
+            self._time(None)
+
+    def on_message_begin(self) -> None:
+        self._head = 0
+        super().on_message_begin()
+        scope: dict[str, Any] = self.scope  # type: ignore[assignment]  # with a key of ours
+        scope[PEER] = self.client
+
+    def on_headers_complete(self) -> None:
+        self._head = None
+        self._is_in_body = True
+        self._time(None)  # the next timer is that of what follows, also in a pipeline
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._is_in_body = False
+        self._time(None)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        self._joining.flush()  # what answers HEAD has no body
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - ours says more
+        self._refuse(400)
+
+    def _time(self, what: Literal["head", "body"] | None) -> None:
+        """Start the timer of what the connection is to send next; data does not restart it."""
+        if what == self._timed:
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer, self._timed = None, what
+        if what == "head":
+            self._timer = self.loop.call_later(self._limits.header_timeout_s, self._end_late)
+        elif what == "body":
+            self._body_bytes = 0
+            self._timer = self.loop.call_later(self._limits.body_timeout_s, self._check_body)
+
+    def _check_body(self) -> None:
+        """Continue when enough has come, or when the application has not read what has."""
+        seconds = self._limits.body_timeout_s
+        is_read = not self.cycle.response_complete
+        if is_read and (self.flow.read_paused or self._body_bytes >= _LEAST_BYTES_PER_S * seconds):
+            self._timed = None
+            self._time("body")
+        else:
+            self._end_late()
+
+    def _end_late(self) -> None:
+        if self.transport.is_closing():
+            return
+        has_begun = self._head is not None or self._is_in_body
+        if has_begun and not (self._timed == "body" and self.cycle.response_started):
+            self._refuse(408)
+        else:
+            self.transport.close()
+
+    def _is_idle(self) -> bool:
+        """Whether there is no request whose answer is under way."""
+        cycle: RequestResponseCycle | None = self.cycle  # None before the first
+        return cycle is None or cycle.response_complete
+
+    def _refuse(self, status: int) -> None:
+        request_id = uuid4().hex
+        answer = problem_of_http(HTTPException(status), request_id)
+        answer.headers.update({"x-request-id": request_id, "connection": "close"})
+        head = b"".join(b"%s: %s\r\n" % header for header in answer.raw_headers)
+        line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
+        self.transport.write(b"%s%s\r\n%s" % (line, head, answer.body))
+        self.transport.close()
+
+
+def _is_trusted(config: Config, host: str) -> bool:
+    """Whether X-Forwarded-For is read from there: the middleware that reads it knows."""
+    reader = config.loaded_app
+    return isinstance(reader, ProxyHeadersMiddleware) and host in reader.trusted_hosts
+
+
+class Joining:
+    """A transport that holds back a head which tells the length of its body, until that comes."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._held = b""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else a transport can do
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if self._held:
+            data, self._held = self._held + data, b""
+        elif data.startswith(_HEAD) and _LENGTH in data:
+            self._held = data
+            return
+        self._transport.write(data)
+
+    def flush(self) -> None:
+        if self._held:
+            self.write(b"")
+
+    def close(self) -> None:
+        self.flush()
+        self._transport.close()
+        self._expect_reader()
+
+    def _expect_reader(self, before: int | None = None) -> None:
+        left = self._transport.get_write_buffer_size()
+        if left == before:
+            # Else the kernel would keep what it has of it, and the connection.
+            self.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, _NOT_AT_ALL)
+            self._transport.abort()
+        elif left:
+            asyncio.get_running_loop().call_later(sse.STUCK_S, self._expect_reader, left)

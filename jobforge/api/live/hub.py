@@ -1,0 +1,212 @@
+"""The live stream: one reader of the database for all clients of this server.
+
+It reads what happened in all tenants, in the engine's order, while somebody is connected, and hands
+each happening to those who want it. A client that comes back reads what it has missed from the
+database by itself, up to where the reader is, and goes on from there: no gap, nothing twice.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+from uuid import UUID
+
+from jobforge import calls
+from jobforge.api.live.sse import event
+from jobforge.api.live.subscription import Subscription, Watch
+from jobforge.db import Database
+from jobforge.errors import Invalid
+from jobforge.observability import logs
+from jobforge.redact import mask
+from jobforge.types.live_stream import Happening, QueueCount, StreamPage
+
+_READ_AT_ONCE = 2000
+_REPLAYED_AT_ONCE = 5000
+_MOST_REPLAYS = 4  # an old position makes the database step over much: few at a time
+_PAUSE_AFTER_ERROR_S = 1.0
+# Counting may take a tenth of one connection's time, no more.
+_COUNTING_SHARE = 10
+
+
+class Hub:
+    """Of one server. `run` reads until `stop`, which also ends all subscriptions."""
+
+    def __init__(self, database: Database, *, poll_s: float = 0.25, count_s: float = 1.0) -> None:
+        self._database = database
+        self._poll_s = poll_s
+        self._count_s = count_s
+        self._position: str | None = None  # None while nobody is connected
+        self._subscriptions: set[Subscription] = set()
+        self._counted: dict[UUID, bytes] = {}
+        self._placing = asyncio.Lock()
+        self._replays = asyncio.Semaphore(_MOST_REPLAYS)
+        self._wanted = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._repeat("stream.unread", self._read))
+            group.create_task(self._repeat("stream.uncounted", self._count))
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._wanted.set()
+        for subscription in self._subscriptions:
+            subscription.end("server_stopping")
+
+    def __len__(self) -> int:
+        return len(self._subscriptions)
+
+    @property
+    def position(self) -> str | None:
+        """Up to where everything was handed out."""
+        return self._position
+
+    @asynccontextmanager
+    async def subscribed(self, watch: Watch) -> AsyncIterator[Subscription]:
+        subscription = Subscription(watch, await self._place())
+        if self._stopping.is_set():
+            subscription.end("server_stopping")
+        self._subscriptions.add(subscription)
+        self._wanted.set()
+        if watch.wants_counts and watch.tenant_id in self._counted:
+            subscription.count(self._counted[watch.tenant_id])
+        try:
+            yield subscription
+        finally:
+            self._subscriptions.discard(subscription)
+            if not self._subscriptions and not self._stopping.is_set():
+                self._wanted.clear()
+                self._position = None
+                self._counted.clear()
+
+    async def replay(self, watch: Watch, position: str) -> StreamPage:
+        """What came after a position, a part of it. Raises Invalid, with the reason."""
+        call = calls.read_stream(position, limit=_REPLAYED_AT_ONCE, tenant_id=watch.tenant_id)
+        async with self._replays:
+            return await self._database.run(call)
+
+    async def _place(self) -> str:
+        """Where the reader is; the first one to ask finds out where the stream is now."""
+        async with self._placing:
+            if self._position is None:
+                self._position = (await self._database.run(calls.read_stream())).position
+            return self._position
+
+    async def _repeat(self, failure: str, step: Callable[[], Awaitable[float]]) -> None:
+        """Step by step while there is somebody to tell; a step answers how long to rest."""
+        while not self._stopping.is_set():
+            await self._wanted.wait()
+            try:
+                pause = await step()
+            except Exception as error:  # noqa: BLE001 - one bad moment must not end it for everybody
+                logs.emit(failure, "warning", error=logs.error_of(error))
+                pause = _PAUSE_AFTER_ERROR_S
+            if pause:
+                await self._rest(pause)
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    async def _read(self) -> float:
+        start = self._position
+        if start is None:
+            return self._poll_s
+        try:
+            page = await self._database.run(calls.read_stream(start, limit=_READ_AT_ONCE))
+        except Invalid as error:
+            self._lose_position(start)
+            logs.emit("stream.reset", "warning", error=logs.error_of(error))
+            return 0
+        if self._position != start:  # everybody left meanwhile
+            return 0
+        self._position = page.position
+        self._tell(page.happenings)
+        return self._poll_s if page.is_complete else 0
+
+    def _lose_position(self, position: str) -> None:
+        """The database does not know it, as after a restore: clients reconnect and are reset."""
+        if self._position == position:
+            self._position = None
+            for subscription in self._subscriptions:
+                subscription.end("unavailable")
+
+    def _tell(self, happenings: Iterable[Happening]) -> None:
+        watchers = self._by_tenant()
+        for happening in happenings:
+            interested = [
+                subscription
+                for tenant_id in (happening.tenant_id, None)
+                for subscription in watchers.get(tenant_id, ())
+                if subscription.watch.covers(happening)
+            ]
+            if interested:
+                frame = frame_of(happening)
+                for subscription in interested:
+                    subscription.offer(happening.position, frame)
+
+    def _by_tenant(self) -> dict[UUID | None, list[Subscription]]:
+        watchers: dict[UUID | None, list[Subscription]] = {}
+        for subscription in self._subscriptions:
+            watchers.setdefault(subscription.watch.tenant_id, []).append(subscription)
+        return watchers
+
+    async def _count(self) -> float:
+        watching = [s for s in self._subscriptions if s.watch.wants_counts]
+        tenants = {s.watch.tenant_id for s in watching if s.watch.tenant_id is not None}
+        if not tenants:
+            return self._count_s
+        began = time.monotonic()
+        counts = await self._database.run(calls.count_states(sorted(tenants)))
+        frames = {tenant_id: _counts_frame(()) for tenant_id in tenants}
+        for tenant_id, lines in groupby(counts, key=attrgetter("tenant_id")):
+            frames[tenant_id] = _counts_frame(lines)
+        changed = {
+            tenant_id
+            for tenant_id, frame in frames.items()
+            if self._counted.get(tenant_id) != frame
+        }
+        self._counted = frames
+        for subscription in watching:
+            if subscription.watch.tenant_id in changed:
+                subscription.count(frames[subscription.watch.tenant_id])
+        return max(self._count_s, _COUNTING_SHARE * (time.monotonic() - began))
+
+
+def frame_of(happening: Happening) -> bytes:
+    """The event that clients get, without its secrets."""
+    facts: dict[str, Any] = {
+        "tenant_id": happening.tenant_id,
+        "job_id": happening.job_id,
+        "definition": happening.definition,
+        "queue": happening.queue,
+        "at": happening.at,
+    }
+    if happening.kind == "attempt":
+        ended = {
+            "attempt": happening.attempt,
+            "outcome": happening.name,
+            "state": happening.state,
+        }
+        return event("attempt", {**facts, **ended, **mask(happening.data)}, happening.position)
+    said = {"name": happening.name, "actor": happening.actor, "data": mask(happening.data)}
+    return event("event", {**facts, **said}, happening.position)
+
+
+def _counts_frame(counts: Iterable[QueueCount]) -> bytes:
+    lines = list(counts)
+    queues: dict[str, dict[str, Any]] = {}
+    for line in lines:
+        queue = queues.setdefault(line.queue, {"queue": line.queue, "jobs": {}})
+        queue["jobs"][line.state] = line.jobs
+        if line.oldest_queued_at is not None:
+            queue["oldest_queued_at"] = line.oldest_queued_at
+    is_exact = all(line.is_exact for line in lines)
+    return event("snapshot", {"queues": list(queues.values()), "is_exact": is_exact})

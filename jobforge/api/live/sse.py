@@ -1,0 +1,72 @@
+"""Server-sent events: their text, and the answer that sends them for as long as somebody reads.
+
+A reader that takes nothing for half a minute is let go: what waits for it would wait for ever.
+"""
+
+import asyncio
+from asyncio import Task
+from collections.abc import AsyncGenerator, Callable
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from jobforge.api.responses import encode
+
+HEARTBEAT_S = 15.0
+STUCK_S = 30.0
+
+Frames = AsyncGenerator[bytes, None]
+
+
+def event(name: str, data: object, position: str | None = None) -> bytes:
+    """One event; `position` is what a client hands back as Last-Event-ID."""
+    return b"%sevent: %s\ndata: %s\n\n" % (_id(position), name.encode(), encode(data))
+
+
+def heartbeat(position: str | None = None) -> bytes:
+    """A comment, with which the client also learns how far it has come."""
+    return b": heartbeat\n%s\n" % _id(position)
+
+
+def _id(position: str | None) -> bytes:
+    return b"" if position is None else b"id: %s\n" % position.encode()
+
+
+class EventStream(Response):
+    """Sends frames until there are no more, or the client has gone."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, frames: Frames, on_end: Callable[[], None]) -> None:
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        super().__init__(headers=headers)
+        del self.headers["content-length"]
+        self._frames = frames
+        self._on_end = on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - as ASGI has it
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        try:
+            await send(start)
+            async with asyncio.TaskGroup() as group:
+                sending = group.create_task(self._send(send))
+                watching = group.create_task(_watch(receive, sending))
+                sending.add_done_callback(lambda _: watching.cancel())
+        finally:
+            self._on_end()
+            await self._frames.aclose()
+
+    async def _send(self, send: Send) -> None:
+        try:
+            async for frame in self._frames:
+                async with asyncio.timeout(STUCK_S):
+                    await send({"type": "http.response.body", "body": frame, "more_body": True})
+        except TimeoutError:
+            return
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+async def _watch(receive: Receive, sending: Task[None]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    sending.cancel()

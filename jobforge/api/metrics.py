@@ -1,0 +1,148 @@
+"""The metrics of a server: the installation as read_gauges has it, and the server's own requests.
+
+One look at the database for all who ask within a second.
+"""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+
+from jobforge import __version__, calls
+from jobforge.api.request_metrics import Traffic
+from jobforge.db import Database
+from jobforge.db.doctor import probes
+from jobforge.db.doctor.probes import Horizon
+from jobforge.observability import prometheus
+from jobforge.types.health import Gauge
+
+_FRESH_S = 1.0
+_TENANTS = 20  # that are told apart
+
+# By the engine's names: ours, what it means, and the labels that subject and state are.
+_GAUGES: dict[str, tuple[str, str, list[str]]] = {
+    "jobs": (
+        "jobforge_jobs",
+        "Jobs by queue and state; up to 20,000 queued ones of a queue are counted.",
+        ["queue", "state"],
+    ),
+    "oldest_wait": (
+        "jobforge_oldest_wait_seconds",
+        "For how long the job has waited that has waited longest, of those counted.",
+        ["queue"],
+    ),
+    "tenant_queued": (
+        "jobforge_tenant_queued_jobs",
+        "Queued jobs of the tenants with most of them, and of all others.",
+        ["tenant"],
+    ),
+    "dead": ("jobforge_dead_letters", "Dead jobs that nobody has retried or discarded.", []),
+    "expired_leases": (
+        "jobforge_expired_leases",
+        "Running jobs whose worker has not been heard from in time.",
+        [],
+    ),
+    "workers": ("jobforge_workers", "Workers by state.", ["state"]),
+    "slots": ("jobforge_slots", "How many jobs all live workers run at once.", []),
+    "schedule_lag": (
+        "jobforge_schedule_lag_seconds",
+        "For how long the schedule has been due that has been due longest.",
+        [],
+    ),
+    "upkeep_age": (
+        "jobforge_upkeep_age_seconds",
+        "How long ago a scheduler began that task of the upkeep; statistics: every half a minute.",
+        ["task"],
+    ),
+    "faulty_triggers": ("jobforge_faulty_triggers", "Triggers that cannot be read.", []),
+    "pending_events": ("jobforge_pending_events", "Events that were not dispatched yet.", []),
+    "event_lag": (
+        "jobforge_event_lag_seconds",
+        "For how long the event has waited that has waited longest.",
+        [],
+    ),
+    "open_operations": ("jobforge_open_operations", "Bulk operations that have not ended.", []),
+    "disabled_webhooks": (
+        "jobforge_disabled_webhooks",
+        "Endpoints that were disabled because they failed.",
+        [],
+    ),
+    "table_bytes": ("jobforge_table_bytes", "Tables with their indexes.", ["table"]),
+    "live_rows": ("jobforge_table_live_rows", "Live rows, as the statistics have it.", ["table"]),
+    "dead_rows": ("jobforge_table_dead_rows", "Dead rows, as the statistics have it.", ["table"]),
+    "days_ahead": (
+        "jobforge_partition_days_ahead",
+        "For how many days to come the history has partitions.",
+        ["table"],
+    ),
+    "strays": (
+        "jobforge_partition_strays",
+        "1 if rows went into the default partition.",
+        ["table"],
+    ),
+}
+_COUNTERS: dict[str, tuple[str, str, list[str]]] = {
+    "inserted": (
+        "jobforge_inserted_rows",
+        "Rows that were inserted, also by plain SQL; of jobs: those enqueued.",
+        ["table"],
+    ),
+}
+
+
+class Scrapes:
+    def __init__(self, database: Database, traffic: Traffic) -> None:
+        self._database = database
+        self._traffic = traffic
+        self._lock = asyncio.Lock()
+        self._seen: list[Metric] = []
+        self._seen_at = 0.0
+
+    async def page(self) -> bytes:
+        async with self._lock:
+            if time.monotonic() - self._seen_at > _FRESH_S:
+                self._seen = [*await self._look()]
+                self._seen_at = time.monotonic()
+        return prometheus.page([*self._seen, *self._traffic.families()])
+
+    async def _look(self) -> Iterator[Metric]:
+        began = time.perf_counter()
+        gauges = await self._database.run(calls.read_gauges(_TENANTS))
+        held = await self._database.run(probes.horizon())
+        took_s = time.perf_counter() - began
+        return _families(gauges, held, took_s)
+
+
+def _families(gauges: Sequence[Gauge], held: Sequence[Horizon], took_s: float) -> Iterator[Metric]:
+    by_name: dict[str, list[Gauge]] = {}
+    for each in gauges:
+        by_name.setdefault(each.gauge, []).append(each)
+    for name, (metric, words, labels) in _GAUGES.items():
+        gauge = GaugeMetricFamily(metric, words, labels=labels)
+        for each in by_name.get(name, ()):
+            gauge.add_metric(_labels(each), each.value)
+        yield gauge
+    for name, (metric, words, labels) in _COUNTERS.items():
+        counter = CounterMetricFamily(metric, words, labels=labels)
+        for each in by_name.get(name, ()):
+            counter.add_metric(_labels(each), each.value)
+        yield counter
+    yield GaugeMetricFamily(
+        "jobforge_horizon_transactions",
+        "How many transactions ago the oldest snapshot was taken that this login sees.",
+        max((each.age for each in held), default=0),
+    )
+    yield GaugeMetricFamily(
+        "jobforge_horizon_seconds",
+        "For how long the oldest transaction has been open that this login sees.",
+        max((each.seconds or 0.0 for each in held), default=0.0),
+    )
+    yield GaugeMetricFamily("jobforge_scrape_seconds", "What asking the database took.", took_s)
+    yield InfoMetricFamily(
+        "jobforge_build", "The release of this server.", {"version": __version__}
+    )
+
+
+def _labels(gauge: Gauge) -> list[str]:
+    return [value for value in (gauge.subject, gauge.state) if value is not None]

@@ -1,0 +1,40 @@
+"""How many requests this server has answered, and how long they took."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, Metric
+
+from jobforge.observability import prometheus
+from jobforge.observability.metrics import CALL_SECONDS, Histogram
+
+_UNKNOWN = "unknown"
+
+
+class Traffic:
+    """By route as api/auth/permissions.py has them: what stands in their places may be anything."""
+
+    def __init__(self) -> None:
+        self._answers: Counter[tuple[str, str, int]] = Counter()
+        self._seconds: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(CALL_SECONDS))
+
+    def add(self, method: str, route: str | None, status: int, took_s: float) -> None:
+        if route is None:
+            method = route = _UNKNOWN
+        self._answers[method, route, status] += 1
+        self._seconds[route].add(took_s)
+
+    def families(self) -> Iterator[Metric]:
+        answers = CounterMetricFamily(
+            "jobforge_http_requests",
+            "Requests that were answered.",
+            labels=["method", "route", "status"],
+        )
+        for (method, route, status), count in self._answers.items():
+            answers.add_metric([method, route, str(status)], count)
+        yield answers
+        yield prometheus.histogram(
+            "jobforge_http_request_seconds",
+            "What requests took.",
+            {(("route", route),): each for route, each in self._seconds.items()},
+        )

@@ -1,0 +1,351 @@
+"""For workers without a database: all that a worker asks of the engine, under the same leases.
+
+What it asks on behalf of a running job is in worker_jobs.py.
+
+A worker's key may be of one tenant. Every call is then made for that tenant, so the engine finds no
+other's jobs: their tokens answer `lost`. A worker is known by its id to whoever registered it, and
+to nobody else.
+"""
+
+import random
+import time
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+from uuid import UUID
+
+import orjson
+from starlette.requests import Request
+
+from jobforge import calls
+from jobforge.api.caller import Caller, Calling
+from jobforge.api.guard import area
+from jobforge.api.pagination import Items
+from jobforge.api.responses import Answer
+from jobforge.api.schemas.triggers import DeclaredTriggers
+from jobforge.api.schemas.worker import (
+    BeatOfOne,
+    Beats,
+    Claim,
+    Claimed,
+    EndOfOne,
+    HeartbeatBody,
+    Held,
+    KnownDefinition,
+    NewDefinition,
+    NewDefinitions,
+    NewSteps,
+    NotedJob,
+    Notes,
+    OfWorker,
+    OneEnd,
+    OneFailure,
+    OneHeartbeat,
+    OneJob,
+    Outcomes,
+    Partitions,
+    Reap,
+    ReapedJob,
+    Registered,
+    Registration,
+    SavedStep,
+    SettledJob,
+)
+from jobforge.calls import Call
+from jobforge.calls.worker import is_unreadable
+from jobforge.errors import Denied, JobForgeError, Json, NotFound, TenantRequired
+from jobforge.types.jobs import (
+    BeatStatus,
+    ClaimedJob,
+    OutcomeReport,
+    Settled,
+    Token,
+    WorkerCommand,
+)
+
+T = TypeVar("T")
+
+router = area("worker")
+
+# As a worker with a database asks again: a notification may overtake the rows it speaks of.
+_PAUSES_S = (0.025, 0.125)
+_POLL_S = 1.0
+
+
+@router.post("/worker/register", response_model=Registered, summary="Make a worker known")
+async def register(body: Registration, caller: Caller) -> Answer:
+    """At its start, and again when a heartbeat answers `unknown`."""
+    call = calls.register_worker(
+        body.worker_id,
+        body.queues,
+        slots=body.slots,
+        definitions=body.definitions,
+        host=body.host,
+        pid=body.pid,
+        build=body.build,
+        isolation=body.isolation,
+    )
+    await _run(caller, call)
+    return Answer({"worker_id": body.worker_id, "tenant_id": caller.principal.tenant_id})
+
+
+@router.post("/worker/unregister", status_code=204, summary="Say goodbye for a worker")
+async def unregister(body: OfWorker, caller: Caller) -> Answer:
+    await _check(caller, body.worker_id)
+    await _run(caller, calls.unregister_worker(body.worker_id))
+    return Answer(status=204)
+
+
+@router.post(
+    "/worker/definitions",
+    response_model=Items[KnownDefinition],
+    summary="Make the definitions of a worker known",
+)
+async def put_definitions(body: NewDefinitions, caller: Caller) -> Answer:
+    """Repeating it is free. Definitions belong to the installation: a worker of one tenant may
+    serve those that are there, and changes nothing about them."""
+    return Answer({"items": [await _put(caller, each) for each in body.definitions]})
+
+
+@router.post(
+    "/worker/triggers", status_code=204, summary="Make the schedules of a worker's code known"
+)
+async def declare_triggers(body: DeclaredTriggers, caller: Caller) -> Answer:
+    """Repeating it is free. Of the definitions named, schedules that code declared before and does
+    not any more are deleted. To a worker of one tenant, * is that tenant."""
+    declared = [each.model_dump() for each in body.declared]
+    await _run(caller, calls.declare_triggers(declared, body.definitions))
+    return Answer(status=204)
+
+
+@router.post("/worker/jobs/claim", response_model=Items[Claimed], summary="Claim jobs")
+async def claim_jobs(body: Claim, caller: Caller, request: Request) -> Answer:
+    """Each comes with a lease and everything that its run needs. With `wait_s` the answer waits
+    until there is a job, or until the time is up."""
+    await _check(caller, body.worker_id)
+    if not any(body.queues.values()):
+        return Answer({"items": []})
+    tenant_id = caller.principal.tenant_id
+    call = calls.claim_jobs(
+        body.worker_id,
+        body.queues,
+        definitions=body.definitions,
+        registered=body.registered,
+        tenants=None if tenant_id is None else [tenant_id],
+        lease_s=body.lease_s,
+    ).under("synchronous_commit", "off")
+    jobs = await _claimed(caller, request, call, body)
+    return Answer({"items": list(map(_shown, jobs))})
+
+
+@router.post("/worker/jobs/heartbeat", response_model=Beats, summary="Extend leases")
+async def heartbeat_jobs(body: HeartbeatBody, caller: Caller) -> Answer:
+    """Once for all jobs that a worker runs: which to stop, and what it should do itself.
+
+    `held`: the lease could not be extended at this moment. Go on with the job, and send the next
+    heartbeat after a second.
+    """
+    tokens = [job.token() for job in body.jobs]
+    try:
+        await _check(caller, body.worker_id)
+    except NotFound:
+        # It has been silent for so long that it is forgotten, and all its leases are over.
+        lost = [{**_key(token), "status": BeatStatus.LOST} for token in tokens]
+        return Answer({"command": WorkerCommand.UNKNOWN, "items": lost})
+    call = calls.heartbeat_jobs(
+        body.worker_id,
+        tokens,
+        lease_s=body.lease_s,
+        memory_bytes=body.memory_bytes,
+        clock=body.clock,
+    )
+    answer = await _run(caller, call)
+    return Answer({"command": answer.command, "items": answer.jobs})
+
+
+@router.post("/worker/jobs/complete", response_model=Items[SettledJob], summary="Settle jobs")
+async def complete_jobs(body: Outcomes, caller: Caller) -> Answer:
+    """All that ended since the last call. `lost`: the lease had expired, nothing was recorded.
+    `busy`: another transaction holds the job, or a row that its end needs. Keep its lease by
+    heartbeats, and send the outcome again soon; the others are settled."""
+    await _check(caller, body.worker_id)
+    reports = [outcome.ended() for outcome in body.outcomes]
+    return _settled(await _run(caller, calls.complete_jobs(body.worker_id, reports)))
+
+
+@router.post("/worker/jobs/notes", response_model=Items[NotedJob], summary="Say what jobs said")
+async def note_jobs(body: Notes, caller: Caller) -> Answer:
+    """Progress, log lines and events, in their order; one answer for each lease."""
+    await _check(caller, body.worker_id)
+    noted = await _run(
+        caller, calls.note_jobs(body.worker_id, [note.note() for note in body.notes])
+    )
+    items = [
+        {
+            "job_id": each.job_id,
+            "lease": each.lease,
+            "status": "lost" if each.is_lost else "ok",
+        }
+        for each in noted
+    ]
+    return Answer({"items": items})
+
+
+@router.post("/worker/jobs/steps", response_model=Items[SavedStep], summary="Store steps of jobs")
+async def save_steps(body: NewSteps, caller: Caller) -> Answer:
+    """Each is stored once, and told to whoever claims the job later; one answer for each."""
+    await _check(caller, body.worker_id)
+    steps = [each.step() for each in body.steps]
+    saved = await _run(caller, calls.save_steps(body.worker_id, steps))
+    items = [
+        {
+            "job_id": step.job_id,
+            "lease": step.lease,
+            "name": step.name,
+            "index": step.index,
+            "status": status,
+        }
+        for step, status in zip(steps, saved, strict=True)
+    ]
+    return Answer({"items": items})
+
+
+@router.post("/worker/release", response_model=Items[SettledJob], summary="Hand jobs back")
+async def release_jobs(body: Held, caller: Caller) -> Answer:
+    """They are queued again at once, and the attempt does not count. `busy` as for
+    `/worker/jobs/complete`."""
+    await _check(caller, body.worker_id)
+    tokens = [job.token() for job in body.jobs]
+    return _settled(await _run(caller, calls.release_jobs(body.worker_id, tokens)))
+
+
+@router.post("/worker/jobs/reap", response_model=Items[ReapedJob], summary="End expired leases")
+async def reap_jobs(caller: Caller, body: Reap | None = None) -> Answer:
+    """Every worker asks for this every few seconds; of one tenant, for its tenant's jobs."""
+    limit = (body or Reap()).limit
+    return Answer({"items": await _run(caller, calls.reap_jobs(limit=limit))})
+
+
+@router.post(
+    "/worker/partitions", response_model=Partitions, summary="Make room for the days to come"
+)
+async def ensure_partitions(caller: Caller) -> Answer:
+    """Once an hour, by any worker."""
+    return Answer({"made": await _run(caller, calls.ensure_partitions())})
+
+
+@router.post("/worker/jobs/{job_id}/heartbeat", response_model=BeatOfOne, summary="Extend a lease")
+async def heartbeat_job(job_id: UUID, body: OneHeartbeat, caller: Caller) -> Answer:
+    """`cancel`: somebody asked for it. `held`: not extended, send another after a second.
+
+    409 `lease_lost` when the job is no longer held.
+    """
+    await _check(caller, body.worker_id)
+    token = _token(caller, job_id, body)
+    call = calls.heartbeat_job(body.worker_id, token, lease_s=body.lease_s)
+    return Answer({"status": await _run(caller, call)})
+
+
+@router.post("/worker/jobs/{job_id}/complete", response_model=EndOfOne, summary="Settle a job")
+async def complete_job(job_id: UUID, body: OneEnd, caller: Caller) -> Answer:
+    """It has succeeded, unless `outcome` says otherwise. 409 when the job is no longer held."""
+    return await _end(caller, job_id, body)
+
+
+@router.post("/worker/jobs/{job_id}/fail", response_model=EndOfOne, summary="Report a failure")
+async def fail_job(job_id: UUID, body: OneFailure, caller: Caller) -> Answer:
+    """The job is tried again after its backoff, or is dead. 409 when it is no longer held."""
+    return await _end(caller, job_id, body)
+
+
+async def _run(caller: Calling, call: Call[T]) -> T:
+    """For the tenant that the key is confined to, if it is."""
+    if caller.principal.tenant_id is None:
+        return await caller.run_installation(call)
+    return await caller.run(call)
+
+
+async def _check(caller: Calling, worker_id: UUID) -> None:
+    await caller.server.fleet.check(caller.principal, worker_id)
+
+
+async def _put(caller: Calling, new: NewDefinition) -> dict[str, Json]:
+    named = {"key": new.key, "version": new.version}
+    if caller.principal.tenant_id is None:
+        await caller.run_installation(calls.put_definition(new.key, new.version, new.settings))
+        return {**named, "status": "registered"}
+    try:
+        await caller.run_installation(calls.get_definition(new.key, version=new.version))
+    except NotFound as error:
+        raise Denied(
+            f"{new.key}@{new.version} is not registered, and a worker of one tenant cannot do so",
+            detail=named,
+        ) from error
+    return {**named, "status": "known"}
+
+
+async def _claimed(
+    caller: Calling, request: Request, call: Call[list[ClaimedJob]], body: Claim
+) -> Sequence[ClaimedJob]:
+    bells = caller.server.fleet.bells
+    until = time.monotonic() + body.wait_s
+    pauses = iter(_PAUSES_S)
+    while True:
+        jobs = await _claimed_now(caller, call)
+        left_s = until - time.monotonic()
+        if jobs or left_s <= 0 or bells.is_stopped:
+            return jobs
+        pause = next(pauses, _POLL_S * random.uniform(0.8, 1.2))  # noqa: S311 - no secret
+        if await bells.wait(body.queues, min(pause, left_s)):
+            pauses = iter(_PAUSES_S)
+        # What is claimed for somebody who has gone waits for its lease to expire.
+        if await request.is_disconnected():
+            return []
+
+
+async def _claimed_now(caller: Calling, call: Call[list[ClaimedJob]]) -> list[ClaimedJob]:
+    """Run the claim; if one of its rows cannot be sent, run it again without such rows."""
+    try:
+        return await _run(caller, call)
+    except JobForgeError as error:
+        if not is_unreadable(error):
+            raise
+    return await _run(caller, calls.claim_readable_jobs(call))
+
+
+def _shown(job: ClaimedJob) -> dict[str, Json]:
+    shown = job._asdict()
+    del shown["started"], shown["payload_json"], shown["steps_json"]
+    # The payload goes out as the text that came in: its numbers may be long. So do the steps.
+    steps = None if job.steps_json is None else orjson.Fragment(job.steps_json)
+    payload = orjson.Fragment(job.payload_json)
+    return {**shown, "started_at": job.started_at, "payload": payload, "steps": steps}
+
+
+def _token(caller: Calling, job_id: UUID, body: OneJob) -> Token:
+    tenant_id = body.tenant_id or caller.principal.tenant_id
+    if tenant_id is None:
+        raise TenantRequired("name the tenant of the job: tenant_id, as it was claimed")
+    return Token(tenant_id, job_id, body.lease)
+
+
+async def _end(caller: Calling, job_id: UUID, body: OneEnd | OneFailure) -> Answer:
+    await _check(caller, body.worker_id)
+    report: OutcomeReport = body.report(_token(caller, job_id, body), body.outcome)
+    return Answer({"state": await _run(caller, calls.complete_job(body.worker_id, report))})
+
+
+def _settled(settled: Iterable[Settled]) -> Answer:
+    items = [
+        {
+            "job_id": each.job_id,
+            "lease": each.lease,
+            "status": each.status,
+            "state": each.state,
+        }
+        for each in settled
+    ]
+    return Answer({"items": items})
+
+
+def _key(token: Token) -> dict[str, Json]:
+    return {"job_id": token.job_id, "lease": token.lease}

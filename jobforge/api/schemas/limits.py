@@ -1,0 +1,71 @@
+"""Bodies that set limits and other settings. What is not given stays; null takes a setting back."""
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobforge.api.schemas.base_types import Body, Count, Name, QueueName, Text, Whole
+
+Period = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+Backoff = Annotated[float, Field(ge=0, le=31_536_000, allow_inf_nan=False)]
+
+
+class Limits(Body):
+    """How many may run at once, and how many may start in each period."""
+
+    max_running: Count | None = None
+    rate_limit: Count | None = None
+    rate_period_s: Period | None = None
+    rate_burst: Count | None = None
+
+
+class Overrides(Limits):
+    """What operators set over a definition, for all its versions."""
+
+    timeout_s: Annotated[Whole, Field(ge=1, le=604_800)] | None = None
+    max_attempts: Annotated[Whole, Field(ge=1, le=1000)] | None = None
+    backoff_base_s: Backoff | None = None
+    backoff_cap_s: Backoff | None = None
+    max_running_per_key: Count | None = None
+    rate_limit_per_key: Count | None = None
+    rate_period_per_key_s: Period | None = None
+    rate_burst_per_key: Count | None = None
+    is_active: bool | None = None
+
+
+class NewDefinition(Overrides):
+    """A version of a definition, as a worker would register it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"queue": "mail", "timeout_s": 30, "max_attempts": 8}]}
+    )
+
+    description: Annotated[Text, Field(max_length=10_000)] | None = None
+    parameters: dict[str, Any] | None = Field(None, description="JSON Schema of the payload.")
+    queue: QueueName | None = None
+    hooks: bool | None = None
+
+
+class TenantSettings(Limits):
+    """Of one that shares this installation."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"slug": "acme", "weight": 2}]})
+
+    slug: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")] | None = None
+    name: Name | None = None
+    timezone: Annotated[Text, Field(max_length=100)] | None = Field(
+        None, examples=["Europe/Berlin"]
+    )
+    weight: Annotated[Whole, Field(ge=1, le=1000)] | None = None
+    max_pending: Count | None = None
+
+
+class NewTenant(TenantSettings):
+    id: Annotated[UUID, Field(strict=False)] | None = Field(
+        None, description="Else a random one.", examples=[None]
+    )
+
+
+class TenantId(BaseModel):
+    id: UUID

@@ -1,0 +1,363 @@
+"""Bodies and answers of the routes for workers."""
+
+from datetime import datetime
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from jobforge.api.schemas.base_types import (
+    Body,
+    Count,
+    DefinitionKey,
+    Moment,
+    QueueName,
+    Seconds,
+    Text,
+)
+from jobforge.api.schemas.jobs import Id, NewJob
+from jobforge.api.schemas.workflows import NewNode
+from jobforge.errors import Json
+from jobforge.types.jobs import Note, Outcome, OutcomeReport, SaveStatus, State, Step, Token
+
+MOST = 5000
+LONGEST_WAIT_S = 20
+
+_JOB = "0198c0de-0000-7000-8000-000000000001"
+_TENANT = "aaaaaaaa-0000-4000-8000-000000000000"
+_WORKER = "77777777-0000-4000-8000-000000000000"
+
+Lease = Annotated[int, Field(ge=0, le=2**63 - 1, examples=[1763200000000000])]
+LeaseSeconds = Annotated[float, Field(ge=1, le=3600, description="How long the leases last.")]
+Served = Annotated[
+    list[Annotated[Text, Field(max_length=220, examples=["send_welcome@1"])]],
+    Field(max_length=10_000, description="`key@version` of each; null is all."),
+]
+
+
+class OfWorker(Body):
+    """`worker_id` is a random UUID of the worker's process."""
+
+    worker_id: Id = Field(examples=[_WORKER])
+
+
+class Registration(OfWorker):
+    """What a worker is and serves."""
+
+    queues: Annotated[list[QueueName], Field(min_length=1, max_length=100)]
+    slots: Count
+    definitions: Served | None = None
+    host: Annotated[Text, Field(max_length=255)] | None = None
+    pid: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    build: Annotated[Text, Field(max_length=255)] | None = None
+    isolation: Annotated[Text, Field(max_length=255)] | None = Field(
+        None, description="The level at which its jobs are isolated."
+    )
+
+
+class Registered(BaseModel):
+    worker_id: UUID
+    tenant_id: UUID | None = Field(description="The tenant it is confined to; null: none.")
+
+
+class NewDefinition(Body):
+    """A definition as code declares it; the settings are those of put_definition."""
+
+    key: DefinitionKey
+    version: Count = 1
+    settings: dict[str, Json] = Field(default_factory=dict)
+
+
+class NewDefinitions(Body):
+    definitions: Annotated[list[NewDefinition], Field(max_length=1000)]
+
+
+class KnownDefinition(BaseModel):
+    key: str
+    version: int
+    status: Literal["registered", "known"] = Field(
+        description="`known`: it was there, and a worker of one tenant does not change it."
+    )
+
+
+class Claim(OfWorker):
+    """Up to so many jobs of each queue, no more than can start at once."""
+
+    queues: Annotated[
+        dict[QueueName, Annotated[int, Field(ge=0, le=MOST)]],
+        Field(min_length=1, max_length=100, examples=[{"default": 10}]),
+    ]
+    definitions: Served | None = None
+    registered: bool = Field(
+        default=False,
+        description="Serve the definitions of the worker's registration instead of `definitions`.",
+    )
+    lease_s: LeaseSeconds = 30
+    wait_s: Annotated[float, Field(ge=0, le=LONGEST_WAIT_S)] = Field(
+        0, description="How long to wait for a job when there is none."
+    )
+
+
+class TokenBody(Body):
+    """What proves, with the worker's id, that a job is held: as it was claimed."""
+
+    tenant_id: Id = Field(examples=[_TENANT])
+    job_id: Id = Field(examples=[_JOB])
+    lease: Lease
+
+    def token(self) -> Token:
+        return Token(self.tenant_id, self.job_id, self.lease)
+
+
+class Held(OfWorker):
+    jobs: Annotated[list[TokenBody], Field(max_length=MOST)]
+
+
+class HeartbeatBody(Held):
+    lease_s: LeaseSeconds = 30
+    memory_bytes: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = Field(
+        None, description="What the worker's process occupies."
+    )
+    clock: Moment | None = Field(None, description="The time by the worker's own clock.")
+
+
+StepName = Annotated[Text, Field(min_length=1, max_length=200, examples=["send"])]
+StepIndex = Annotated[
+    int, Field(ge=0, lt=1_000_000, description="Its turn among the steps of this name, from 0.")
+]
+
+
+class Wait(Body):
+    """Of an attempt that is `snoozed`: which step waits, and what for. A sleep ends at `run_at` or
+    after `retry_in_s`, as does the time for an event; a gather when its jobs have ended."""
+
+    kind: Literal["sleep", "event", "gather"]
+    name: StepName = Field(description="Of an event it is the event's.")
+    index: StepIndex
+    match: dict[str, Json] | None = Field(None, description="What the event's data must contain.")
+    since: Annotated[float, Field(ge=0, lt=253_402_300_800)] | None = Field(
+        None,
+        description="Unix time from which on events count. Default: when the job was created.",
+    )
+    jobs: Annotated[list[Id], Field(min_length=1, max_length=10_000)] | None = None
+
+
+class End(Body):
+    """How an attempt ended, beside whose it was."""
+
+    started_at: Moment | None = Field(None, description="As claimed.")
+    result: Json = None
+    error: dict[str, Json] | None = None
+    reason: Text | None = None
+    final: bool | None = None
+    retry_in_s: Seconds | None = None
+    run_at: Moment | None = None
+    artifact_ref: Annotated[Text, Field(max_length=1000)] | None = None
+    exit_code: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
+    pid: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = None
+    peak_memory_bytes: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
+    cpu_ms: Annotated[int, Field(ge=0, le=2**63 - 1)] | None = None
+    stdout_tail: Text | None = None
+    stderr_tail: Text | None = None
+    wait: Wait | None = None
+
+    def report(self, token: Token, outcome: str) -> OutcomeReport:
+        facts = {name: getattr(self, name) for name in End.model_fields}
+        if self.wait is not None:
+            facts["wait"] = self.wait.model_dump(mode="json", exclude_none=True)
+        return OutcomeReport(*token, Outcome(outcome), **facts)
+
+
+EndName = Literal["succeeded", "failed", "timed_out", "crashed", "canceled", "snoozed", "released"]
+
+
+class OutcomeBody(End, TokenBody):
+    outcome: EndName
+
+    def ended(self) -> OutcomeReport:
+        return self.report(self.token(), self.outcome)
+
+
+class Outcomes(OfWorker):
+    outcomes: Annotated[list[OutcomeBody], Field(max_length=MOST)]
+
+
+class NoteBody(TokenBody):
+    """Something that a running job says."""
+
+    kind: Literal["progress", "log", "event"]
+    data: dict[str, Json]
+
+    def note(self) -> Note:
+        return Note(*self.token(), self.kind, self.data)
+
+
+class Notes(OfWorker):
+    notes: Annotated[list[NoteBody], Field(max_length=MOST)]
+
+
+class StepBody(TokenBody):
+    """Something that a running job has done and need not do again."""
+
+    name: StepName
+    index: StepIndex = 0
+    result: Json = None
+
+    def step(self) -> Step:
+        return Step(*self.token(), self.name, self.index, self.result)
+
+
+class NewSteps(OfWorker):
+    steps: Annotated[list[StepBody], Field(max_length=MOST)]
+
+
+class Asking(OfWorker):
+    """A running job asks what it comes from."""
+
+    job: TokenBody
+
+
+class Children(Asking):
+    """Jobs that a running job makes, for its own tenant."""
+
+    jobs: Annotated[list[NewJob], Field(min_length=1, max_length=MOST)]
+
+
+class StepChildren(Asking):
+    """As Children, as a step of the job: made once, however often it is asked."""
+
+    name: StepName
+    index: StepIndex = 0
+    jobs: Annotated[list[NewJob], Field(max_length=MOST)]
+
+
+class Addition(Asking):
+    """Nodes that a running job adds to its workflow."""
+
+    nodes: Annotated[list[NewNode], Field(max_length=MOST)]
+
+
+class Reap(Body):
+    limit: Annotated[int, Field(ge=1, le=MOST)] = 500
+
+
+class OneJob(OfWorker):
+    """The lease of the job in the path. A worker of one tenant need not name it."""
+
+    tenant_id: Id | None = Field(None, examples=[_TENANT])
+    lease: Lease
+
+
+class OneHeartbeat(OneJob):
+    lease_s: LeaseSeconds = 30
+
+
+class OneEnd(End, OneJob):
+    outcome: EndName = "succeeded"
+
+
+class OneFailure(End, OneJob):
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "worker_id": _WORKER,
+                    "lease": 1763200000000000,
+                    "error": {"type": "Timeout", "message": "no answer"},
+                }
+            ]
+        }
+    )
+
+    outcome: Literal["failed", "timed_out", "crashed"] = "failed"
+
+
+class DoneStep(BaseModel):
+    """Something that the job need not do again. An event without a result did not come in time."""
+
+    kind: Literal["step", "sleep", "event", "enqueue", "gather"]
+    name: str
+    index: int
+    result: Json
+
+
+class Claimed(BaseModel):
+    """A job that the worker holds, with everything that its run needs."""
+
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+    definition: str
+    version: int
+    queue: str
+    attempt: int
+    max_attempts: int
+    timeout_s: int | None
+    started_at: datetime
+    source: str
+    correlation_id: str | None
+    traceparent: str | None
+    idempotency_key: str | None
+    tags: list[str] | None
+    payload: dict[str, Json]
+    steps: list[DoneStep] | None = Field(description="Of earlier attempts; null: none.")
+    waited_s: float = Field(description="In its queue, until it was claimed.")
+
+
+class ReapedJob(BaseModel):
+    """A job whose lease had expired, or that was not started in time, and where it went."""
+
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+    state: State
+
+
+class Beat(BaseModel):
+    job_id: UUID
+    lease: int
+    status: Literal["ok", "cancel", "held", "lost"]
+
+
+class Beats(BaseModel):
+    """`command` is for the worker itself; `unknown`: register again."""
+
+    command: Literal["ok", "drain", "stop", "unknown"]
+    items: list[Beat]
+
+
+class BeatOfOne(BaseModel):
+    status: Literal["ok", "cancel", "held"]
+
+
+class SettledJob(BaseModel):
+    """A repeated report is `ok`, too, without the state. `busy`: send it again soon."""
+
+    job_id: UUID
+    lease: int
+    status: Literal["ok", "lost", "busy"]
+    state: State | None
+
+
+class NotedJob(BaseModel):
+    job_id: UUID
+    lease: int
+    status: Literal["ok", "lost"]
+
+
+class SavedStep(BaseModel):
+    """`too_large` and `too_many` are about the result; `lost`: the job is no longer held."""
+
+    job_id: UUID
+    lease: int
+    name: str
+    index: int
+    status: SaveStatus
+
+
+class EndOfOne(BaseModel):
+    state: State | None = Field(description="null when the same was reported before.")
+
+
+class Partitions(BaseModel):
+    made: int

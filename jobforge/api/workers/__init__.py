@@ -1,0 +1,1 @@
+"""What the server keeps about remote workers."""

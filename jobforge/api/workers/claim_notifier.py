@@ -1,0 +1,102 @@
+"""Waking the claims that wait: one listener of this server for all of them.
+
+It listens to the queues that somebody has waited for. It only makes things sooner: whoever waits
+asks again from time to time, so that nothing rests on a notification.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+
+from jobforge.db import Database
+from jobforge.errors import JobForgeError
+from jobforge.observability import logs
+
+_PREFIX = "jobforge:"
+_PAUSE_AFTER_ERROR_S = 1.0
+_MOST_QUEUES = 1000  # names are the callers' own; those beyond are polled
+
+
+class Bells:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._queues: set[str] = set()
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._changed = asyncio.Event()
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> None:
+        while self._database.can_listen and not self._stopping.is_set():
+            await self._changed.wait()
+            self._changed.clear()
+            try:
+                await self._listen()
+            except JobForgeError as error:
+                await self._recover(error)
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._changed.set()
+        self._ring(self._waiting)
+
+    @property
+    def is_stopped(self) -> bool:
+        return self._stopping.is_set()
+
+    async def wait(self, queues: Iterable[str], within_s: float) -> bool:
+        """Until one of the queues may have a job, or the time is up; whether it was rung for."""
+        names = set(queues)
+        rung = asyncio.Event()
+        for name in names:
+            self._waiting.setdefault(name, set()).add(rung)
+        self._expect(names)
+        try:
+            if not self.is_stopped:
+                await _wait(rung, within_s)
+            return rung.is_set()
+        finally:
+            for name in names:
+                self._waiting[name].discard(rung)
+                if not self._waiting[name]:
+                    del self._waiting[name]
+
+    def _expect(self, names: set[str]) -> None:
+        new = names - self._queues
+        if new and len(self._queues) + len(new) <= _MOST_QUEUES:
+            self._queues |= new
+            self._changed.set()
+
+    async def _listen(self) -> None:
+        """To all queues known now, until there are others."""
+        channels = [_PREFIX + queue for queue in self._queues]
+        if not channels:
+            return
+        async with self._database.listen(*channels) as names, asyncio.TaskGroup() as group:
+            self._ring(self._queues)  # nobody told us anything before
+            hearing = group.create_task(self._hear(names))
+            await self._changed.wait()
+            hearing.cancel()
+
+    async def _hear(self, names: AsyncIterator[str]) -> None:
+        try:
+            async for name in names:
+                self._ring([name.removeprefix(_PREFIX)])
+        except JobForgeError as error:
+            await self._recover(error)
+
+    async def _recover(self, error: JobForgeError) -> None:
+        logs.emit("claims.deaf", "warning", error=logs.error_of(error))
+        await _wait(self._stopping, _PAUSE_AFTER_ERROR_S)
+        self._changed.set()
+
+    def _ring(self, queues: Iterable[str]) -> None:
+        for queue in queues:
+            for rung in self._waiting.get(queue, ()):
+                rung.set()
+
+
+async def _wait(event: asyncio.Event, within_s: float) -> None:
+    try:
+        async with asyncio.timeout(within_s):
+            await event.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,163 @@
+"""Artifacts as files of a folder, which all processes that use them must share.
+
+A file is written aside and renamed when it is complete and on disk, so a process that is killed
+leaves nothing under its name. Only the owner can read them.
+"""
+
+import os
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import UUID, uuid4
+
+from jobforge.artifacts.keys import check_path, check_prefix, folder_of
+from jobforge.errors import ArtifactNotFound, ArtifactUnavailable
+
+_PIECE = 256 * 1024
+_INCOMING = ".incoming"
+_IDENTITY = ".store-id"
+_ABANDONED_S = 86_400.0
+# A folder may be swept away between its making and the renaming of a file into it.
+_TRIES = 3
+
+
+class Folder:
+    """A Store."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root.absolute()
+
+    def identity(self) -> UUID:
+        file = self._root / _IDENTITY
+        with _explained(_IDENTITY):
+            if not file.exists():
+                self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+                aside = self._root / f"{_IDENTITY}.{uuid4().hex}"
+                _write(aside, str(uuid4()).encode())
+                with suppress(FileExistsError):  # another process was first
+                    file.hardlink_to(aside)  # whole at once, and never replaced
+                aside.unlink()
+            return _parsed(file.read_text())
+
+    def put(self, path: str, data: bytes | Iterable[bytes]) -> None:
+        target = self._root / check_path(path)
+        with _explained(path):
+            incoming = self._root / _INCOMING
+            incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+            aside = incoming / uuid4().hex
+            try:
+                _write(aside, data)
+                self._rename(aside, target)
+            except BaseException:
+                aside.unlink(missing_ok=True)
+                raise
+
+    def open(self, path: str) -> Iterator[bytes]:
+        with _explained(path), (self._root / check_path(path)).open("rb", buffering=0) as file:
+            while piece := file.read(_PIECE):
+                yield piece
+
+    def size(self, path: str) -> int:
+        with _explained(path):
+            return (self._root / check_path(path)).stat().st_size
+
+    def delete(self, path: str) -> None:
+        target = self._root / check_path(path)
+        with _explained(path):
+            target.unlink(missing_ok=True)
+            self._prune(target.parent)
+
+    def delete_prefix(self, prefix: str) -> None:
+        from shutil import rmtree  # noqa: PLC0415 - not in every job (docs/decisions/0020)
+
+        target = self._root / check_prefix(prefix)
+        with _explained(prefix):
+            with suppress(FileNotFoundError):
+                rmtree(target)
+            self._prune(target.parent)
+
+    def folders(self) -> Iterator[str]:
+        self._clear_incoming()
+        for tenant in _names(self._root):
+            for day in _names(self._root / tenant):
+                for folder in _names(self._root / tenant / day):
+                    found = folder_of(f"{tenant}/{day}/{folder}/_")
+                    if found is not None:
+                        yield found
+
+    def link(self, path: str, seconds: float) -> None:
+        """Nobody serves the files of a folder."""
+
+    def _rename(self, aside: Path, target: Path) -> None:
+        for left in reversed(range(_TRIES)):
+            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                aside.replace(target)
+                _sync(target.parent)
+            except FileNotFoundError:
+                if not left:
+                    raise
+            else:
+                return
+
+    def _prune(self, folder: Path) -> None:
+        """Takes away folders that are empty now."""
+        with suppress(OSError):  # it is not empty
+            while folder != self._root:
+                folder.rmdir()
+                folder = folder.parent
+
+    def _clear_incoming(self) -> None:
+        before = time.time() - _ABANDONED_S
+        for name in _names(self._root / _INCOMING):
+            aside = self._root / _INCOMING / name
+            with suppress(OSError):
+                if aside.stat().st_mtime < before:
+                    aside.unlink()
+
+
+def _parsed(text: str) -> UUID:
+    try:
+        return UUID(text.strip())
+    except ValueError:
+        raise ArtifactUnavailable(
+            f"the file {_IDENTITY} of the artifact folder does not contain an id"
+        ) from None
+
+
+def _write(path: Path, data: bytes | Iterable[bytes]) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        for piece in [data] if isinstance(data, bytes) else data:
+            file.write(piece)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync(folder: Path) -> None:
+    """A job is committed next, and must find its payload after a power cut too."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))  # noqa: PTH208 - names alone are wanted
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+@contextmanager
+def _explained(path: str) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise ArtifactNotFound(f"there is no artifact {path}") from error
+    except OSError as error:
+        raise ArtifactUnavailable(
+            f"the folder of artifacts cannot be used: {error.strerror or error}"
+        ) from error

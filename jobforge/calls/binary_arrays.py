@@ -1,0 +1,89 @@
+"""Arrays as Postgres takes them on the wire, for calls that name jobs by the thousand.
+
+The driver would look at every element twice. Here they are put together in one go, and the driver
+only passes the bytes on (db/driver.py).
+"""
+
+from collections.abc import Sequence
+from struct import calcsize, pack, unpack_from
+from typing import ClassVar, Self
+from uuid import UUID
+
+from jobforge.errors import Json
+from jobforge.types.jobs import Token
+from jobforge.types.jsonb import encode
+
+_HEAD = "!iiIii"
+
+
+class Packed(bytes):
+    """The bytes of an array, of the type `oid`."""
+
+    oid: ClassVar[int]
+    element: ClassVar[int]
+
+    @classmethod
+    def of(cls, elements: Sequence[bytes]) -> Self:
+        """Each with its length before it."""
+        return cls(pack(_HEAD, 1, 1, cls.element, len(elements), 1) + b"".join(elements))
+
+    def elements(self) -> list[bytes | None]:
+        """What it was made of, for those who do not speak to Postgres; None is null."""
+        count = unpack_from(_HEAD, self)[3]
+        place, found = calcsize(_HEAD), list[bytes | None]()
+        for _ in range(count):
+            (length,) = unpack_from("!i", self, place)
+            place += 4
+            found.append(None if length < 0 else self[place : place + length])
+            place += max(length, 0)
+        return found
+
+
+class Leases(Packed):
+    oid, element = 1016, 20  # bigint
+
+
+class Ids(Packed):
+    oid, element = 2951, 2950  # uuid
+
+
+class Documents(Packed):
+    oid, element = 3807, 3802  # jsonb
+
+
+_LENGTH_OF_LEASE, _LENGTH_OF_ID, _NULL = (pack("!i", length) for length in (8, 16, -1))
+_JSONB_VERSION = b"\1"
+
+
+def packed_tokens(tokens: Sequence[tuple[UUID, UUID, int]]) -> tuple[Ids, Ids, Leases]:
+    """Tenants, jobs and leases."""
+    tenants, jobs, leases = zip(*tokens, strict=True)
+    return (
+        Ids.of([_LENGTH_OF_ID + tenant_id.bytes for tenant_id in tenants]),
+        Ids.of([_LENGTH_OF_ID + job_id.bytes for job_id in jobs]),
+        Leases.of([_LENGTH_OF_LEASE + lease.to_bytes(8, "big") for lease in leases]),
+    )
+
+
+def unpacked_tokens(tenants: Ids, jobs: Ids, leases: Leases) -> list[Token]:
+    parts = zip(tenants.elements(), jobs.elements(), leases.elements(), strict=True)
+    return [
+        Token(UUID(bytes=tenant), UUID(bytes=job), int.from_bytes(lease or b"", "big"))
+        for tenant, job, lease in parts
+    ]
+
+
+def packed_documents(values: Sequence[Json]) -> Documents:
+    """None is the null of SQL. Invalid when one cannot be sent."""
+    return Documents.of([_NULL if value is None else _document(value) for value in values])
+
+
+def unpacked_documents(documents: Documents) -> list[str | None]:
+    """Texts of JSON."""
+    texts = documents.elements()
+    return [None if text is None else text.removeprefix(_JSONB_VERSION).decode() for text in texts]
+
+
+def _document(value: Json) -> bytes:
+    text = _JSONB_VERSION + encode(value, "result").encode()
+    return pack("!i", len(text)) + text

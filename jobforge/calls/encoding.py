@@ -1,0 +1,108 @@
+"""The JSON arrays that the engine takes: jobs to enqueue, tokens, outcome reports."""
+
+from collections.abc import Iterable, Sequence
+
+from jobforge.errors import Invalid, Json
+from jobforge.types.jobs import Alike, JobRequest, Note, Outcome, OutcomeReport, Token
+from jobforge.types.jsonb import encode, legible
+
+_NOTHING_MORE = (None,) * len(OutcomeReport._fields[5:])
+
+
+def encode_jobs(jobs: Sequence[JobRequest]) -> str:
+    """Invalid names the field and the index, as the engine itself does."""
+    try:
+        return encode([job.to_json() for job in jobs], "jobs")
+    except Invalid:
+        for index, job in enumerate(jobs):
+            _refuse_faulty(index, job)
+        raise
+
+
+def encode_alike(jobs: Alike) -> tuple[str, str, str]:
+    """Their definition, payloads and options; Invalid as above."""
+    try:
+        payloads = encode([payload or {} for payload in jobs.payloads], "payloads")
+        return jobs.shared.definition, payloads, encode(jobs.shared.options(), "options")
+    except Invalid:
+        for index, job in enumerate(jobs):
+            _refuse_faulty(index, job)
+        raise
+
+
+def encode_tokens(tokens: Iterable[Token]) -> str:
+    return encode([token._asdict() for token in tokens], "jobs")
+
+
+def encode_notes(notes: Sequence[Note]) -> str:
+    try:
+        return encode([note._asdict() for note in notes], "notes")
+    except Invalid:
+        worded = [note._replace(data=_worded(note.data)) for note in notes]
+        return encode([note._asdict() for note in worded], "notes")
+
+
+def encode_report(report: OutcomeReport) -> str:
+    return encode(storable(report).to_json(), "outcome")
+
+
+def encode_reports(reports: Sequence[OutcomeReport]) -> str:
+    try:
+        return encode([_written(report) for report in reports], "outcomes")
+    except Invalid:
+        return encode([storable(report).to_json() for report in reports], "outcomes")
+
+
+def storable(report: OutcomeReport) -> OutcomeReport:
+    """The report if it can be sent, else the next best: an attempt has to be settled somehow.
+
+    What describes a failure is put into words. A result must be kept as it is or not at all, so
+    one that cannot be is a final failure, as one that is too large is for the engine.
+    """
+    if _fault(report.to_json()) is None:
+        return report
+    fault = _fault(report.result)
+    if fault is not None:
+        message = fault.message.replace("outcome", "the result", 1)
+        return OutcomeReport(
+            *report[:3],
+            Outcome.FAILED,
+            started_at=report.started_at,
+            error={"type": "InvalidResult", "message": message},
+            final=True,
+        )
+    return OutcomeReport(*report[:6], *(_worded(value) for value in report[6:]))
+
+
+def _written(report: OutcomeReport) -> dict[str, Json]:
+    """As its to_json, in a third of the time for the plain success that most of them are."""
+    if report[5:] != _NOTHING_MORE:
+        return report.to_json()
+    return {
+        "tenant_id": report.tenant_id,
+        "job_id": report.job_id,
+        "lease": report.lease,
+        "outcome": report.outcome,
+        "started_at": report.started_at,
+    }
+
+
+def _worded(value: Json) -> Json:
+    return value if _fault(value) is None else legible(value)
+
+
+def _fault(value: Json) -> Invalid | None:
+    try:
+        encode(value, "outcome")
+    except Invalid as fault:
+        return fault
+    return None
+
+
+def _refuse_faulty(index: int, job: JobRequest) -> None:
+    for field, value in job.to_json().items():
+        try:
+            encode(value, field)
+        except Invalid as fault:
+            detail = {**fault.detail, "index": index}
+            raise Invalid(fault.message, field=field, detail=detail, hint=fault.hint) from fault

@@ -1,0 +1,96 @@
+"""What the rows of a call become: the parts that calls share."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from operator import itemgetter
+from typing import Any, TypeVar, get_args, get_type_hints
+from uuid import UUID
+
+from jobforge.errors import Json
+from jobforge.types.events import (
+    DeliveryOutcome,
+)
+from jobforge.types.jobs import (
+    Enqueued,
+    EnqueueStatus,
+    Outcome,
+    State,
+)
+from jobforge.types.workflows import (
+    Family,
+    Lineage,
+    ParentJob,
+    WorkflowState,
+)
+
+# What a column holds is known by its position alone.
+Row = tuple[Any, ...]
+Rows = Sequence[Row]
+T = TypeVar("T")
+
+# Jobs come by the thousand, and calling an enum takes as long as all else about one.
+STATUSES = {status.value: status for status in EnqueueStatus}
+
+
+def nothing(_: Rows) -> None:
+    """For functions that return void."""
+
+
+def value(rows: Rows) -> Any:  # noqa: ANN401 - the caller's Call says what it is
+    """The one column of the one row."""
+    return rows[0][0]
+
+
+def column(rows: Rows) -> list[Any]:
+    """The one column of all rows."""
+    return [row[0] for row in rows]
+
+
+def enqueued(rows: Rows) -> list[Enqueued]:
+    # The engine answers keys it found taken first; callers get the order of their request.
+    ordered = sorted(rows, key=itemgetter(0))
+    return [Enqueued(job_id, STATUSES[status]) for _, job_id, status in ordered]
+
+
+def read_lineage(document: dict[str, Json]) -> Lineage:
+    workflow = document["workflow"]
+    return Lineage(
+        list(map(_read_parent, document["parents"])), workflow and _read_family(workflow)
+    )
+
+
+def reader(kind: Callable[..., T]) -> Callable[[dict[str, Json]], T]:
+    """Makes a dataclass from a JSON object; members that it has no field for are left out."""
+    converters = {name: _converter(hint) for name, hint in get_type_hints(kind).items()}
+
+    def read(document: dict[str, Json]) -> T:
+        members = ((name, document.get(name), convert) for name, convert in converters.items())
+        return kind(
+            **{
+                name: None if member is None else convert(member)
+                for name, member, convert in members
+            }
+        )
+
+    return read
+
+
+def _converter(hint: Any) -> Callable[[Json], Json]:  # noqa: ANN401 - a type as hints spell it
+    parts = get_args(hint) or (hint,)
+    return next((_FROM_JSON[part] for part in parts if part in _FROM_JSON), _as_is)
+
+
+def _as_is(document: Json) -> Json:
+    return document
+
+
+_FROM_JSON: dict[Any, Callable[[Json], Json]] = {
+    UUID: UUID,
+    datetime: datetime.fromisoformat,
+    State: State,
+    Outcome: Outcome,
+    DeliveryOutcome: DeliveryOutcome,
+    WorkflowState: WorkflowState,
+}
+_read_parent = reader(ParentJob)
+_read_family = reader(Family)

@@ -1,0 +1,52 @@
+"""`jobforge audit`: who did what, to what. For operators and admins of tenants."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobforge.cli.engine import Engine, on_engine
+from jobforge.cli.options import Limit
+from jobforge.cli.tables import Form, in_form, print_listing
+from jobforge.cli.tenant_session import TenantOrAll, find_tenant_or_all
+from jobforge.errors import Json
+
+if TYPE_CHECKING:
+    from jobforge.types.control import AuditEntry
+
+
+@on_engine
+@in_form
+def audit(
+    engine: Engine,
+    form: Form,
+    *,
+    actor: Annotated[str | None, typer.Option(help="Only what this one did.")] = None,
+    action: Annotated[str | None, typer.Option(help="Only this, such as queue.pause.")] = None,
+    target: Annotated[str | None, typer.Option(help="Only what was done to this.")] = None,
+    limit: Limit = 50,
+    tenant: TenantOrAll = None,
+) -> None:
+    """List what operators and keys changed, newest first. Of a tenant, or of all.
+
+    Secrets in it are hidden.
+    """
+    from jobforge import calls
+    from jobforge.types.control import AuditEntry, AuditFilter
+
+    which = AuditFilter(actor, action, target)
+    named = find_tenant_or_all(engine, tenant)
+    entries = engine.run(calls.list_audit(which, limit=limit, tenant_id=named))
+    print_listing(entries, AuditEntry, _line, _document, form=form)
+
+
+def _document(entry: "AuditEntry") -> dict[str, Json]:
+    from jobforge.redact import redact
+
+    return {**asdict(entry), "detail": redact(entry.detail)}
+
+
+def _line(entry: "AuditEntry") -> dict[str, Json]:
+    shown = _document(entry)
+    names = ("at", "actor", "action", "target", "detail", "tenant_id")
+    return {name: shown[name] for name in names}

@@ -1,0 +1,266 @@
+"""`jobforge bench`: how fast this Postgres is for JobForge, in a database of its own."""
+
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID, uuid4
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.database import DatabaseUrl, connect, find_url
+from jobforge.cli.options import UNTIL_STDIN_CLOSES, AsJson
+from jobforge.errors import Denied, JobForgeError
+from jobforge.process.environment import environment, is_credential
+
+if TYPE_CHECKING:
+    from jobforge.db import Connection
+
+_APP, _DEFINITION, _QUEUE = "jobforge.cli.bench_app", "noop", "bench"
+_BATCH = 1000
+_SINGLE = 300
+_PICKED_UP = 150
+_APART_S = 0.02  # so that each finds the workers idle
+_LOOK_S = 0.02
+_ENDING_S = 10.0
+
+
+def bench(
+    *,
+    jobs: Annotated[
+        int, typer.Option(min=1, max=10_000_000, metavar="N", help="How many are drained.")
+    ] = 20_000,
+    workers: Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Processes.")] = 2,
+    tenants: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="Whose the jobs are.")
+    ] = 5,
+    database_url: DatabaseUrl = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure how fast this Postgres is for JobForge.
+
+    In a new database beside the one that is named, dropped at the end. The jobs do nothing; the
+    workers are processes on this machine.
+    """
+    with _signals_interrupt(), _new_database(find_url(database_url)) as url:
+        figures = _measure(url, jobs, workers, [uuid4() for _ in range(tenants)])
+    asked = {"jobs": jobs, "workers": workers, "tenants": tenants}
+    output.print_thing({**asked, **figures}, as_json=as_json)
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """As Ctrl-C does, so that nothing is left behind; Ctrl-C too where a shell has it ignored."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.default_int_handler) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _new_database(url: str) -> Iterator[str]:
+    """The URL of one that has the schema; it is gone at the end."""
+    import psycopg
+    from psycopg import sql
+    from psycopg.conninfo import make_conninfo
+
+    name = f"jobforge_bench_{token_hex(4)}"
+    with connect(url) as conn:
+        try:
+            conn.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise Denied(
+                "this login may not create a database to measure in",
+                hint=f'alter role "{conn.info.user}" createdb; or name another login',
+            ) from error
+        try:
+            output.note(f"measuring in the new database {name}")
+            new = make_conninfo(url, dbname=name)
+            _install(new)
+            yield new
+        finally:
+            conn.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+def _install(url: str) -> None:
+    from jobforge.db.migrate import migrate
+
+    with connect(url) as conn:
+        with output.progress("migrating") as tell:
+            migrate(conn, tell=tell)
+        found = conn.execute("select pg_has_role(session_user, 'jobforge_server', 'usage')")
+        if found.fetchone() == (False,):
+            raise Denied(
+                "this login may install the schema, but not enqueue and work for every tenant",
+                hint=f'grant jobforge_server to "{conn.info.user}";',
+            )
+
+
+def _measure(url: str, jobs: int, workers: int, tenants: Sequence[UUID]) -> dict[str, float]:
+    from jobforge import db
+
+    with db.connect(url) as conn, _working(url, workers) as crowd:
+        course = _Course(conn, crowd, tenants)
+        course.await_workers()
+        bulk_s = course.enqueue_in_bulk(jobs)
+        drain_s = course.drain(jobs)
+        single_s = course.enqueue_singly()
+        waits_ms = course.pick_up()
+    return {
+        "enqueued_in_bulk_per_s": round(jobs / bulk_s),
+        "enqueued_singly_per_s": round(_SINGLE / single_s),
+        "drained_per_s": round(jobs / drain_s),
+        "pick_up_p50_ms": round(waits_ms[len(waits_ms) // 2], 1),
+        "pick_up_p99_ms": round(waits_ms[len(waits_ms) * 99 // 100], 1),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Crowd:
+    """Workers that run."""
+
+    processes: "list[subprocess.Popen[bytes]]"
+    said: Path
+
+    def until(self, is_reached: Callable[[], bool]) -> None:
+        """Raises what ended a worker before."""
+        while not is_reached():
+            if any(process.poll() is not None for process in self.processes):
+                words = self.said.read_text(encoding="utf-8", errors="replace").strip()
+                raise JobForgeError(f"a worker ended: {words[-500:]}")
+            time.sleep(_LOOK_S)
+
+    def end(self) -> None:
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(_ENDING_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+@contextmanager
+def _working(url: str, number: int) -> Iterator[_Crowd]:
+    """Without the settings of whoever measures: they are for another database."""
+    command = [
+        *(sys.executable, "-m", "jobforge", "worker", _APP, "--no-scheduler", "--no-connectors"),
+        *("--log-level", "error", UNTIL_STDIN_CLOSES),
+    ]
+    inherited = {
+        name: value
+        for name, value in environment().items()
+        if not (name.startswith("JOBFORGE_") or is_credential(name))
+    }
+    with tempfile.TemporaryDirectory(prefix="jobforge-bench-") as folder:
+        variables = {**inherited, "JOBFORGE_DATABASE_URL": url, "XDG_CONFIG_HOME": folder}
+        said = Path(folder, "said")
+        with said.open("wb") as log:
+            crowd = _Crowd([], said)
+            try:
+                for _ in range(number):
+                    crowd.processes.append(
+                        subprocess.Popen(
+                            command,
+                            stdin=subprocess.PIPE,
+                            stdout=log,
+                            stderr=log,
+                            env=variables,
+                            cwd=folder,
+                            start_new_session=True,  # a Ctrl-C is for us
+                        )
+                    )
+                yield crowd
+            finally:
+                crowd.end()
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """What is measured, step by step. The queue is paused while jobs are put into it."""
+
+    conn: "Connection"
+    crowd: _Crowd
+    tenants: Sequence[UUID]
+
+    def await_workers(self) -> None:
+        from jobforge import calls, db
+
+        output.note("starting workers")
+        number = len(self.crowd.processes)
+        self.crowd.until(lambda: len(db.run(self.conn, calls.list_workers())) == number)
+        db.run(self.conn, calls.pause_queue(_QUEUE))
+
+    def enqueue_in_bulk(self, jobs: int) -> float:
+        """In batches, of one tenant after the other; answers how long it took."""
+        from jobforge import calls, db
+        from jobforge.types.jobs import JobRequest
+
+        most = max(1, min(_BATCH, jobs // len(self.tenants)))
+        began = time.perf_counter()
+        with output.progress("enqueuing") as tell:
+            for number, first in enumerate(range(0, jobs, most)):
+                size = min(most, jobs - first)
+                batch = [JobRequest(_DEFINITION, {"n": first + each}) for each in range(size)]
+                tenant_id = self.tenants[number % len(self.tenants)]
+                db.run(self.conn, calls.enqueue_jobs(batch, tenant_id=tenant_id))
+                tell(first + size, jobs)
+        return time.perf_counter() - began
+
+    def drain(self, jobs: int) -> float:
+        from jobforge import calls, db
+
+        began = time.perf_counter()
+        db.run(self.conn, calls.resume_queue(_QUEUE))
+        with output.progress("draining") as tell:
+            self.crowd.until(lambda: self._is_drained(jobs, tell))
+        return time.perf_counter() - began
+
+    def _is_drained(self, jobs: int, tell: Callable[[int, int], None]) -> bool:
+        from jobforge import calls, db
+
+        left = sum(each.queued + each.running for each in db.run(self.conn, calls.list_queues()))
+        tell(jobs - left, jobs)
+        return left == 0
+
+    def enqueue_singly(self) -> float:
+        from jobforge import calls, db
+
+        db.run(self.conn, calls.pause_queue(_QUEUE))
+        began = time.perf_counter()
+        self._enqueue(_SINGLE, apart_s=0)
+        took = time.perf_counter() - began
+        self.drain(_SINGLE)
+        return took
+
+    def pick_up(self) -> list[float]:
+        """Milliseconds from each job's enqueue to its claim, by the database's clock, sorted."""
+        from jobforge import calls, db
+
+        output.note("measuring how soon an idle worker picks a job up")
+        self._enqueue(_PICKED_UP, apart_s=_APART_S)
+        self.drain(_PICKED_UP)
+        newest = calls.list_jobs(limit=_PICKED_UP, tenant_id=self.tenants[0])
+        listed = db.run(self.conn, newest)
+        spans = [(job.started_at or job.created_at) - job.created_at for job in listed]
+        return sorted(span.total_seconds() * 1000 for span in spans)
+
+    def _enqueue(self, jobs: int, *, apart_s: float) -> None:
+        from jobforge import calls, db
+        from jobforge.types.jobs import JobRequest
+
+        for number in range(jobs):
+            request = JobRequest(_DEFINITION, {"n": number})
+            db.run(self.conn, calls.enqueue_job(request, tenant_id=self.tenants[0]))
+            time.sleep(apart_s)

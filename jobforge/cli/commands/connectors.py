@@ -1,0 +1,228 @@
+"""`jobforge connectors`: how a tenant's jobs reach other services, and with which secrets."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID, uuid4
+
+import typer
+
+from jobforge.cli import job_wait, output
+from jobforge.cli.bulk import Yes, confirm, read_secret
+from jobforge.cli.engine import Remote
+from jobforge.cli.options import AsJson, Quiet
+from jobforge.cli.tables import Form, in_form, print_listing
+from jobforge.cli.tenant_session import Session, in_session
+from jobforge.cli.time_args import parse_duration
+from jobforge.config import load
+from jobforge.errors import Invalid, Json, NotFound
+
+if TYPE_CHECKING:
+    from jobforge.types.control import ConnectorConfig
+
+app = typer.Typer(help="Configure requests to other services.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="NAME|ID", help="As `connectors list` shows it.")]
+Headers = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header", metavar="NAME:VALUE", help="With {{secret.name}} for a secret; repeatable."
+    ),
+]
+References = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secret-from", metavar="NAME=env:X|file:X", help="Kept by the operator; repeatable."
+    ),
+]
+Sealed = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secret",
+        metavar="NAME",
+        help="Sealed; its value is asked for, or read from stdin line by line; repeatable.",
+    ),
+]
+
+
+@app.command("list")
+@in_session
+@in_form
+def list_(scope: Session, form: Form, *, quiet: Quiet = False) -> None:
+    """List configurations by name."""
+    from jobforge import calls
+    from jobforge.types.control import ConnectorConfig
+
+    configs = scope.run(calls.list_connector_configs(limit=200))
+    print_listing(configs, ConnectorConfig, _line, form=form, quiet=quiet)
+
+
+@app.command()
+@in_session
+def show(scope: Session, config: Name, *, as_json: AsJson = False) -> None:
+    """Show a configuration, without its secrets."""
+    output.print_thing(asdict(_find(scope, config)), as_json=as_json)
+
+
+@app.command()
+@in_session
+def create(
+    scope: Session,
+    name: Annotated[str, typer.Argument(help="By which jobs name it.")],
+    url: Annotated[str, typer.Argument(help="Requests go to this origin alone.")],
+    *,
+    header: Headers = None,
+    secret: Sealed = None,
+    secret_from: References = None,
+) -> None:
+    """Create a configuration and print its id."""
+    from jobforge import calls
+
+    config: dict[str, Json] = {
+        "name": name,
+        "settings": {"url": url, "headers": _headers(header)},
+        "secrets": _secrets(secret, secret_from),
+    }
+    config_id = uuid4()
+    made = _kept(scope, config_id, config)
+    typer.echo(str(scope.run(calls.create_connector_config(config_id, made))))
+
+
+@app.command()
+@in_session
+def edit(
+    scope: Session,
+    config: Name,
+    *,
+    name: Annotated[str | None, typer.Option(help="A new name.")] = None,
+    url: Annotated[str | None, typer.Option(help="Where requests go.")] = None,
+    header: Headers = None,
+    secret: Sealed = None,
+    secret_from: References = None,
+    remove_secret: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Repeatable.")
+    ] = None,
+) -> None:
+    """Change a configuration. Omitted settings are unchanged; --header replaces all headers.
+
+    When --url has another scheme, host or port, give all secrets again or remove them."""
+    from jobforge import calls
+
+    secrets = {**_secrets(secret, secret_from), **dict.fromkeys(remove_secret or ())}
+    found = _find(scope, config)
+    changes: dict[str, Json] = {} if name is None else {"name": name}
+    if url is not None or header is not None:
+        changes["settings"] = {
+            "url": url or found.settings["url"],
+            "headers": _headers(header)
+            if header is not None
+            else found.settings.get("headers", {}),
+        }
+    if secrets:
+        changes["secrets"] = secrets
+    if not changes:
+        raise Invalid("nothing to change is named", hint="jobforge connectors edit --help")
+    scope.run(calls.edit_connector_config(found.id, _kept(scope, found.id, changes)))
+    output.note(f"{found.name} is changed")
+
+
+@app.command()
+@in_session
+def delete(scope: Session, config: Name, *, yes: Yes = False) -> None:
+    """Delete a configuration with its secrets; jobs that name it die."""
+    from jobforge import calls
+
+    found = _find(scope, config)
+    if not yes:
+        confirm(f"delete {found.name} and its secrets?")
+    scope.run(calls.delete_connector_config(found.id))
+    output.note(f"{found.name} is deleted")
+
+
+@app.command("test")
+@in_session
+def try_out(
+    scope: Session,
+    config: Name,
+    path: Annotated[str, typer.Argument(help="Within the configuration's origin.")] = "",
+    *,
+    timeout: job_wait.Timeout = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make one GET request by it, as a job, and print the answer."""
+    from jobforge import calls
+    from jobforge.types.jobs import JobRequest
+
+    timeout_s = 60.0 if timeout is None else parse_duration(timeout, "--timeout")
+    found = _find(scope, config)
+    payload = {"config": found.name, "url": path or found.settings["url"]}
+    # One attempt: somebody waits, and tries again by hand.
+    request = JobRequest("connector.http.request", payload, max_attempts=1)
+    enqueued = scope.run(calls.enqueue_job(request))
+    output.note(f"{enqueued.job_id} {enqueued.status}")
+    ended = job_wait.wait(scope, enqueued.job_id, timeout_s=timeout_s, say=None)
+    job_wait.print_ending(ended, as_json=as_json)
+
+
+def _find(scope: Session, text: str) -> "ConnectorConfig":
+    from jobforge import calls
+
+    try:
+        return scope.run(calls.get_connector_config(UUID(text)))
+    except ValueError:
+        pass
+    for config in scope.run(calls.list_connector_configs(limit=200)):
+        if config.name == text:
+            return config
+    raise NotFound(f"the tenant has no configuration {text}", hint="jobforge connectors list")
+
+
+def _kept(scope: Session, config_id: UUID, config: Mapping[str, Json]) -> dict[str, Json]:
+    """As the engine takes it. A server seals by itself; before a database we do."""
+    if isinstance(scope.engine, Remote):
+        return dict(config)
+    from jobforge.connectors.configuration import check_settings, needs_seal, sealed_secrets
+    from jobforge.connectors.egress import policy_of
+    from jobforge.security.vault import open_vault
+
+    settings = load()
+    if "settings" in config:
+        check_settings(config["settings"], policy_of(settings))
+    secrets = config.get("secrets", {})
+    key = None
+    if needs_seal(secrets):
+        key = scope.run(open_vault(settings).key_of(scope.tenant_id))
+    return {**config, "secrets": sealed_secrets(secrets, config_id, key)}
+
+
+def _headers(given: list[str] | None) -> dict[str, str]:
+    headers = {}
+    for item in given or ():
+        name, colon, value = item.partition(":")
+        if not colon or not name:
+            raise Invalid("--header is a name, a colon and a value", field="header")
+        headers[name.strip()] = value.strip()
+    return headers
+
+
+def _secrets(sealed: list[str] | None, references: list[str] | None) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for item in references or ():
+        name, sign, where = item.partition("=")
+        if not sign:
+            raise Invalid("--secret-from is NAME=env:X or NAME=file:X", field="secret_from")
+        found[name] = {"from": where}
+    for name in sealed or ():
+        found[name] = {"value": read_secret(name)}
+    return found
+
+
+def _line(config: "ConnectorConfig") -> dict[str, Json]:
+    return {
+        "id": config.id,
+        "name": config.name,
+        "connector": config.connector,
+        "url": config.settings.get("url"),
+        "secrets": ", ".join(f"{name} ({where})" for name, where in config.secrets.items()),
+        "updated_at": config.updated_at,
+    }

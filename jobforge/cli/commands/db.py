@@ -1,0 +1,225 @@
+"""`jobforge db`: the schema in the database."""
+
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.bulk import Yes, confirm
+from jobforge.cli.commands import logins
+from jobforge.cli.database import DatabaseUrl, connect, find_url
+from jobforge.cli.dev_setup import find_key, prepare
+from jobforge.cli.findings import print_findings
+from jobforge.cli.options import AsJson
+from jobforge.config import Config, load
+from jobforge.errors import ConfigError, Json, MigrationError
+
+if TYPE_CHECKING:
+    from jobforge.db.doctor.probes import Table
+
+app = typer.Typer(help="Install, upgrade and check the schema.", no_args_is_help=True)
+app.add_typer(logins.app)
+
+
+@app.command()
+def migrate(
+    *,
+    database_url: DatabaseUrl = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what is due; change nothing.")
+    ] = False,
+    lock_timeout: Annotated[
+        str, typer.Option(help="How long to wait for a table that somebody holds.")
+    ] = "5s",
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Also set roles, owners, grants and policies to those of this release, "
+            "as after a restore.",
+        ),
+    ] = False,
+    roles_only: Annotated[
+        bool,
+        typer.Option("--roles-only", help="Create the roles only, before a backup is restored."),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Bring the schema up to date, all or nothing."""
+    from jobforge.db import migrate as migrations
+
+    if repair + roles_only + dry_run > 1:
+        raise ConfigError("--dry-run, --repair and --roles-only exclude each other")
+    if roles_only:
+        with connect(database_url) as conn:
+            migrations.create_roles(conn)
+        output.note("the roles exist")
+        return
+    if repair:
+        _repair(database_url, lock_timeout, as_json=as_json)
+        return
+    with connect(database_url) as conn:
+        if dry_run:
+            names = [script.name for script in migrations.plan(conn)]
+        else:
+            with output.progress("migrating") as tell:
+                names = migrations.migrate(conn, lock_timeout=lock_timeout, tell=tell)
+        faults = [] if names else migrations.access_faults(conn)
+    output.print_rows([{"name": name} for name in names], as_json=as_json)
+    if faults:
+        output.note(
+            f"nothing is due, but {len(faults)} rights differ from what this release says; "
+            f"run: {migrations.REPAIR}"
+        )
+    elif not names:
+        output.note("nothing is due")
+    elif dry_run:
+        output.note(f"{len(names)} files are due; nothing was changed")
+    else:
+        output.note(f"{len(names)} files applied")
+
+
+def _repair(database_url: str | None, lock_timeout: str, *, as_json: bool) -> None:
+    from jobforge.db import migrate as migrations
+
+    with connect(database_url) as conn, output.progress("repairing") as tell:
+        faults = migrations.repair(conn, lock_timeout=lock_timeout, tell=tell)
+    output.print_rows([{"fault": fault} for fault in faults], as_json=as_json)
+    output.note(f"{len(faults)} rights corrected" if faults else "every right was as it should be")
+
+
+@app.command()
+def status(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> None:
+    """List every file of the schema and whether it is applied."""
+    from jobforge.db import migrate as migrations
+
+    with connect(database_url) as conn:
+        files = migrations.status(conn)
+    rows = [
+        {"name": file.name, "state": file.state.value, "applied_at": file.applied_at}
+        for file in files
+    ]
+    output.print_rows(rows, as_json=as_json)
+
+
+@app.command()
+def check(*, database_url: DatabaseUrl = None) -> None:
+    """Fail when migrations are due or edited, or rights differ."""
+    from jobforge.db import migrate as migrations
+
+    with connect(database_url) as conn:
+        migrations.check(conn)
+    output.note("the schema is up to date")
+
+
+@app.command()
+def sql(
+    *,
+    supabase: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write Supabase migration files into this folder."),
+    ] = None,
+    rls_test: Annotated[
+        bool, typer.Option("--rls-test", help="Print a psql script that proves tenant isolation.")
+    ] = False,
+) -> None:
+    """Print the schema as one file for psql."""
+    from jobforge.db import schema_files
+
+    if supabase and rls_test:
+        raise ConfigError("--supabase and --rls-test exclude each other")
+    if supabase:
+        written = schema_files.write_supabase(supabase)
+        output.print_rows([{"path": str(path)} for path in written], as_json=False)
+        output.note(f"{len(written)} files written to {supabase}")
+    elif rls_test:
+        typer.echo((schema_files.SQL / "rls_test.sql").read_text(encoding="utf-8"), nl=False)
+    else:
+        typer.echo(schema_files.render_sql(), nl=False)
+
+
+@app.command("vacuum-advice")
+def vacuum_advice(*, database_url: DatabaseUrl = None, as_json: AsJson = False) -> None:
+    """Show what dead rows there are, and what to do about them.
+
+    Tables with their rows and when they were vacuumed; who keeps dead rows from being removed.
+    """
+    from jobforge.db.doctor import collect
+    from jobforge.db.doctor.checks import advise_vacuum
+
+    with connect(database_url) as conn:
+        facts = collect.gather(conn)
+    if not facts.inspection.has_schema:
+        raise MigrationError("the schema is not installed", hint="jobforge db migrate")
+    findings = advise_vacuum(facts)
+    if as_json:
+        tables = [asdict(table) for table in facts.tables]
+        output.print_json({"tables": tables, "findings": [asdict(each) for each in findings]})
+        return
+    output.print_rows(_used(facts.tables), as_json=False)
+    print_findings(findings)
+    if not findings:
+        output.note("all is well: tables are vacuumed, and nobody keeps dead rows")
+
+
+def _used(tables: "Iterable[Table]") -> list[dict[str, Json]]:
+    """Those with rows; of a history of many days most have none."""
+    return [
+        {
+            "table": table.name,
+            "live": table.live,
+            "dead": table.dead,
+            "vacuumed_at": table.vacuumed_at,
+            "autovacuum": "on" if table.has_autovacuum else "off",
+        }
+        for table in sorted(tables, key=lambda table: -table.dead)
+        if table.live or table.dead
+    ]
+
+
+@app.command()
+def reset(*, yes: Yes = False) -> None:
+    """Empty the database of `jobforge dev`, for good.
+
+    The schema is installed anew, with the tenant and the key that it had.
+    """
+    import psycopg
+
+    from jobforge.db import migrate as migrations
+
+    config = load()
+    with psycopg.connect(_dev_url(config), autocommit=True) as conn:
+        count = migrations.count_jobs(conn)
+        jobs = f"{count:,} job{'s' * (count != 1)}"
+        if not yes:
+            confirm(f"erase the database in {config.postgres_dir}, with {jobs}?")
+        migrations.drop(conn)
+        prepare(conn)
+        key = config.data_dir / "key"
+        if key.exists():
+            find_key(key, conn)
+    output.note(f"the database is empty, without its {jobs}; start a running `jobforge dev` anew")
+
+
+def _dev_url(config: Config) -> str:
+    """Of no other database, whatever the settings name."""
+    from jobforge.embedded import Embedded
+
+    server = Embedded(config.postgres_dir).running()
+    if config.server or config.database_url not in (None, server and server.url()):
+        raise ConfigError(
+            "the settings name another database or a server: this is for the one of `jobforge dev`",
+            hint="unset JOBFORGE_DATABASE_URL and JOBFORGE_SERVER; jobforge config show --origin",
+        )
+    if server is None:
+        raise ConfigError("no database of `jobforge dev` is running here", hint="jobforge dev")
+    return server.url()
+
+
+@app.command()
+def url(*, database_url: DatabaseUrl = None) -> None:
+    """Print the URL of the database, password included. For use by other programs."""
+    typer.echo(find_url(database_url))

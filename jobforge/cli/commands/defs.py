@@ -1,0 +1,134 @@
+"""`jobforge defs`: the definitions that were registered, and what operators set over them."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobforge.cli import completions, output
+from jobforge.cli.engine import Engine, on_engine
+from jobforge.cli.options import AsJson, Payload
+from jobforge.cli.payload_args import parse_payload
+from jobforge.cli.tables import Form, in_form, print_listing
+from jobforge.errors import Invalid, Json, NotFound
+
+if TYPE_CHECKING:
+    from jobforge.types.control import DefinitionInfo, DefinitionListing
+
+app = typer.Typer(help="See definitions, pause and override them.", no_args_is_help=True)
+
+Key = Annotated[str, typer.Argument(metavar="KEY", autocompletion=completions.definitions)]
+Versioned = Annotated[
+    str, typer.Argument(metavar="KEY[@VERSION]", autocompletion=completions.definitions)
+]
+_PAGE = 200
+
+
+@app.command("list")
+@on_engine
+@in_form
+def list_(
+    engine: Engine,
+    form: Form,
+    *,
+    prefix: Annotated[str | None, typer.Option(help="Only keys that start so.")] = None,
+) -> None:
+    """List definitions by key, with the settings that hold."""
+    from jobforge import calls
+    from jobforge.types.control import DefinitionListing
+
+    listed: list[DefinitionListing] = []
+    while True:
+        after = listed[-1].key if listed else None
+        page = engine.run(calls.list_definitions(prefix=prefix, limit=_PAGE, after=after))
+        listed += page
+        if len(page) < _PAGE:
+            break
+    print_listing(listed, DefinitionListing, _line, form=form)
+
+
+@app.command()
+@on_engine
+def show(
+    engine: Engine,
+    definition: Versioned,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Show a definition. Without a version, that which an enqueue takes."""
+    found = _find(engine, definition)
+    output.print_thing(asdict(found), as_json=as_json)
+
+
+@app.command()
+@on_engine
+def schema(
+    engine: Engine,
+    definition: Versioned,
+) -> None:
+    """Print the JSON Schema of a definition's parameters."""
+    found = _find(engine, definition)
+    output.print_json(found.parameters or {})
+
+
+@app.command()
+@on_engine
+def pause(engine: Engine, definition: Key) -> None:
+    """Start no job of it until it is resumed; what runs goes on."""
+    from jobforge import calls
+
+    engine.run(calls.pause_definition(definition))
+    output.note(f"{definition} is paused")
+
+
+@app.command()
+@on_engine
+def resume(engine: Engine, definition: Key) -> None:
+    """Start jobs of the definition again."""
+    from jobforge import calls
+
+    engine.run(calls.resume_definition(definition))
+    output.note(f"{definition} is resumed")
+
+
+@app.command()
+@on_engine
+def override(engine: Engine, definition: Key, settings: Payload = None) -> None:
+    """Set over what code registered. `max_running:=4 timeout_s:=60`; `:=null` takes one back."""
+    from jobforge import calls
+
+    given = parse_payload(settings or [])
+    if not given:
+        raise Invalid("give settings such as max_running:=4", field="settings")
+    engine.run(calls.override_definition(definition, given))
+    output.note(f"{definition} is changed; code that registers it again does not change that back")
+
+
+def _find(engine: Engine, text: str) -> "DefinitionInfo":
+    from jobforge import calls
+
+    key, _, version = text.partition("@")
+    if version and not version.isdecimal():
+        raise Invalid(f"{text!r}: a version is a number", field="version")
+    try:
+        return engine.run(calls.get_definition(key, version=int(version) if version else None))
+    except NotFound as error:
+        raise NotFound(error.message, hint=completions.suggestion(engine, text)) from error
+
+
+def _line(listed: "DefinitionListing") -> dict[str, Json]:
+    return {
+        "definition": f"{listed.key}@{listed.version}",
+        "queue": listed.queue,
+        "timeout": f"{listed.timeout_s} s",
+        "attempts": listed.max_attempts,
+        "max_running": listed.max_running,
+        "state": _state(listed),
+        "description": listed.description,
+    }
+
+
+def _state(listed: "DefinitionListing") -> str:
+    if not listed.is_active:
+        return "inactive"
+    return "paused" if listed.paused_at else "active"

@@ -1,0 +1,172 @@
+"""`jobforge dev`: everything that an app needs, on this machine, until Ctrl-C."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.app_target import look_for_target
+from jobforge.cli.dev_setup import TENANT, find_key, prepare
+from jobforge.cli.options import INTRODUCE, App
+from jobforge.cli.program import program
+from jobforge.config import Config, load
+from jobforge.process.environment import environment
+from jobforge.process.interrupts import StopRequest
+
+if TYPE_CHECKING:
+    from jobforge.sdk.loader import Target
+    from jobforge.security.api_keys import KeyText
+
+# A reload waits so long for jobs; then they are handed back, and run on the new code.
+_DRAIN = "5s"
+
+_REQUEST = """\
+            curl -H "Authorization: Bearer <key>" -H "X-JobForge-Tenant: {tenant}" \\
+              {url}/api/v1/jobs"""
+_NEXT = """\
+
+  In another terminal:
+    {0} psql           a prompt in this database
+    {0} db status      what is installed
+    {0} db url         for your application: JOBFORGE_DATABASE_URL
+"""
+
+
+def dev(
+    app: App = None,
+    *,
+    tcp: Annotated[
+        bool, typer.Option("--tcp", help="Listen on a port of 127.0.0.1 too, with a password.")
+    ] = False,
+) -> None:
+    """Run all of it in this folder, until Ctrl-C.
+
+    That is an embedded Postgres with the schema, the HTTP API and the dashboard; with an app, a
+    worker too, which is started anew when the source changes.
+    """
+    from jobforge.artifacts.default_location import located
+    from jobforge.embedded import Embedded
+
+    config = located(load(), None)
+    target = _parsed(look_for_target(app))
+    stopped = StopRequest()
+    _on_signals(stopped.set)
+    embedded = Embedded(config.postgres_dir, bin_dir=config.pg_bin, tcp=tcp)
+    url = embedded.start()
+    try:
+        if stopped.is_set:
+            return
+        applied = _prepare(url)
+        _ensure_secret_key(config)
+        typer.echo(f"  Postgres  embedded in {config.postgres_dir}")
+        typer.echo(f"  Schema    {f'{applied} files applied' if applied else 'up to date'}")
+        typer.echo(f"  URL       {embedded.tcp_url() if tcp else url}")
+        typer.echo(f"  Tenant    {TENANT}")
+        with _served(config, url):
+            typer.echo(_NEXT.format(program()))
+            typer.echo(
+                "  Ctrl-C stops it." if embedded.started_here else "  It was running already."
+            )
+            if target is not None:
+                _work(target, url, str(config.artifacts), stopped)
+            stopped.wait()
+    finally:
+        if embedded.started_here:
+            embedded.stop()
+            output.note("stopped")
+
+
+def _parsed(target: str | None) -> "Target | None":
+    if target is None:
+        return None
+    from jobforge.sdk.loader import parse
+
+    return parse(target)
+
+
+def _on_signals(act: Callable[[], object]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: act())
+
+
+def _prepare(url: str) -> int:
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as conn:
+        return prepare(conn)
+
+
+def _ensure_secret_key(config: Config) -> None:
+    """Makes the key of this folder that seals secrets, where it could be used."""
+    from jobforge.connectors import are_installed
+
+    if are_installed():
+        from jobforge.security.vault import ensure_dev_key
+
+        ensure_dev_key(config)
+
+
+@contextmanager
+def _served(config: Config, url: str) -> Iterator[None]:
+    """Serves the HTTP API beside everything else, where it is installed."""
+    try:
+        from jobforge.api.serve import listening
+    except ImportError:
+        output.note('no HTTP API: pip install "jobforge[server]"')
+        yield
+        return
+    quiet = replace(config, database_url=url, access_log=False)
+    with listening(quiet) as served:
+        key = _find_key(config, url)
+        typer.echo(f"  API       {served.url}/api/v1")
+        typer.echo(f"  Key       {key.text}")
+        typer.echo(_REQUEST.format(url=served.url, tenant=TENANT))
+        typer.echo(f"  Dashboard {served.sign_in_link(key, TENANT)}")
+        yield
+
+
+def _find_key(config: Config, url: str) -> "KeyText":
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as conn:
+        return find_key(config.data_dir / "key", conn)
+
+
+def _work(target: "Target", url: str, artifacts: str, stopped: StopRequest) -> None:
+    """Runs workers for the app until a signal has come."""
+    import asyncio
+
+    from jobforge.cli.processes.reloader import Reloader
+
+    arguments = ["worker", target.text, "--drain-timeout", _DRAIN, INTRODUCE]
+    # Here the database is meant, whichever server the environment names.
+    variables = {
+        **environment(),
+        "JOBFORGE_DATABASE_URL": url,
+        "JOBFORGE_SERVER": "",
+        "JOBFORGE_ARTIFACTS": artifacts,
+    }
+
+    async def follow() -> None:
+        loop = asyncio.get_running_loop()
+        reloader = Reloader(arguments, folder=target.folder, environment=variables)
+
+        def stop() -> None:
+            stopped.set()  # whether or not the loop still runs
+            with suppress(RuntimeError):  # it is closed
+                loop.call_soon_threadsafe(reloader.stop)
+
+        # Not by the loop's own handlers: with its end these would go, and a signal kill us.
+        _on_signals(stop)
+        if stopped.is_set:
+            return
+        await reloader.run()
+
+    try:
+        asyncio.run(follow())
+    finally:
+        _on_signals(stopped.set)

@@ -1,0 +1,173 @@
+"""`jobforge dlq`: a tenant's dead jobs, grouped by what they died of."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.bulk import DryRun, Manner, Wait, Yes, operate
+from jobforge.cli.options import AsJson
+from jobforge.cli.tables import Form, in_form, print_listing
+from jobforge.cli.tenant_session import Session, in_session
+from jobforge.cli.time_args import parse_pace
+from jobforge.errors import Invalid, Json, NotFound
+
+if TYPE_CHECKING:
+    from jobforge.types.control import FailureGroup
+    from jobforge.types.jobs import JobFilter
+
+app = typer.Typer(help="Dead jobs: groups, re-drive, discard.", no_args_is_help=True)
+
+Group = Annotated[
+    str | None, typer.Argument(metavar="[GROUP]", help="A fingerprint, or the start of one.")
+]
+All = Annotated[bool, typer.Option("--all", help="All dead jobs of the tenant.")]
+
+_MOST_GROUPS = 200
+
+
+@app.command()
+@in_session
+@in_form
+def groups(
+    scope: Session,
+    form: Form,
+    *,
+    definition: Annotated[str | None, typer.Option(metavar="KEY")] = None,
+) -> None:
+    """List groups of dead jobs, the one that died last first."""
+    from jobforge.types.control import FailureGroup
+
+    found = _groups(scope, definition)
+    print_listing(found, FailureGroup, _line, _document, form=form)
+
+
+@app.command()
+@in_session
+def show(
+    scope: Session,
+    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Show a group and the error of its newest job."""
+    document = _document(_find(scope, group))
+    if as_json:
+        output.print_json(document)
+        return
+    del document["hourly"]  # for pictures
+    error = dict(document.pop("error") or {})
+    output.print_fields(document)
+    typer.echo(
+        f"\n{output.clean(': '.join(filter(None, (error.get('type'), error.get('message')))))}"
+    )
+    output.print_block(error.get("traceback") or "", indent=2)
+
+
+@app.command()
+@in_session
+def redrive(
+    scope: Session,
+    group: Group = None,
+    *,
+    everything: All = False,
+    canary: Annotated[
+        int, typer.Option(min=0, help="So many first; if one dies again, no other is released.")
+    ] = 1,
+    rate: Annotated[
+        str | None, typer.Option(metavar="N/PERIOD", help="Such as 10/s or 600/m; else at once.")
+    ] = None,
+    attempts: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many more each gets.")
+    ] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    wait: Wait = True,
+) -> None:
+    """Run a group of dead jobs again, a canary first. Prints the operation's id."""
+    from jobforge.types.control import OperationKind, OperationOptions
+
+    pace = None if rate is None else parse_pace(rate, "--rate")
+    options = OperationOptions(attempts=attempts, canary=canary or None, rate=pace)
+    which = _which(scope, group, everything=everything)
+    operate(scope, OperationKind.REDRIVE, which, options, Manner(yes, dry_run, wait))
+
+
+@app.command()
+@in_session
+def discard(
+    scope: Session,
+    group: Group = None,
+    *,
+    everything: All = False,
+    reason: Annotated[str | None, typer.Option(help="Kept with the jobs.")] = None,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+    wait: Wait = True,
+) -> None:
+    """Give a group of dead jobs up: they become canceled. Prints the operation's id."""
+    from jobforge.types.control import OperationKind, OperationOptions
+
+    which = _which(scope, group, everything=everything)
+    options = OperationOptions(reason=reason)
+    operate(scope, OperationKind.DISCARD, which, options, Manner(yes, dry_run, wait))
+
+
+@app.command()
+@in_session
+def note(
+    scope: Session,
+    group: Annotated[str, typer.Argument(metavar="GROUP")],
+    text: Annotated[str, typer.Argument(help="What people should know; empty takes it away.")],
+) -> None:
+    """Write a note on a group."""
+    from jobforge import calls
+
+    found = _find(scope, group)
+    scope.run(calls.annotate_failure(found.fingerprint, {"note": text or None}))
+    output.note(f"the note on {found.fingerprint[:12]} is {'kept' if text else 'gone'}")
+
+
+def _which(scope: Session, group: str | None, *, everything: bool) -> "JobFilter":
+    from jobforge.types.jobs import JobFilter
+
+    if everything == (group is not None):
+        raise Invalid("name a group, or say --all", hint="jobforge dlq groups")
+    fingerprint = None if group is None else _find(scope, group).fingerprint
+    return JobFilter(state="dead", fingerprint=fingerprint)
+
+
+def _groups(scope: Session, definition: str | None = None) -> list["FailureGroup"]:
+    from jobforge import calls
+    from jobforge.types.control import FailureFilter
+
+    return scope.run(calls.list_failures(FailureFilter(definition=definition), limit=_MOST_GROUPS))
+
+
+def _find(scope: Session, start: str) -> "FailureGroup":
+    found = [group for group in _groups(scope) if group.fingerprint.startswith(start)]
+    if not found:
+        raise NotFound(f"there is no group {start}", hint="jobforge dlq groups")
+    if len(found) > 1:
+        raise Invalid(f"several groups start with {start}", hint=found[0].fingerprint)
+    return found[0]
+
+
+def _document(group: "FailureGroup") -> dict[str, Json]:
+    from jobforge.redact import redact
+
+    return {**asdict(group), "error": redact(group.error)}
+
+
+def _line(group: "FailureGroup") -> dict[str, Json]:
+    error = dict(_document(group)["error"] or {})
+    cause = ": ".join(filter(None, (error.get("type"), error.get("message"))))
+    return {
+        "group": group.fingerprint[:12] if output.is_terminal() else group.fingerprint,
+        "jobs": group.jobs,
+        "definition": group.definition,
+        "last_seen": group.last_seen,
+        "note": group.note,
+        "error": cause[:80] if output.is_terminal() else cause,
+    }

@@ -1,0 +1,103 @@
+"""`jobforge doctor`: looks at an installation, and says what is wrong and how to mend it."""
+
+import os
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.database import DatabaseUrl, connect, find_url
+from jobforge.cli.engine import ApiKey, ServerUrl, Way, served
+from jobforge.cli.findings import print_findings
+from jobforge.cli.options import AsJson
+from jobforge.config import load
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from jobforge.client.address import ServerAddress
+    from jobforge.db.doctor.checks import Facts, Finding
+    from jobforge.db.migrate import Connection
+
+_HEARD_S = 2.0
+
+
+def doctor(
+    *,
+    as_json: AsJson = False,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Check everything that an installation needs. Exit code 1 when something failed.
+
+    With --server and an operator's key it is the server that looks, from its place."""
+    from jobforge.db.doctor.checks import Grade
+
+    address = Way(database_url, server, api_key).find_server()
+    findings = _look(database_url) if address is None else _ask(address)
+    if as_json:
+        output.print_json([asdict(finding) for finding in findings])
+    else:
+        print_findings(findings)
+    if any(finding.grade is Grade.FAILED for finding in findings):
+        raise typer.Exit(1)
+
+
+def _look(database_url: str | None) -> "list[Finding]":
+    from jobforge.db.doctor.checks import diagnose
+    from jobforge.worker.isolation.host_checks import check_isolation
+
+    with connect(database_url) as conn:
+        facts = _facts(conn, database_url)
+    found = diagnose(replace(facts, open_files=_open_files(database_url)))
+    return [*found, *check_isolation()]
+
+
+def _open_files(database_url: str | None) -> "list[Path]":
+    """The files with credentials that jobs of a worker with this user and folder can read."""
+    from jobforge.config import secret_files
+    from jobforge.worker.isolation import landlock
+
+    found = secret_files(load(flags={"database_url": database_url}))
+    closed = landlock.protectable(found) if landlock.is_available() else []
+    return [path for path in found if path not in closed and os.access(path, os.R_OK)]
+
+
+def _ask(address: "ServerAddress") -> "list[Finding]":
+    from jobforge.client.database import read_findings
+    from jobforge.db.doctor.checks import Finding, Grade
+
+    with served(address) as engine:
+        found = engine.transport.run(read_findings())
+    output.note("as the server sees it; whether LISTEN works is not looked at from there")
+    return [Finding(**{**each, "grade": Grade(each["grade"])}) for each in found]
+
+
+def _facts(conn: "Connection", database_url: str | None) -> "Facts":
+    from jobforge.db.doctor import collect
+
+    facts = collect.gather(conn)
+    if not facts.inspection.has_schema:
+        return facts
+    if facts.workers is None:
+        output.note("not looked at: the schema's files, workers, jobs; they are for jobforge_admin")
+    return replace(facts, is_heard=_is_heard(find_url(database_url)))
+
+
+def _is_heard(url: str) -> bool:
+    """Over two connections, as workers have it: a pooler may give one of them to somebody else."""
+    import psycopg
+    from psycopg import sql
+
+    channel = f"jobforge_doctor_{uuid4().hex[:8]}"
+    listen = load().listen_url or url
+    with (
+        psycopg.connect(listen, autocommit=True) as hearing,
+        psycopg.connect(url, autocommit=True) as saying,
+    ):
+        hearing.execute(sql.SQL("listen {}").format(sql.Identifier(channel)))
+        saying.execute("select pg_notify(%s, '')", [channel])
+        return any(True for _ in hearing.notifies(timeout=_HEARD_S, stop_after=1))

@@ -1,0 +1,92 @@
+"""`jobforge enqueue`: a job by the key of its definition. No app is needed."""
+
+from typing import Annotated
+
+import typer
+
+from jobforge.cli import completions, job_wait, output
+from jobforge.cli.options import AsJson, Payload
+from jobforge.cli.payload_args import parse_payload
+from jobforge.cli.tenant_session import Session, in_session
+from jobforge.cli.time_args import parse_duration, parse_moment
+from jobforge.errors import Invalid, UnknownDefinition
+
+
+@in_session
+def enqueue(
+    scope: Session,
+    definition: Annotated[
+        str,
+        typer.Argument(
+            metavar="DEFINITION", help="key or key@version", autocompletion=completions.definitions
+        ),
+    ],
+    payload: Payload = None,
+    *,
+    at: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Not before, such as 2026-12-24T18:00.")
+    ] = None,
+    in_: Annotated[
+        str | None, typer.Option("--in", metavar="DURATION", help="Not before, such as 15m.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option(help="Idempotency key: a second job with it is the first.")
+    ] = None,
+    priority: Annotated[int | None, typer.Option(help="Higher runs first; default 0.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Instead of the definition's.")] = None,
+    tag: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Wait for its end; exit code 1 unless it succeeded.")
+    ] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="As --wait, and print what it says.")
+    ] = False,
+    timeout: job_wait.Timeout = None,
+    as_json: AsJson = False,
+) -> None:
+    """Enqueue a job and print its id.
+
+    The definition must be known and active, and the payload fit its parameters, as the worker has
+    registered them.
+    """
+    from jobforge import calls
+    from jobforge.types.jobs import JobRequest
+
+    if at is not None and in_ is not None:
+        raise Invalid("--at and --in exclude each other")
+    if timeout is not None and not (wait or follow):
+        raise Invalid("--timeout is for --wait and --follow")
+    request = JobRequest(
+        definition=definition,
+        payload=parse_payload(payload or []),
+        run_at=None if at is None else parse_moment(at, "--at"),
+        delay_s=None if in_ is None else parse_duration(in_, "--in"),
+        key=key,
+        priority=priority,
+        queue=queue,
+        tags=tag,
+    )
+    timeout_s = None if timeout is None else parse_duration(timeout, "--timeout")
+    fitting = scope.engine.fitting(request, scope.tenant_id)
+    try:
+        enqueued = scope.run(calls.enqueue_job(fitting))
+    except UnknownDefinition as error:
+        hint = completions.suggestion(scope.engine, definition)
+        raise UnknownDefinition(error.message, hint=hint) from error
+    if not (wait or follow):
+        _print(enqueued.job_id, enqueued.status, as_json=as_json)
+        return
+    # Told at once, so that it is known also when the wait is interrupted.
+    output.note(f"{enqueued.job_id} {enqueued.status}")
+    say = job_wait.note_said_as_json if as_json else job_wait.note_said
+    ended = job_wait.wait(scope, enqueued.job_id, timeout_s=timeout_s, say=say if follow else None)
+    job_wait.print_ending(ended, as_json=as_json)
+
+
+def _print(job_id: object, status: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json({"job_id": str(job_id), "status": status})
+        return
+    typer.echo(str(job_id))
+    if status != "created":
+        output.note(f"the key is taken: this job is {status}")

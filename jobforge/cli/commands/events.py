@@ -1,0 +1,223 @@
+"""`jobforge events`: say that something has happened, and see what came of it."""
+
+from dataclasses import asdict
+from time import sleep
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.engine import Remote
+from jobforge.cli.options import AsJson, Limit, Payload, Quiet, one_of
+from jobforge.cli.payload_args import parse_payload
+from jobforge.cli.tables import Form, in_form, print_listing
+from jobforge.cli.tenant_session import Id, Session, in_session
+from jobforge.errors import Json, NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from jobforge.types.events import Event, EventFilter, EventListing, Reaction
+
+app = typer.Typer(help="Emit events, and see what triggers made of them.", no_args_is_help=True)
+
+TriggerId = Annotated[str, typer.Argument(metavar="TRIGGER", help="Its id, or the start of it.")]
+Name = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Only these; order.* are many.")
+]
+
+_PAUSE_S = 1.0
+_PAGE = 200
+
+
+@app.command()
+@in_session
+def send(
+    scope: Session,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Such as order.paid.")],
+    data: Payload = None,
+    *,
+    key: Annotated[
+        str | None,
+        typer.Option(help="Make one job per trigger of all events with this name and key."),
+    ] = None,
+    correlation_id: Annotated[
+        str | None, typer.Option(help="Passed on to the jobs. Default: the event's ID.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Emit an event and print its id. Triggers make jobs of it a moment later."""
+    from jobforge import calls
+
+    payload = parse_payload(data or [])
+    call = calls.emit_event(name, payload, key=key, correlation_id=correlation_id)
+    event_id = scope.run(call)
+    output.print_value("id", event_id, as_json=as_json)
+
+
+@app.command("list")
+@in_session
+@in_form
+def list_(
+    scope: Session,
+    form: Form,
+    *,
+    name: Name = None,
+    limit: Limit = 50,
+    quiet: Quiet = False,
+) -> None:
+    """List events, newest first."""
+    from jobforge import calls
+    from jobforge.types.events import EventFilter, EventListing
+
+    events = scope.run(calls.list_events(EventFilter(name), limit=limit))
+    print_listing(events, EventListing, _line, form=form, quiet=quiet)
+
+
+@app.command()
+@in_session
+def show(scope: Session, event: Id, *, as_json: AsJson = False) -> None:
+    """Show an event, and what each trigger made of it. Or why nothing."""
+    from jobforge import calls
+
+    found = scope.run(calls.get_event(scope.find("event", event)))
+    if as_json:
+        output.print_json(_shown(found))
+        return
+    fields = _shown(found)
+    deliveries = fields.pop("deliveries")
+    output.print_fields(fields)
+    for delivery in deliveries:
+        made = delivery["job_id"] or delivery["reason"] or ""
+        again = f" (replay {delivery['replay']})" if delivery["replay"] else ""
+        label = delivery["label"] or delivery["trigger_id"]
+        typer.echo(output.clean(f"  {label}  {delivery['outcome']}{again}  {made}"))
+    if not deliveries and not found.is_pending:
+        output.note("no trigger listens to it")
+
+
+@app.command()
+@in_session
+def tail(
+    scope: Session,
+    *,
+    name: Name = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="End after so many; else go on until Ctrl-C."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each.")] = False,
+) -> None:
+    """Print events as they come."""
+    from jobforge.types.events import EventFilter
+
+    for number, event in enumerate(_news(scope, EventFilter(name)), 1):
+        if as_json:
+            output.print_json_line(asdict(event))
+        else:
+            output.print_rows([_line(event)], as_json=False)
+        if number == limit:
+            return
+
+
+@app.command()
+@in_session
+def replay(scope: Session, event: Id, *, as_json: AsJson = False) -> None:
+    """Let the triggers act on an event again. Its jobs are made once more."""
+    from jobforge import calls
+
+    found = scope.find("event", event)
+    number = scope.run(calls.replay_event(found))
+    if as_json:
+        output.print_json({"id": str(found), "replay": number})
+    else:
+        output.note(f"replay {number} of {found}; `jobforge events show` tells what comes of it")
+
+
+@app.command("try")
+@in_session
+def try_(scope: Session, event: Id, trigger: TriggerId, *, as_json: AsJson = False) -> None:
+    """Show what a trigger would make of a past event. Changes nothing."""
+    tried = _trial(scope, scope.find("event", event), scope.find("trigger", trigger))
+    shown = {"outcome": tried.outcome, "reason": tried.reason, "job": tried.job}
+    if as_json:
+        output.print_json(shown)
+    else:
+        output.print_fields(shown)
+
+
+@app.command()
+@in_session
+@in_form
+def deliveries(
+    scope: Session,
+    trigger: TriggerId,
+    form: Form,
+    *,
+    outcome: Annotated[
+        str | None,
+        typer.Option(
+            metavar="enqueued|deduplicated|filtered|failed",
+            help="Only deliveries with this outcome.",
+        ),
+    ] = None,
+    limit: Limit = 50,
+) -> None:
+    """List what a trigger made of events, newest first."""
+    from jobforge import calls
+    from jobforge.types.events import DeliveryOutcome, EventDelivery
+
+    wanted = DeliveryOutcome(one_of("outcome", outcome, DeliveryOutcome)) if outcome else None
+    try:
+        found = scope.find("trigger", trigger)
+        made = scope.run(calls.list_event_deliveries(found, limit=limit, outcome=wanted))
+    except NotFound as error:
+        raise NotFound(error.message, hint="jobforge triggers list") from error
+    print_listing(made, EventDelivery, form=form)
+
+
+def _trial(scope: Session, event_id: UUID, trigger_id: UUID) -> "Reaction":
+    if isinstance(scope.engine, Remote):
+        from jobforge.client.trials import try_trigger
+
+        request = try_trigger(trigger_id, event_id, tenant_id=scope.tenant_id)
+        return scope.engine.transport.run(request)
+    from jobforge import calls
+    from jobforge.redact import redact
+    from jobforge.scheduler import reaction
+
+    trigger = scope.run(calls.get_trigger(trigger_id))
+    event = scope.run(calls.get_event(event_id))
+    found = scope.run(calls.get_definition(trigger.definition, version=trigger.version))
+    tried = reaction.trial(trigger, event, found.parameters)
+    job = {**tried.job, "payload": redact(tried.job["payload"])} if tried.job else None
+    return tried._replace(job=job)
+
+
+def _line(event: "EventListing") -> dict[str, Json]:
+    outcomes = ", ".join(f"{number} {name}" for name, number in event.outcomes.items())
+    return {
+        "id": event.id,
+        "name": event.name,
+        "created_at": event.created_at,
+        "state": "pending" if event.is_pending else outcomes or "no trigger",
+    }
+
+
+def _shown(event: "Event") -> dict[str, Json]:
+    from jobforge.redact import redact
+
+    return {**asdict(event), "data": redact(event.data)}
+
+
+def _news(scope: Session, which: "EventFilter") -> "Iterator[EventListing]":
+    """What comes from now on, oldest first. One that commits late is not missed for that."""
+    from jobforge import calls
+
+    known = {event.id for event in scope.run(calls.list_events(which, limit=_PAGE))}
+    while True:
+        page = scope.run(calls.list_events(which, limit=_PAGE))
+        yield from (event for event in reversed(page) if event.id not in known)
+        known = {event.id for event in page}
+        sleep(_PAUSE_S)

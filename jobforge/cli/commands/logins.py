@@ -1,0 +1,86 @@
+"""`jobforge db bind-login`, `unbind-login` and `logins`: which logins may act for which tenants."""
+
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.database import DatabaseUrl, connect
+from jobforge.cli.tables import Form, in_form, print_listing
+from jobforge.errors import NotFound
+
+if TYPE_CHECKING:
+    from jobforge.db.migrate import Connection
+    from jobforge.types.control import BoundLogin
+
+app = typer.Typer()
+
+Login = Annotated[str, typer.Argument(metavar="LOGIN", help="Name of a database role.")]
+
+
+@app.command("bind-login")
+def bind_login(
+    login: Login,
+    *,
+    tenant: Annotated[
+        list[str],
+        typer.Option("--tenant", metavar="SLUG|ID", help="Allowed tenant; repeat for several."),
+    ],
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Confine a database login to these tenants.
+
+    The tenants replace those that the login was bound to. Open sessions are confined too.
+    """
+    from jobforge import calls, db
+
+    with connect(database_url) as conn:
+        tenants = [_find_tenant(conn, each) for each in tenant]
+        db.run(conn, calls.bind_login(login, tenants))
+    output.note(f"{login} can act for {', '.join(tenant)} only")
+
+
+@app.command("unbind-login")
+def unbind_login(login: Login, *, database_url: DatabaseUrl = None) -> None:
+    """Let a database login act for every tenant again."""
+    from jobforge import calls, db
+
+    with connect(database_url) as conn:
+        db.run(conn, calls.unbind_login(login))
+    output.note(f"{login} can act for every tenant")
+
+
+@app.command("logins")
+@in_form
+def logins(form: Form, *, database_url: DatabaseUrl = None) -> None:
+    """List the database logins that are bound to tenants."""
+    from jobforge import calls, db
+    from jobforge.types.control import BoundLogin
+
+    with connect(database_url) as conn:
+        found = db.run(conn, calls.list_bound_logins())
+    print_listing(found, BoundLogin, _line, form=form)
+
+
+def _line(login: "BoundLogin") -> output.Row:
+    return {
+        "login": login.login,
+        "tenants": ", ".join(login.slugs),
+        "bound_at": login.bound_at,
+        "bound_by": login.bound_by,
+        "fault": login.fault,
+    }
+
+
+def _find_tenant(conn: "Connection", text: str) -> UUID:
+    from jobforge import calls, db
+
+    try:
+        return UUID(text)
+    except ValueError:
+        pass
+    try:
+        return db.run(conn, calls.find_tenant(text))
+    except NotFound as error:
+        raise NotFound(f"tenant {text} not found", hint="jobforge tenants list") from error

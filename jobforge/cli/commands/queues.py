@@ -1,0 +1,115 @@
+"""`jobforge queues`: what waits where, pauses, limits."""
+
+from contextlib import suppress
+from typing import Annotated
+
+import typer
+
+from jobforge.cli import completions, output
+from jobforge.cli.engine import Engine, on_engine
+from jobforge.cli.tables import Form, in_form, print_listing
+from jobforge.cli.tenant_session import TenantOrAll, find_tenant_or_all
+from jobforge.cli.time_args import parse_rate
+from jobforge.cli.top_data import queue_line
+from jobforge.errors import Denied, Invalid, Json, TenantRequired
+
+app = typer.Typer(help="See queues, pause and limit them.", no_args_is_help=True)
+
+Name = Annotated[str, typer.Argument(metavar="QUEUE", autocompletion=completions.queues)]
+
+_LISTED = 1000  # list_queues has no more
+
+
+@app.command("list")
+@on_engine
+@in_form
+def list_(engine: Engine, form: Form, *, tenant: TenantOrAll = None) -> None:
+    """List queues, with how many jobs they have. For operators who name no tenant, of all."""
+    from jobforge import calls
+    from jobforge.types.control import QueueInfo
+
+    queues = engine.run(calls.list_queues(tenant_id=find_tenant_or_all(engine, tenant)))
+    print_listing(queues, QueueInfo, queue_line, form=form)
+
+
+@app.command()
+@on_engine
+def pause(engine: Engine, queue: Name) -> None:
+    """Start no job of the queue until it is resumed; what runs goes on."""
+    from jobforge import calls
+
+    doubts = _doubts(engine, queue)
+    engine.run(calls.pause_queue(queue))
+    output.note(f"{queue} is paused")
+    for doubt in doubts:
+        output.note(doubt)
+
+
+@app.command()
+@on_engine
+def resume(engine: Engine, queue: Name) -> None:
+    """Start jobs of the queue again."""
+    from jobforge import calls
+
+    engine.run(calls.resume_queue(queue))
+    output.note(f"{queue} is resumed")
+
+
+@app.command()
+@on_engine
+def limit(
+    engine: Engine,
+    queue: Name,
+    *,
+    max_running: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="So many of its jobs run at once, on all machines."),
+    ] = None,
+    rate: Annotated[
+        str | None, typer.Option(metavar="N/PERIOD", help="Such as 10/s, 100/m or 5/30s.")
+    ] = None,
+    burst: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Starts saved up; else the N of --rate.")
+    ] = None,
+    none: Annotated[bool, typer.Option("--none", help="Take all of its limits away.")] = False,
+) -> None:
+    """Limit how many jobs of a queue run at once, or start in a time."""
+    from jobforge import calls
+
+    settings = _limits(max_running, rate, burst)
+    if none == bool(settings):
+        raise Invalid("give a limit, or --none", hint="--max-running 4, --rate 10/s")
+    doubts = _doubts(engine, queue)
+    cleared: dict[str, Json] = {"max_running": None, "rate_limit": None, "rate_burst": None}
+    engine.run(calls.put_queue(queue, settings or cleared))
+    output.note(f"{queue} is {'without limits' if none else 'limited'}")
+    for doubt in doubts:
+        output.note(doubt)
+
+
+def _doubts(engine: Engine, queue: str) -> list[str]:
+    """What to say of a queue that nothing knows: it may be early, or misspelt."""
+    from difflib import get_close_matches
+
+    from jobforge import calls
+
+    with suppress(Denied, TenantRequired):  # who may not look may not do the rest either
+        known = {each.name for each in engine.run(calls.list_queues())}
+        known |= {name for worker in engine.run(calls.list_workers()) for name in worker.queues}
+        if queue in known or len(known) >= _LISTED:
+            return []
+        near = get_close_matches(queue, known, n=1)
+        question = f"; did you mean {near[0]}?" if near else ""
+        return [f"warning: no definition, job or worker has the queue {queue}{question}"]
+    return []
+
+
+def _limits(max_running: int | None, rate: str | None, burst: int | None) -> dict[str, Json]:
+    settings: dict[str, Json] = {}
+    if max_running is not None:
+        settings["max_running"] = max_running
+    if rate is not None:
+        settings["rate_limit"], settings["rate_period_s"] = parse_rate(rate, "--rate")
+    if burst is not None:
+        settings["rate_burst"] = burst
+    return settings

@@ -1,0 +1,136 @@
+"""`jobforge run`: one job of an app in this process, for a debugger and a quick look.
+
+No queue, no other process, no limits, no retries. The database is used only if the handler does.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from uuid import UUID
+
+import typer
+
+from jobforge.cli import job_wait, output
+from jobforge.cli.app_target import find_target
+from jobforge.cli.engine import Way, reached
+from jobforge.cli.introduction import sample
+from jobforge.cli.options import Payload
+from jobforge.cli.payload_args import parse_payload
+from jobforge.cli.tenant_session import Tenant, find_tenant
+from jobforge.config import load
+from jobforge.errors import Invalid, InvalidPayload, Json, NotFound
+
+if TYPE_CHECKING:
+    from jobforge.sdk.context import Context
+    from jobforge.sdk.definition import Definition
+    from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest
+
+_NOBODY = UUID(int=0)
+
+
+def run(
+    definition: Annotated[str, typer.Argument(metavar="DEFINITION", help="The key of the job.")],
+    payload: Payload = None,
+    *,
+    app: Annotated[
+        str | None, typer.Option(metavar="APP", help="app.py, app.py:name, package.module")
+    ] = None,
+    tenant: Tenant = None,
+) -> None:
+    """Run a job in this process and print its result as JSON."""
+    from jobforge.sdk.loader import load as load_app
+
+    found = _find(load_app(find_target(app)).definitions, definition)
+    job = found.imagined(parse_payload(payload or []), _tenant(tenant))
+    try:
+        arguments = found.arguments_of(job.version, job.payload_json)
+    except InvalidPayload as error:
+        raise InvalidPayload(
+            error.message, field=error.field, hint=f"jobforge run {sample(found)}"
+        ) from error
+    output.print_json(_invoke(found, job, arguments))
+
+
+class Printer:
+    """The channel of a job that runs here: what it says is printed."""
+
+    def note(self, kind: str, data: dict[str, Json]) -> None:
+        from jobforge.types.job_history import JobEvent
+
+        said = JobEvent(at=datetime.now(UTC), kind=kind, actor=None, data=data)
+        output.note(job_wait.words(said))
+
+    def secret(self, name: str) -> str:
+        from jobforge.redact import register_secret
+        from jobforge.security.secrets import Secrets
+
+        value = Secrets(load().secrets_dir).lookup(name)
+        register_secret(value)
+        return value
+
+    def enqueue(self, _: "Sequence[JobRequest]") -> "list[Enqueued]":
+        raise Invalid("a job that runs here enqueues over its app's own connection")
+
+    def ask(self, kind: str, data: Json) -> None:
+        if kind != "save_step":
+            raise Invalid(f"a job that runs here has no worker to ask for {kind}")
+        output.note(f"step {data['name']}: {data['result']!r}")
+
+    async def aask(self, kind: str, data: Json) -> None:
+        self.ask(kind, data)
+
+
+def _find(definitions: "Mapping[str, Definition[..., Any]]", key: str) -> "Definition[..., Any]":
+    try:
+        return definitions[key]
+    except KeyError:
+        known = ", ".join(sorted(definitions)) or "none"
+        raise NotFound(f"the app has no job {key}", hint=f"it has {known}") from None
+
+
+def _tenant(flag: str | None) -> UUID:
+    """The database is asked only for a slug."""
+    named = load(flags={"tenant": flag}).tenant
+    if named is None:
+        return _NOBODY
+    try:
+        return UUID(str(named))
+    except ValueError:
+        with reached(Way()) as engine:
+            return find_tenant(engine, flag)
+
+
+def _invoke(
+    definition: "Definition[..., Any]", job: "ClaimedJob", arguments: dict[str, Any]
+) -> Json:
+    from jobforge.sdk.context import Context
+    from jobforge.sdk.retry import Waiting
+
+    try:
+        result = _call(definition, Context(job, Printer()), arguments)
+    except (Exception, Waiting) as error:
+        _print_failure(error, definition)
+        raise typer.Exit(1) from error
+    return definition.dump(result)
+
+
+def _call(definition: "Definition[..., Any]", context: "Context", arguments: dict[str, Any]) -> Any:  # noqa: ANN401 - what the handler returns
+    answer = definition.invoke(context, arguments)
+    if not definition.is_async:
+        return answer
+
+    import asyncio
+
+    async def finish() -> Any:  # noqa: ANN401 - as above
+        return await answer
+
+    return asyncio.run(finish())
+
+
+def _print_failure(error: BaseException, definition: "Definition[..., Any]") -> None:
+    from jobforge.sdk.verdict import raised
+
+    verdict = raised(error, definition.settings)
+    trace = (verdict.error or {}).get("traceback", "")
+    typer.echo(trace or str(error), err=True)
+    output.note(f"a worker would record the attempt as {verdict.outcome}")

@@ -1,0 +1,50 @@
+"""`jobforge scheduler`: makes jobs when schedules and events say so, until it is told to stop."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from jobforge.cli.database import DatabaseUrl, find_url
+from jobforge.cli.options import UNTIL_STDIN_CLOSES, MetricsPort
+from jobforge.cli.variables import warn_of_misspelt
+from jobforge.config import Config, load
+from jobforge.process import interrupts
+
+
+def scheduler(
+    *,
+    metrics_port: MetricsPort = None,
+    log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
+) -> None:
+    """Fire schedules and dispatch events. Workers do so too, unless they have --no-scheduler.
+
+    Any number may run; each firing and each event is handled once.
+    """
+    config = load(
+        flags={
+            "metrics_port": metrics_port,
+            "log_format": log_format,
+            "log_level": log_level,
+            "database_url": database_url,
+        }
+    )
+    warn_of_misspelt()
+    config = replace(config, database_url=find_url(database_url))
+    raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))
+
+
+def _run(config: Config, *, until_stdin_closes: bool) -> int:
+    import asyncio
+
+    from jobforge.cli.processes import worker_process
+
+    interrupts.leave()  # until it stops on signals, it has begun nothing
+    return asyncio.run(
+        worker_process.serve_scheduler(config, until_stdin_closes=until_stdin_closes)
+    )

@@ -1,0 +1,68 @@
+"""`jobforge server`: the HTTP API, until it is told to stop."""
+
+from typing import Annotated
+
+import typer
+
+from jobforge.cli.database import DatabaseUrl, find_url
+from jobforge.cli.engine import Way, reached
+from jobforge.cli.options import UNTIL_STDIN_CLOSES
+from jobforge.cli.variables import warn_of_misspelt
+from jobforge.config import Config, load
+
+
+def server(
+    *,
+    host: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Where to listen; else 127.0.0.1.")
+    ] = None,
+    port: Annotated[str | None, typer.Option(metavar="PORT", help="Else 8700.")] = None,
+    log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
+) -> None:
+    """Serve the HTTP API and the dashboard.
+
+    Any number may run on one database. The first SIGTERM or Ctrl-C answers what was asked and ends
+    with 0; the second ends at once with 1.
+    """
+    config = load(
+        flags={
+            "server_host": host,
+            "server_port": port,
+            "log_format": log_format,
+            "log_level": log_level,
+            "database_url": find_url(database_url),
+        }
+    )
+    warn_of_misspelt()
+    config = _located(config)
+    with reached(Way(config.database_url)):
+        pass  # what every request would fail by is told at once
+    raise typer.Exit(_run(config, until_stdin_closes=until_stdin_closes))
+
+
+def _located(config: Config) -> Config:
+    from jobforge.artifacts.default_location import located
+
+    return located(config, config.database_url)
+
+
+def _run(config: Config, *, until_stdin_closes: bool) -> int:
+    import asyncio
+
+    from jobforge.api import serve
+    from jobforge.observability import logs
+    from jobforge.observability.tracing import setup
+    from jobforge.process import interrupts
+
+    logs.configure(format=config.log_format, level=config.log_level)
+    setup.configure("jobforge-server")
+    interrupts.leave()  # until it stops on signals, it has answered nobody
+    with asyncio.Runner(loop_factory=serve.new_loop) as runner:
+        code = runner.run(serve.listen(config, until_stdin_closes=until_stdin_closes))
+    setup.shutdown()
+    return code

@@ -1,0 +1,253 @@
+"""`jobforge triggers`: what makes jobs by itself, by time or by event."""
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.bulk import Yes, confirm
+from jobforge.cli.options import AsJson, Limit, Quiet, one_of
+from jobforge.cli.tables import Form, in_form, print_listing
+from jobforge.cli.tenant_session import Id, Session, in_session
+from jobforge.cli.time_args import parse_moment
+from jobforge.cli.trigger_options import DefinitionOption, with_settings
+from jobforge.errors import Invalid, Json
+
+if TYPE_CHECKING:
+    from jobforge.types.triggers import Trigger, TriggerType
+
+app = typer.Typer(help="Schedules, and jobs that events make.", no_args_is_help=True)
+
+Settings = dict[str, Json]
+
+
+@app.command("list")
+@in_session
+@in_form
+def list_(
+    scope: Session,
+    form: Form,
+    *,
+    type_: Annotated[
+        str | None, typer.Option("--type", metavar="schedule|event", help="Only those.")
+    ] = None,
+    definition: DefinitionOption = None,
+    enabled: Annotated[bool | None, typer.Option("--enabled/--disabled")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """List the newest 200 triggers."""
+    from jobforge import calls
+    from jobforge.types.triggers import Trigger, TriggerFilter
+
+    which = TriggerFilter(_type(type_) if type_ else None, definition, enabled=enabled)
+    triggers = scope.run(calls.list_triggers(which, limit=200))
+    print_listing(triggers, Trigger, _line, _shown, form=form, quiet=quiet)
+
+
+@app.command()
+@in_session
+def show(scope: Session, trigger: Id, *, as_json: AsJson = False) -> None:
+    """Show a trigger."""
+    from jobforge import calls
+
+    found = scope.run(calls.get_trigger(scope.find("trigger", trigger)))
+    output.print_thing(_shown(found), as_json=as_json)
+
+
+@app.command()
+@in_session
+@with_settings
+def create(
+    scope: Session,
+    label: Annotated[str, typer.Argument(help="What people call it.")],
+    settings: Settings,
+    *,
+    disabled: Annotated[bool, typer.Option("--disabled", help="Not yet.")] = False,
+) -> None:
+    """Create a trigger and print its id.
+
+    --cron makes a schedule; with --event, events make jobs. The payload may have tags:
+    at={{schedule.fire_at}}, or path={{event.path}}.
+    """
+    from jobforge import calls
+    from jobforge.scheduler import validate
+    from jobforge.types.triggers import TriggerType
+
+    if ("cron" in settings) == ("event" in settings):
+        raise Invalid(
+            "give a trigger a --cron, or an --event",
+            field="cron",
+            hint="--cron '0 9 * * MON-FRI', or --event order.paid",
+        )
+    kind = TriggerType.SCHEDULE if "cron" in settings else TriggerType.EVENT
+    settings |= {"label": label, **({"enabled": False} if disabled else {})}
+    validate.check(kind, settings)
+    typer.echo(str(scope.run(calls.create_trigger(kind, settings))))
+
+
+@app.command()
+@in_session
+@with_settings
+def edit(
+    scope: Session,
+    trigger: Id,
+    settings: Settings,
+    *,
+    label: Annotated[str | None, typer.Option(help="What people call it.")] = None,
+) -> None:
+    """Change a trigger. What is not given stays; a payload replaces the one before."""
+    from jobforge import calls
+    from jobforge.scheduler import validate
+
+    changes = settings if label is None else {**settings, "label": label}
+    if not changes:
+        raise Invalid("nothing to change is named", hint="jobforge triggers edit --help")
+    before = scope.run(calls.get_trigger(scope.find("trigger", trigger)))
+    validate.check(before.type, changes, before)
+    scope.run(calls.edit_trigger(before.id, changes))
+    output.note(f"{before.id} is changed")
+
+
+@app.command()
+@in_session
+def enable(scope: Session, trigger: Id) -> None:
+    """Let a trigger fire again. What it missed meanwhile is not caught up."""
+    from jobforge import calls
+
+    found = scope.find("trigger", trigger)
+    scope.run(calls.edit_trigger(found, {"enabled": True}))
+    output.note(f"{found} is enabled")
+
+
+@app.command()
+@in_session
+def disable(scope: Session, trigger: Id) -> None:
+    """Keep a trigger from firing."""
+    from jobforge import calls
+
+    found = scope.find("trigger", trigger)
+    scope.run(calls.edit_trigger(found, {"enabled": False}))
+    output.note(f"{found} is disabled")
+
+
+@app.command()
+@in_session
+def delete(scope: Session, trigger: Id, *, yes: Yes = False) -> None:
+    """Delete a trigger; the jobs that it made go on."""
+    from jobforge import calls
+
+    found = scope.find("trigger", trigger)
+    if not yes:
+        confirm(f"delete the trigger {scope.run(calls.get_trigger(found)).label}?")
+    scope.run(calls.delete_trigger(found))
+    output.note(f"{found} is deleted")
+
+
+@app.command("run")
+@in_session
+def run_now(scope: Session, trigger: Id, *, as_json: AsJson = False) -> None:
+    """Fire a schedule now. `triggers firings` shows the job, once the scheduler has made it."""
+    from jobforge import calls
+
+    fire_at = scope.run(calls.run_trigger(scope.find("trigger", trigger)))
+    if as_json:
+        output.print_json({"fire_at": fire_at})
+    else:
+        typer.echo(fire_at.isoformat())
+
+
+@app.command()
+@in_session
+def backfill(
+    scope: Session,
+    trigger: Id,
+    start: Annotated[str, typer.Argument(metavar="START", help="A time: from it on.")],
+    end: Annotated[str, typer.Argument(metavar="END", help="A time: up to it.")],
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the times.")] = False,
+) -> None:
+    """Fire a schedule for all its times between two. Those that have a firing are left alone."""
+    from jobforge import calls
+    from jobforge.scheduler import validate
+
+    first, last = parse_moment(start, "START"), parse_moment(end, "END")
+    found = scope.run(calls.get_trigger(scope.find("trigger", trigger)))
+    times = validate.times_between(found, first, last)
+    if dry_run:
+        output.print_ids(time.isoformat() for time in times)
+        return
+    typer.echo(str(scope.run(calls.backfill_trigger(found.id, times))))
+
+
+@app.command()
+@in_session
+@in_form
+def firings(
+    scope: Session,
+    trigger: Id,
+    form: Form,
+    *,
+    limit: Limit = 50,
+) -> None:
+    """List what came of a schedule's times, latest first."""
+    from jobforge import calls
+    from jobforge.types.triggers import Firing
+
+    found = scope.run(calls.list_firings(scope.find("trigger", trigger), limit=limit))
+    print_listing(found, Firing, form=form)
+
+
+@app.command("next")
+def next_(
+    expression: Annotated[str, typer.Argument(metavar="CRON", help="Such as '0 9 * * MON-FRI'.")],
+    *,
+    tz: Annotated[str, typer.Option("--tz", metavar="ZONE")] = "UTC",
+    count: Annotated[int, typer.Option("--count", "-n", min=1, max=100, metavar="N")] = 5,
+    after: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From when on; else from now.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say a schedule in words, and when it fires next. Asks nobody."""
+    from datetime import UTC, datetime
+
+    from jobforge.scheduler import cron
+
+    read = cron.parse(expression, tz)
+    moment = parse_moment(after, "--after") if after else datetime.now(UTC)
+    runs = read.preview(moment, count)
+    if as_json:
+        shown = [
+            {"at": run.at, "local": run.local.isoformat(), "change": run.change} for run in runs
+        ]
+        output.print_json({"words": read.words(), "timezone": tz, "runs": shown})
+        return
+    output.note(f"{read.words()}, {tz}")
+    for run in runs:
+        typer.echo(f"{run.local.isoformat()}{f'  ({run.change} time)' if run.change else ''}")
+
+
+def _shown(trigger: "Trigger") -> dict[str, Json]:
+    from jobforge.redact import redact
+
+    return asdict(replace(trigger, payload=redact(trigger.payload)))
+
+
+def _line(trigger: "Trigger") -> dict[str, Json]:
+    return {
+        "id": trigger.id,
+        "label": trigger.label,
+        "when": trigger.cron or trigger.event,
+        "zone": trigger.zone if trigger.cron else None,
+        "definition": trigger.definition,
+        "enabled": "yes" if trigger.enabled else trigger.fault or "no",
+        "last_fired": trigger.last_fired_at,
+        "next": trigger.next_run_at,
+    }
+
+
+def _type(text: str) -> "TriggerType":
+    from jobforge.types.triggers import TriggerType
+
+    return TriggerType(one_of("type", text, TriggerType))

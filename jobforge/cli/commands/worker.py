@@ -1,0 +1,121 @@
+"""`jobforge worker`: claims jobs and runs them until it is told to stop."""
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from jobforge.cli.app_target import find_target
+from jobforge.cli.database import DatabaseUrl, find_url
+from jobforge.cli.engine import ApiKey, ServerUrl, Way, reached
+from jobforge.cli.options import INTRODUCE, UNTIL_STDIN_CLOSES, App, MetricsPort
+from jobforge.cli.time_args import parse_duration
+from jobforge.cli.variables import warn_of_misspelt
+from jobforge.config import Config, load
+from jobforge.process import interrupts
+
+_LEAVING_S = 5.0
+
+
+def worker(
+    app: App = None,
+    *,
+    queues: Annotated[
+        str | None,
+        typer.Option(metavar="NAME:SLOTS,…", help="mail:10,default; else those of the app's jobs."),
+    ] = None,
+    concurrency: Annotated[
+        str | None,
+        typer.Option(metavar="N", help="Slots of a queue that is given none; else 2 per core."),
+    ] = None,
+    processes: Annotated[
+        str | None, typer.Option(metavar="N", help="As many workers, each with all the slots.")
+    ] = None,
+    drain_timeout: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="How long running jobs may go on at the end; 30s."),
+    ] = None,
+    no_scheduler: Annotated[
+        bool, typer.Option("--no-scheduler", help="Leave schedules and events to others.")
+    ] = False,
+    no_connectors: Annotated[
+        bool, typer.Option("--no-connectors", help="Serve the app's own jobs alone.")
+    ] = False,
+    metrics_port: MetricsPort = None,
+    log_format: Annotated[str | None, typer.Option(metavar="json|text")] = None,
+    log_level: Annotated[
+        str | None, typer.Option(metavar="LEVEL", help="debug, info, warning, error or critical")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    server: ServerUrl = None,
+    api_key: ApiKey = None,
+    until_stdin_closes: Annotated[bool, typer.Option(UNTIL_STDIN_CLOSES, hidden=True)] = False,
+    introduce: Annotated[bool, typer.Option(INTRODUCE, hidden=True)] = False,
+) -> None:
+    """Run the jobs of an app. With --server and a worker's key, no database is needed.
+
+    The first SIGTERM or Ctrl-C lets running jobs finish and ends with 0; the second hands them
+    back at once and ends with 1.
+    """
+    config = load(
+        flags={
+            "app": app,
+            "queues": queues,
+            "concurrency": concurrency,
+            "processes": processes,
+            "scheduler": False if no_scheduler else None,
+            "connectors": False if no_connectors else None,
+            "drain_s": drain_timeout and parse_duration(drain_timeout, "--drain-timeout"),
+            "metrics_port": metrics_port,
+            "log_format": log_format,
+            "log_level": log_level,
+            "database_url": database_url,
+            "server": server,
+            "key": api_key,
+        }
+    )
+    warn_of_misspelt()
+    way = Way(database_url, server, api_key)
+    if way.find_server() is None:
+        config = replace(config, database_url=find_url(database_url))
+    target = find_target(config.app)
+    if config.processes > 1:
+        with reached(way) as engine:
+            engine.own_tenant()  # what every worker would fail by is told once
+        raise typer.Exit(_run_fleet(config))
+    raise typer.Exit(
+        _run(target, config, until_stdin_closes=until_stdin_closes, introduce=introduce)
+    )
+
+
+def _run_fleet(config: Config) -> int:
+    import asyncio
+
+    from jobforge.cli.processes import worker_process
+
+    interrupts.leave()
+    return asyncio.run(worker_process.serve_fleet(config))
+
+
+def _run(target: str, config: Config, *, until_stdin_closes: bool, introduce: bool) -> int:
+    import asyncio
+
+    from jobforge.cli import introduction
+    from jobforge.cli.processes import worker_process
+
+    app = worker_process.load_app(target, config)
+    if introduce:
+        introduction.print_introduction(app.definitions.values())
+
+    async def serve() -> int:
+        code = await worker_process.serve(
+            app, target, config, until_stdin_closes=until_stdin_closes
+        )
+        # Inline jobs that were abandoned may have left coroutines that go on, and threads. Python
+        # would wait for them; all that they hold was handed back.
+        interrupts.exit_within(code, _LEAVING_S)
+        return code
+
+    # Until it drains on signals, it has claimed nothing.
+    interrupts.leave()
+    return asyncio.run(serve())

@@ -1,0 +1,76 @@
+"""`jobforge workers`: the processes that run jobs. For operators."""
+
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from jobforge.cli import output
+from jobforge.cli.engine import Engine, on_engine
+from jobforge.cli.tables import Form, in_form, print_listing
+from jobforge.cli.top_data import worker_line
+from jobforge.errors import Invalid, NotFound
+
+app = typer.Typer(help="See workers, and end them from afar.", no_args_is_help=True)
+
+WorkerId = Annotated[
+    str, typer.Argument(metavar="ID", help="An id, or the first 8 characters of it or more.")
+]
+
+_SHORTEST = 8
+
+
+@app.command("list")
+@on_engine
+@in_form
+def list_(
+    engine: Engine,
+    form: Form,
+    *,
+    show_all: Annotated[bool, typer.Option("--all", help="Those that have stopped too.")] = False,
+) -> None:
+    """List workers, the newest first."""
+    from jobforge import calls
+    from jobforge.types.control import WorkerInfo
+
+    workers = engine.run(calls.list_workers())
+    shown = [worker for worker in workers if show_all or worker.state != "stopped"]
+    print_listing(shown, WorkerInfo, worker_line, form=form)
+
+
+@app.command()
+@on_engine
+def drain(engine: Engine, worker: WorkerId) -> None:
+    """Let a worker finish what it has, and end."""
+    from jobforge import calls
+
+    worker_id = _find(engine, worker)
+    engine.run(calls.drain_worker(worker_id))
+    output.note(f"{worker_id} drains")
+
+
+@app.command()
+@on_engine
+def stop(engine: Engine, worker: WorkerId) -> None:
+    """Let a worker hand back what it has, and end."""
+    from jobforge import calls
+
+    worker_id = _find(engine, worker)
+    engine.run(calls.stop_worker(worker_id))
+    output.note(f"{worker_id} stops")
+
+
+def _find(engine: Engine, text: str) -> UUID:
+    from jobforge import calls
+
+    start = text.replace("-", "").lower()
+    if len(start) < _SHORTEST:
+        raise Invalid(f"{text!r} is too short for an id: {_SHORTEST} characters or more")
+    found = [
+        worker.id for worker in engine.run(calls.list_workers()) if worker.id.hex.startswith(start)
+    ]
+    if not found:
+        raise NotFound(f"there is no worker {text}", hint="jobforge workers list")
+    if len(found) > 1:
+        raise Invalid(f"several workers start with {text}", hint=f"one of them is {found[0]}")
+    return found[0]

@@ -1,0 +1,186 @@
+"""`jobforge workflows`: jobs that come after each other."""
+
+from collections import Counter
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobforge.cli import output, workflow_graph
+from jobforge.cli.options import AsJson, Quiet, one_of
+from jobforge.cli.tables import Form, in_form, print_listing
+from jobforge.cli.tenant_session import Id, Session, in_session
+from jobforge.errors import Json
+
+if TYPE_CHECKING:
+    from jobforge.types.workflows import NodeInfo, WorkflowDetail, WorkflowInfo
+
+app = typer.Typer(help="Look at workflows, cancel and retry them.", no_args_is_help=True)
+
+_MOST_IN_A_PAGE = 200
+_STATES = ("running", "succeeded", "failed", "canceled")
+
+
+@app.command("list")
+@in_session
+@in_form
+def list_(
+    scope: Session,
+    form: Form,
+    *,
+    name: Annotated[str | None, typer.Option(help="Only workflows of this name.")] = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="STATE", help="running, succeeded, failed or canceled.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="How many at most.")] = 50,
+    quiet: Quiet = False,
+) -> None:
+    """List workflows, newest first."""
+    from jobforge import calls
+    from jobforge.types.workflows import WorkflowFilter, WorkflowInfo
+
+    if state is not None:
+        one_of("state", state, _STATES)
+    which = WorkflowFilter(name, state)
+    found: list[WorkflowInfo] = []
+    while len(found) < limit:
+        size = min(limit - len(found), _MOST_IN_A_PAGE)
+        before = found[-1].id if found else None
+        page = scope.run(calls.list_workflows(which, limit=size, before=before))
+        found += page
+        if len(page) < size:
+            break
+    print_listing(found, WorkflowInfo, _line, _document, form=form, quiet=quiet)
+
+
+@app.command()
+@in_session
+def show(
+    scope: Session,
+    workflow: Id,
+    *,
+    as_graph: Annotated[bool, typer.Option("--graph", help="Draw what comes after what.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Show a workflow and its nodes. Secrets in it are hidden."""
+    from jobforge import calls
+
+    detail = scope.run(calls.get_workflow(scope.find("workflow", workflow)))
+    if as_json:
+        output.print_json(_whole(detail))
+        return
+    _print_head(detail)
+    if as_graph:
+        _print_graph(detail)
+    else:
+        output.print_rows(list(map(_node, detail.nodes)), as_json=False)
+
+
+@app.command()
+@in_session
+def cancel(
+    scope: Session,
+    workflow: Id,
+    *,
+    reason: Annotated[str | None, typer.Option(help="Kept with its jobs.")] = None,
+) -> None:
+    """Cancel what is left of a workflow. Jobs that run are asked to stop."""
+    from jobforge import calls
+
+    found = scope.find("workflow", workflow)
+    state = scope.run(calls.cancel_workflow(found, reason=reason))
+    output.note(f"{found} {state}")
+
+
+@app.command()
+@in_session
+def retry(
+    scope: Session,
+    workflow: Id,
+    *,
+    from_node: Annotated[
+        str | None,
+        typer.Option("--from", metavar="NODE", help="That node and all that come after it."),
+    ] = None,
+) -> None:
+    """Run again what did not succeed, or everything from a node on."""
+    from jobforge import calls
+
+    found = scope.find("workflow", workflow)
+    jobs = scope.run(calls.retry_workflow(found, from_node=from_node))
+    output.note(f"{found} runs {jobs} jobs again")
+
+
+def _line(workflow: "WorkflowInfo") -> dict[str, Json]:
+    return {
+        "id": workflow.id,
+        "name": workflow.name,
+        "state": workflow.state,
+        "nodes": workflow.size,
+        "created_at": workflow.created_at,
+        "finished_at": workflow.finished_at,
+    }
+
+
+def _node(node: "NodeInfo") -> dict[str, Json]:
+    return {
+        "node": node.node,
+        "state": node.state,
+        "job": node.job_id,
+        "definition": node.definition,
+        "attempt": node.attempt,
+        "started_at": node.started_at,
+        "finished_at": node.finished_at,
+    }
+
+
+def _print_head(detail: "WorkflowDetail") -> None:
+    from jobforge.redact import redact
+
+    workflow = detail.workflow
+    counts = ", ".join(f"{jobs} {state}" for state, jobs in (workflow.counts or {}).items())
+    output.print_fields(
+        {
+            "id": str(workflow.id),
+            "name": workflow.name,
+            "state": str(workflow.state),
+            "jobs": counts,
+            "input": redact(workflow.input),
+            "correlation_id": workflow.correlation_id,
+            "created": workflow.created_at,
+            "finished": workflow.finished_at,
+            "result": redact(detail.result),
+        }
+    )
+    typer.echo("")
+
+
+def _print_graph(detail: "WorkflowDetail") -> None:
+    states = {node.node: node.state for node in detail.nodes}
+    for line in workflow_graph.draw(states, detail.edges):
+        counts = Counter(line.states)
+        said = next(iter(counts)) if len(line.states) == 1 else _counted(counts)
+        label = f"  {output.clean(line.label)}  {said}" if line.label else ""
+        typer.echo(f"{line.signs}{label}")
+    if not detail.is_whole:
+        output.note(f"these are the first {len(detail.nodes)} nodes")
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{number} {state}" for state, number in counts.items())
+
+
+def _whole(detail: "WorkflowDetail") -> dict[str, Json]:
+    from jobforge.redact import redact
+
+    nodes = [asdict(node) | {"error": redact(node.error)} for node in detail.nodes]
+    edges = [list(edge) for edge in detail.edges]
+    document = {"workflow": _document(detail.workflow), "nodes": nodes, "edges": edges}
+    return {**document, "result": redact(detail.result), "is_whole": detail.is_whole}
+
+
+def _document(workflow: "WorkflowInfo") -> dict[str, Json]:
+    from jobforge.redact import redact
+
+    hidden = {"input": redact(workflow.input), "callbacks": redact(workflow.callbacks)}
+    return asdict(workflow) | hidden

@@ -1,0 +1,64 @@
+"""What a shell may offer for a word: names that the engine knows. Never a complaint, never long."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from threading import Thread
+
+import typer
+
+from jobforge.cli.engine import Engine, Way, reached
+
+_PATIENCE_S = 1.0
+_MOST = 200
+
+
+def definitions(context: typer.Context) -> list[str]:
+    from jobforge import calls
+
+    call = calls.list_definitions(limit=_MOST)
+    return offered(context, lambda engine: (each.key for each in engine.run(call)))
+
+
+def suggestion(engine: Engine, definition: str) -> str:
+    """What to try where there is no such definition."""
+    from difflib import get_close_matches
+
+    from jobforge import calls
+
+    known = [each.key for each in engine.run(calls.list_definitions(limit=_MOST))]
+    near = get_close_matches(definition.partition("@")[0], known, n=1)
+    if near and near[0] not in definition:
+        return f"did you mean {near[0]}? jobforge defs list has those that are known"
+    return "jobforge defs list has those that are known; a worker makes its app's known"
+
+
+def queues(context: typer.Context) -> list[str]:
+    from jobforge import calls
+
+    return offered(context, lambda engine: (each.name for each in engine.run(calls.list_queues())))
+
+
+def tenants(context: typer.Context) -> list[str]:
+    from jobforge import calls
+
+    return offered(
+        context,
+        lambda engine: (each.slug or str(each.id) for each in engine.run(calls.list_tenants())),
+    )
+
+
+def offered(context: typer.Context, read: Callable[[Engine], Iterable[str]]) -> list[str]:
+    """What is read from the engine that the words typed so far name; nothing if that fails."""
+    found: list[str] = []
+    flags = (context.params.get(name) for name in ("database_url", "server", "api_key"))
+    way = Way(*flags)
+
+    def ask() -> None:
+        # Somebody types, and an error would stand in the middle of it.
+        with suppress(Exception), reached(way) as engine:
+            found.extend(read(engine))
+
+    asking = Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_PATIENCE_S)
+    return list(found)

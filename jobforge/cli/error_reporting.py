@@ -1,0 +1,88 @@
+"""An error as the command line tells it: a line on stderr, what to do next, and an exit code."""
+
+import json
+import sys
+from typing import NoReturn
+
+import typer
+
+from jobforge import errors
+from jobforge.cli import output
+from jobforge.config import masked
+from jobforge.process import interrupts
+
+# The first class that fits decides; 2 is for wrong use, 130 for Ctrl-C and 1 for a reader of our
+# output that went away, all from typer.
+EXIT_CODES: list[tuple[type[errors.JobForgeError], int]] = [
+    (errors.Invalid, 2),
+    (errors.ConfigError, 2),
+    (errors.NotFound, 3),
+    (errors.Denied, 4),
+    (errors.Unauthenticated, 4),
+    (errors.TenantRequired, 4),
+    (errors.Conflict, 5),
+    (errors.LeaseLost, 5),
+    (errors.QueueFull, 5),
+    (errors.AddressNotAllowed, 2),
+    (errors.WaitTimeout, 6),
+    (errors.Unavailable, 7),
+    (errors.TooManyRequests, 7),
+    (errors.JobForgeError, 1),
+]
+_LISTED = {
+    *("jobs", "workflows", "triggers", "events", "webhooks", "connectors"),
+    *("defs", "queues", "tenants", "keys", "workers"),
+}
+INTERNAL = "this is a bug in jobforge; --debug before the command shows where"
+
+
+def fail(error: errors.JobForgeError) -> NoReturn:
+    """Ends the program; with --debug by the error itself."""
+    if interrupts.is_interrupted():
+        # A driver may report that its connection is gone, instead of the Ctrl-C that closed it.
+        sys.exit(interrupts.EXIT_CODE)
+    if "--debug" in sys.argv:
+        raise error
+    message, hint = _shown(error.message), _shown(error.hint or _next_step(error))
+    if {"--json", "--jsonl"} & set(sys.argv):
+        body = {"code": error.code, "message": message, "hint": hint or None}
+        request_id = _request_id(error)
+        if request_id is not None:
+            body["request_id"] = request_id
+        typer.echo(json.dumps({"error": body}), err=True)
+    else:
+        typer.echo(f"error: {message}", err=True)
+        if hint:
+            typer.echo(f"hint: {hint}", err=True)
+    sys.exit(next(code for kind, code in EXIT_CODES if isinstance(error, kind)))
+
+
+def _request_id(error: BaseException | None) -> str | None:
+    """Under which the log of the server has it, also where we told it in other words."""
+    while isinstance(error, errors.JobForgeError):
+        if "request_id" in error.detail:
+            return str(error.detail["request_id"])
+        error = error.__cause__
+    return None
+
+
+def _next_step(error: errors.JobForgeError) -> str:
+    """For what the engine says without one."""
+    if isinstance(error, errors.UnknownDefinition):
+        return "jobforge defs list has those that are known; a worker makes its app's known"
+    if isinstance(error, errors.Denied):
+        return "an admin's key may for its tenant, an operator's (--super-admin) for all"
+    if isinstance(error, errors.AddressNotAllowed):
+        return "public https alone is; an operator allows more: egress_allow, egress_http"
+    if isinstance(error, errors.Contended):
+        return "try again"
+    group = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+    if type(error) is errors.NotFound and group in _LISTED:
+        return f"jobforge {group} list"
+    return ""
+
+
+def _shown(text: str) -> str:
+    from jobforge.redact import log_scope, redact_text
+
+    return output.clean(redact_text(masked(text), log_scope()))

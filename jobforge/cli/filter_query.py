@@ -1,0 +1,73 @@
+"""Which jobs, as one text: `state:dead,failed queue:mail after:1h`, as the dashboard's box has it.
+
+A word is a name, a colon and a value. What has blanks in it stands in double quotes.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from jobforge.cli.options import did_you_mean
+from jobforge.cli.time_args import parse_past
+from jobforge.errors import Invalid
+
+_WORDS = re.compile(r'(?:[^\s"]+|"[^"]*")+')
+_NAMES = (
+    *("state", "definition", "queue", "tag", "source", "key", "correlation_id", "fingerprint"),
+    *("created_after", "created_before"),
+)
+# What the dashboard calls them, or takes for them.
+_OTHER_NAMES = {
+    "is": "state",
+    "def": "definition",
+    "corr": "correlation_id",
+    "fp": "fingerprint",
+    "after": "created_after",
+    "since": "created_after",
+    "before": "created_before",
+}
+
+
+def parse_query(text: str, states: Iterable[str]) -> dict[str, Any]:
+    """What it says of each name: a list of states, times, texts. Invalid for any other word."""
+    if text.count('"') % 2:
+        raise Invalid(f"--where has a quote without its end: {text}", field="where")
+    known, said = tuple(states), dict[str, Any]()
+    for word in _WORDS.findall(text):
+        name, value = _name_and_value(word)
+        if name == "state":
+            said.setdefault(name, []).extend(_state(each, known) for each in value.split(","))
+        elif name in said:
+            raise Invalid(f"--where names {name} twice", field="where")
+        elif name.startswith("created_"):
+            said[name] = parse_past(value, f"{name}: of --where")
+        else:
+            said[name] = value
+    return said
+
+
+def _name_and_value(word: str) -> tuple[str, str]:
+    label, colon, quoted = word.partition(":")
+    name = _OTHER_NAMES.get(label.lower(), label.lower())
+    if not colon or name not in _NAMES:
+        near = did_you_mean(f"{name}:", (f"{each}:" for each in (*_NAMES, *_OTHER_NAMES)))
+        known = f"the words are {', '.join(f'{each}:' for each in _NAMES)}"
+        raise Invalid(
+            f"--where does not understand {word}",
+            field="where",
+            hint=f"{near} {known}" if near else known,
+        )
+    value = quoted.replace('"', "")
+    if not value:
+        raise Invalid(f"--where says nothing of {name}", field="where", hint=f"{name}:VALUE")
+    return name, value
+
+
+def _state(text: str, known: tuple[str, ...]) -> str:
+    if text not in known:
+        raise Invalid(
+            f"state: of --where is one of {', '.join(known)}, not {text!r}",
+            field="where",
+            hint=did_you_mean(text, known),
+        )
+    return text

@@ -1,0 +1,108 @@
+"""Which jobs a command is about, as options of it: one list of them for lists and bulk actions."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobforge.cli import completions
+from jobforge.cli.bulk import Manner, operate
+from jobforge.cli.filter_query import parse_query
+from jobforge.cli.options import Command, one_of, replaced
+from jobforge.errors import Invalid
+
+if TYPE_CHECKING:
+    from jobforge.cli.tenant_session import Session
+    from jobforge.types.control import OperationKind, OperationOptions
+    from jobforge.types.jobs import JobFilter, JobListing
+
+All = Annotated[bool, typer.Option("--all", help="All of the tenant's; instead of a filter.")]
+Key = Annotated[str | None, typer.Option(help="Only the job with this idempotency key.")]
+
+_OPTIONS: dict[str, Any] = {
+    "state": Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="STATE",
+            help="Such as queued, running or dead; failed: the last attempt failed. Repeatable.",
+        ),
+    ],
+    "definition": Annotated[
+        str | None, typer.Option(metavar="KEY", autocompletion=completions.definitions)
+    ],
+    "queue": Annotated[str | None, typer.Option(metavar="NAME", autocompletion=completions.queues)],
+    "tag": Annotated[str | None, typer.Option(metavar="TAG")],
+}
+_WHERE = Annotated[
+    str | None,
+    typer.Option(
+        metavar="QUERY",
+        help="All in one: 'state:dead,failed queue:mail after:1h'; as the dashboard has it.",
+    ),
+]
+_MOST_IN_A_PAGE = 200
+
+
+def with_filter(command: Command) -> Command:
+    """A command that gets `which`: the jobs that the options above name."""
+
+    @wraps(command)
+    def run(*, where: str | None, **said: Any) -> None:  # noqa: ANN401 - as the options have it
+        from jobforge.types.jobs import JobFilter, State
+
+        states = (*State, "failed")
+        for state in said["state"] or ():
+            one_of("state", state, states)
+        options = {name: said.pop(name) or None for name in _OPTIONS}
+        which = narrowed(JobFilter(**parse_query(where or "", states)), options)
+        command(which=which, **said)
+
+    return replaced(run, "which", {**_OPTIONS, "where": _WHERE})
+
+
+def narrowed(which: "JobFilter", options: Mapping[str, Any]) -> "JobFilter":
+    """What both say; states add up. Invalid where one contradicts the other."""
+    given = {name: value for name, value in options.items() if value is not None}
+    for name, value in given.items():
+        before = getattr(which, name)
+        if name == "state":
+            given[name] = [*(before or ()), *value]
+        elif before not in {None, value}:
+            raise Invalid(f"--where wants {name} {before}, --{name} wants {value}", field=name)
+    return replace(which, **given)
+
+
+def pages(
+    session: "Session", which: "JobFilter", limit: int | None
+) -> "Iterator[list[JobListing]]":
+    """The jobs, newest first, so many at most; None is all of them."""
+    from jobforge import calls
+
+    left, before = limit, None
+    while left is None or left > 0:
+        size = _MOST_IN_A_PAGE if left is None else min(left, _MOST_IN_A_PAGE)
+        page = session.run(calls.list_jobs(which, limit=size, before=before))
+        yield page
+        if len(page) < size:
+            return
+        left = None if left is None else left - size
+        before = page[-1].id
+
+
+def operate_on_all(
+    session: "Session",
+    kind: "OperationKind",
+    which: "JobFilter",
+    options: "OperationOptions",
+    manner: Manner,
+) -> None:
+    """On every job that is named; Invalid when neither a filter nor --all is."""
+    if not which.to_json() and not manner.everything:
+        raise Invalid(
+            f"name a job to {kind}, or which ones",
+            hint="--where, --state, --definition, --queue, --tag, or --all; "
+            "with --dry-run they are counted",
+        )
+    operate(session, kind, which, options, manner)

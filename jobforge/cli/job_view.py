@@ -1,0 +1,95 @@
+"""A job's whole history, as programs and as people read it. Secrets in it are hidden."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import typer
+
+from jobforge.cli import output
+from jobforge.errors import Json
+
+if TYPE_CHECKING:
+    from jobforge.types.job_history import Attempt, JobEvent, JobHistory, StoredStep
+    from jobforge.types.jobs import Job, JobListing
+
+_ATTEMPT_FIELDS = (
+    *("worker_id", "started_at", "ended_at", "error", "exit_code", "pid"),
+    *("peak_memory_bytes", "cpu_ms"),
+)
+_STEP_FIELDS = ("at", "kind", "name", "index", "state", "result", "match", "jobs", "until")
+
+
+def document(history: "JobHistory", steps: "Sequence[StoredStep]") -> dict[str, Json]:
+    """What the engine knows, with secrets hidden wherever a program's words may stand."""
+    return {
+        "job": whole(history.job),
+        "attempts": [
+            _hidden(attempt, "error", "stdout_tail", "stderr_tail") for attempt in history.attempts
+        ],
+        "events": [_hidden(event, "data") for event in history.events],
+        "parents": [asdict(parent) for parent in history.parents],
+        "children": [asdict(child) for child in history.children],
+        "workflow": history.workflow and asdict(history.workflow),
+        "steps": [_hidden(step, "result", "match") for step in steps],
+    }
+
+
+def whole(job: "Job") -> dict[str, Json]:
+    """A job with all its fields."""
+    return _hidden(job, "payload", "result", "error", "cancel_reason")
+
+
+def listed(job: "JobListing") -> dict[str, Json]:
+    """A job as a list has it."""
+    return _hidden(job, "error")
+
+
+def _hidden(
+    thing: "Job | JobListing | Attempt | JobEvent | StoredStep", *names: str
+) -> dict[str, Json]:
+    return {**asdict(thing), **{name: _redacted(getattr(thing, name)) for name in names}}
+
+
+def print_history(history: "JobHistory", steps: "Sequence[StoredStep]") -> None:
+    told = document(history, steps)
+    output.print_fields({name: told["job"][name] for name in told["job"] if name != "lease"})
+    for attempt, shown in zip(history.attempts, told["attempts"], strict=True):
+        _print_attempt(attempt, shown)
+    for relation in ("parents", "children"):
+        _print_section(relation, told[relation], ("job_id", "definition", "state"))
+    if history.workflow is not None:
+        typer.echo(f"\n{history.workflow.kind}")
+        output.print_fields(told["workflow"], indent=2)
+    _print_section("steps", told["steps"], _STEP_FIELDS)
+    _print_section("timeline", told["events"], ("at", "kind", "actor", "data"))
+
+
+def _print_attempt(attempt: "Attempt", shown: dict[str, Json]) -> None:
+    typer.echo(f"\nattempt {attempt.attempt}: {_attempt_words(attempt)}")
+    output.print_fields({name: shown[name] for name in _ATTEMPT_FIELDS}, indent=2)
+    for stream in ("stdout_tail", "stderr_tail"):
+        if shown[stream]:
+            typer.echo(f"  {stream}")
+            output.print_block(shown[stream], indent=4)
+
+
+def _print_section(title: str, rows: list[dict[str, Json]], names: tuple[str, ...]) -> None:
+    if not rows:
+        return
+    typer.echo(f"\n{title}")
+    for row in rows:
+        words = (output.cell(row[name]) for name in names if row[name] != {})
+        typer.echo("  " + "  ".join(word for word in words if word))
+
+
+def _attempt_words(attempt: "Attempt") -> str:
+    if attempt.ended_at is None:
+        return "in progress"
+    return f"{attempt.outcome} after {output.span(attempt.ended_at - attempt.started_at)}"
+
+
+def _redacted(value: Json) -> Json:
+    from jobforge.redact import redact
+
+    return redact(value)

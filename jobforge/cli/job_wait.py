@@ -1,0 +1,139 @@
+"""Watching a job until it ends: what it says meanwhile, and how it ended."""
+
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+from uuid import UUID
+
+import typer
+
+from jobforge.cli import output
+from jobforge.errors import Json, WaitTimeout
+
+if TYPE_CHECKING:
+    from jobforge.cli.tenant_session import Session
+    from jobforge.types.job_history import JobEvent, JobHistory
+    from jobforge.types.jobs import Job
+
+Timeout = Annotated[
+    str | None,
+    typer.Option(metavar="DURATION", help="How long to wait, such as 90s; else for ever."),
+]
+
+_ENDED = {"succeeded", "canceled", "dead"}
+_SAID = ("progress", "log", "event")
+_PAGE = 200
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+
+
+def wait(
+    session: "Session",
+    job_id: UUID,
+    *,
+    timeout_s: float | None = None,
+    say: Callable[["JobEvent"], None] | None = None,
+) -> "Job":
+    """The job when it has ended; `say` is told each of its notes. Raises WaitTimeout, NotFound."""
+    heard: datetime | None = None
+    for history in _looks(session, job_id, timeout_s):
+        # Read after the state: what a job said is there before its end is.
+        while say is not None:
+            notes = _notes(session, job_id, heard)
+            for note in notes:
+                say(note)
+                heard = note.at
+            if len(notes) < _PAGE:
+                break
+        if history.job.state in _ENDED:
+            return history.job
+    raise WaitTimeout(f"job {job_id} has not ended after {timeout_s:g} seconds")
+
+
+def note_said(note: "JobEvent") -> None:
+    """A note as a line for people."""
+    typer.echo(f"{note.at.astimezone():%H:%M:%S}  {output.clean(words(note))}")
+
+
+def note_said_as_json(note: "JobEvent") -> None:
+    from jobforge.redact import redact
+
+    data = redact(note.data)
+    output.print_json_line({"at": note.at, "kind": note.kind, "actor": note.actor, "data": data})
+
+
+def ending(job: "Job") -> dict[str, Json]:
+    """How a job ended, as programs read it."""
+    from jobforge.redact import redact
+
+    return {
+        "job_id": job.id,
+        "state": job.state,
+        "attempt": job.attempt,
+        "result": redact(job.result),
+        "error": redact(job.error),
+        "reason": job.cancel_reason,
+    }
+
+
+def print_ending(job: "Job", *, as_json: bool) -> None:
+    """Ends the command with 1 unless the job succeeded."""
+    if as_json:
+        output.print_json(ending(job))
+    else:
+        typer.echo(_sentence(job))
+    if job.state != "succeeded":
+        raise typer.Exit(1)
+
+
+def _looks(session: "Session", job_id: UUID, timeout_s: float | None) -> Iterator["JobHistory"]:
+    from jobforge import calls
+
+    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    pause = _FIRST_PAUSE_S
+    while True:
+        yield session.run(calls.get_job(job_id))
+        left = pause if deadline is None else deadline - time.monotonic()
+        if left <= 0:
+            return
+        time.sleep(min(pause, left))
+        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+
+
+def _notes(session: "Session", job_id: UUID, after: datetime | None) -> list["JobEvent"]:
+    from jobforge import calls
+
+    return session.run(calls.list_notes(job_id, after=after, kinds=_SAID, limit=_PAGE))
+
+
+def words(note: "JobEvent") -> str:
+    from jobforge.redact import redact
+
+    data = {name: value for name, value in dict(redact(note.data)).items() if name != "lease"}
+    if note.kind == "progress":
+        return _progress(data)
+    if note.kind == "event":
+        return f"event {data.pop('name', '')} {output.cell(data.get('data'))}".rstrip()
+    level, message = data.pop("level", "info"), data.pop("message", "")
+    fields = " ".join(f"{name}={output.cell(value)}" for name, value in data.items())
+    return f"{level:<8}{message} {fields}".rstrip()
+
+
+def _progress(data: dict[str, Json]) -> str:
+    total = data.get("total")
+    amount = f"{data.get('done')}/{total}" if total is not None else f"{data.get('done')}"
+    return f"progress {amount} {data.get('message') or ''}".rstrip()
+
+
+def _sentence(job: "Job") -> str:
+    from jobforge.redact import redact
+
+    took = output.span((job.finished_at or job.created_at) - job.created_at)
+    if job.state == "succeeded":
+        result = "" if job.result is None else f"  {output.cell(redact(job.result))}"
+        return f"✓ {job.id} succeeded in {took}{result}"
+    error = dict(redact(job.error or {}))
+    cause = error.get("message") or job.cancel_reason or ""
+    words = ": ".join(filter(None, (error.get("type"), cause)))
+    attempts = f"{job.attempt} attempt{'s' * (job.attempt != 1)}"
+    return output.clean(f"✗ {job.id} {job.state} after {attempts}  {words}".rstrip())

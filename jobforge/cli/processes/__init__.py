@@ -1,0 +1,1 @@
+"""The processes that the command line starts and supervises."""

@@ -1,0 +1,79 @@
+"""Several worker processes under one: `worker --processes N`.
+
+Passes the wish to stop on to each of them, starts anew one that died, and ends when all have ended.
+"""
+
+import asyncio
+import signal
+from collections.abc import Sequence
+
+from jobforge.cli.processes.child import Process
+from jobforge.observability import logs
+from jobforge.process.environment import environment
+from jobforge.process.interrupts import EXIT_CODE
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 30.0
+_LONG_LIFE_S = 60.0
+_WRONG_USE = 2  # of the app or of a setting; starting again does not mend it
+
+
+class Fleet:
+    """`arguments` are those of one worker; each shows its metrics on a port of its own."""
+
+    def __init__(
+        self, arguments: Sequence[str], *, size: int, metrics_port: int | None = None
+    ) -> None:
+        self._arguments = arguments
+        self._metrics_port = metrics_port
+        self._size = size
+        self._stopping = asyncio.Event()
+        self._running: set[Process] = set()
+
+    async def run(self) -> int:
+        """The exit code: 0 when every worker ended as it should."""
+        async with asyncio.TaskGroup() as group:
+            kept = [group.create_task(self._keep(number)) for number in range(self._size)]
+        return max(task.result() for task in kept)
+
+    def stop(self) -> None:
+        """Once: drain. Twice: hand everything back."""
+        self._stopping.set()
+        for process in self._running:
+            process.drain()
+
+    async def _keep(self, number: int) -> int:
+        """Keeps one worker going."""
+        arguments = list(self._arguments)
+        if self._metrics_port:
+            arguments += ["--metrics-port", str(self._metrics_port + number)]
+        pause = _FIRST_PAUSE_S
+        loop = asyncio.get_running_loop()
+        while not self._stopping.is_set():
+            began = loop.time()
+            code = await self._run_one(arguments)
+            if code in {0, _WRONG_USE} or self._stopping.is_set():
+                return code
+            if loop.time() - began > _LONG_LIFE_S:
+                pause = _FIRST_PAUSE_S
+            logs.emit("worker.died", level="error", exit_code=code, next_in_s=pause)
+            await self._pause(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+        return 0
+
+    async def _run_one(self, arguments: Sequence[str]) -> int:
+        process = await Process.start(arguments, environment())
+        self._running.add(process)
+        if self._stopping.is_set():  # while it was being started
+            process.drain()
+        code = await process.wait()
+        self._running.discard(process)
+        if code in {-signal.SIGTERM, -signal.SIGINT, EXIT_CODE} and self._stopping.is_set():
+            return 0  # it had not got as far as to claim anything
+        return 1 if code < 0 else code
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,313 @@
+"""A worker process put together: app, database, runners, signals."""
+
+import asyncio
+import gc
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+from uuid import UUID
+
+from psycopg.conninfo import conninfo_to_dict
+
+from jobforge import connectors
+from jobforge.artifacts import Artifacts, open_artifacts
+from jobforge.artifacts.default_location import located
+from jobforge.cli.database import url_explained
+from jobforge.cli.engine import explained, explained_server
+from jobforge.cli.processes.supervisor import Fleet
+from jobforge.client.address import ServerAddress, configured
+from jobforge.config import Config, secret_files
+from jobforge.db import Database
+from jobforge.errors import ConfigError
+from jobforge.observability import logs
+from jobforge.observability.metrics import Meters
+from jobforge.observability.metrics_server import shown
+from jobforge.observability.tracing import setup
+from jobforge.process import interrupts
+from jobforge.process.environment import environment
+from jobforge.redact import UNSAFE, is_secret_name, register_operator_secret, register_secret
+from jobforge.scheduler.scheduler import Scheduler
+from jobforge.sdk import loader
+from jobforge.sdk.app import JobForge
+from jobforge.sdk.command import add_commands, servable
+from jobforge.sdk.definition import Definition
+from jobforge.sdk.settings import Isolation
+from jobforge.security.secrets import Secrets
+from jobforge.worker import Worker
+from jobforge.worker.inline import Inline
+from jobforge.worker.isolation.runner import Isolated
+from jobforge.worker.runner import Host, Runner
+
+if TYPE_CHECKING:
+    from jobforge.client.worker_engine import Server
+
+_SLOTS_PER_CORE = 2
+_INLINE_SLOTS = 100
+_COLLECTED_AFTER = 20_000  # so many new objects; Python's own figure is 700
+
+
+def load_app(target: str, config: Config) -> JobForge:
+    """The app, with the commands of the settings; from now on we write lines of our own."""
+    _configure_logs(config)
+    _register_secrets(config)
+    with logs.captured_output():
+        app = loader.load(target)
+    setup.configure("jobforge-worker")  # unless the app has set it up
+    add_commands(app.command, config.commands)
+    return app
+
+
+def slots_of(
+    definitions: Iterable[Definition[..., Any]],
+    queues: Mapping[str, int | None],
+    concurrency: int | None,
+) -> dict[str, int]:
+    """How many jobs of each queue may run at once.
+
+    Without queues, those of the definitions. A queue without a number has `concurrency` slots; else
+    two per core, or 100 when all its jobs run inline.
+    """
+    offered = list(definitions)
+    named = queues or dict.fromkeys(sorted({each.settings.queue for each in offered}))
+    if not named:
+        raise ConfigError("the app has no jobs", hint="declare one: @jf.job")
+    return {
+        queue: slots or concurrency or _usual_slots(queue, offered)
+        for queue, slots in named.items()
+    }
+
+
+async def serve(app: JobForge, target: str, config: Config, *, until_stdin_closes: bool) -> int:
+    """Runs a worker until it is told to stop. The exit code is 1 when it was told so twice."""
+    server = configured(config)
+    database = _connect(config) if server is None else _reach(server)
+    if server is None:
+        config = located(config, config.database_url)
+    stops = 0
+
+    def stop() -> None:
+        nonlocal stops
+        stops += 1
+        logs.emit("worker.draining" if stops == 1 else "worker.stopping")
+        worker.stop()
+
+    with explained() if server is None else explained_server():
+        await database.open()
+    try:
+        meters = _make_meters(config)
+        worker = _make_worker(app, database, target, config, meters)
+        if server is not None:
+            app.client.set_host(worker.host)
+        _configure_logs(config, worker.worker_id)
+        interrupts.on_stop_signals(asyncio.get_running_loop(), stop)
+        if until_stdin_closes:
+            _on_end_of_stdin(stop)
+        # All that was imported stays, and jobs come and go by the thousand: looking at them again
+        # and again would cost a tenth of the time.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_COLLECTED_AFTER, *gc.get_threshold()[1:])
+        # What inline handlers print is theirs to say and ours to redact.
+        with logs.captured_output():
+            async with _shown(meters, config):
+                await worker.run()
+    finally:
+        await database.close()
+        setup.shutdown()
+    return 0 if stops < 2 else 1
+
+
+async def serve_scheduler(config: Config, *, until_stdin_closes: bool) -> int:
+    """Runs a scheduler alone until it is told to stop."""
+    _configure_logs(config)
+    _register_secrets(config)
+    database = _connect(config)
+    with explained():
+        await database.open()
+    try:
+        meters = _make_meters(config)
+        scheduler = _scheduler(database, config, meters)
+        interrupts.on_stop_signals(asyncio.get_running_loop(), scheduler.stop)
+        if until_stdin_closes:
+            _on_end_of_stdin(scheduler.stop)
+        logs.emit("scheduler.started")
+        async with _shown(meters, config):
+            await scheduler.run()
+        logs.emit("scheduler.stopped")
+    finally:
+        await database.close()
+    return 0
+
+
+async def serve_fleet(config: Config) -> int:
+    """Runs several workers with our own arguments."""
+    _configure_logs(config)
+    # Of two values for an option the last one counts.
+    fleet = Fleet(
+        [*sys.argv[1:], "--processes", "1"],
+        size=config.processes,
+        metrics_port=config.metrics_port,
+    )
+    interrupts.on_stop_signals(asyncio.get_running_loop(), fleet.stop)
+    return await fleet.run()
+
+
+def _connect(config: Config) -> Database:
+    return Database(
+        str(config.database_url),
+        behind_pooler=config.behind_pooler,
+        listen_url=config.listen_url,
+    )
+
+
+def _reach(server: ServerAddress) -> "Server":
+    from jobforge.client.worker_engine import Server
+
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it has a line for each request
+    return Server(server)
+
+
+def _usual_slots(queue: str, definitions: list[Definition[..., Any]]) -> int:
+    own = [each for each in definitions if each.settings.queue == queue] or definitions
+    if all(each.settings.isolation == "inline" for each in own):
+        return _INLINE_SLOTS
+    return _SLOTS_PER_CORE * _cores()
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS
+        return os.cpu_count() or 1
+
+
+def _configure_logs(config: Config, worker_id: UUID | None = None) -> None:
+    logs.configure(format=config.log_format, level=config.log_level, worker_id=worker_id)
+
+
+def _register_secrets(config: Config) -> None:
+    """Hide the secrets of this process in its log lines, and those of jobs in their output."""
+    for setting in ("database_url", "listen_url"):
+        if url := getattr(config, setting):
+            with url_explained():
+                password = conninfo_to_dict(url).get("password")
+            _register(setting, str(password or ""))
+    proxy = urlsplit(config.egress_proxy or "").password
+    _register("egress_proxy", proxy and unquote(proxy))
+    for setting in (
+        *("key", "artifacts_secret_key", "metrics_token", "secret_key", "secret_key_previous"),
+        *("session_secret", "jwt_secret"),
+    ):
+        _register(setting, getattr(config, setting))
+    for name in config.job_environment:
+        value = environment().get(name)
+        if value and is_secret_name(name) and not register_secret(value):
+            logs.emit("secret.not_hidden", level="warning", variable=name, reason=UNSAFE)
+
+
+def _register(setting: str, secret: str | None) -> None:
+    if secret and not register_operator_secret(secret):
+        logs.emit("secret.not_hidden", level="warning", setting=setting, reason=UNSAFE)
+
+
+def _make_meters(config: Config) -> Meters | None:
+    return None if config.metrics_port is None else Meters()
+
+
+@asynccontextmanager
+async def _shown(meters: Meters | None, config: Config) -> AsyncIterator[None]:
+    if meters is None or config.metrics_port is None:
+        yield
+        return
+    async with shown(
+        meters, config.metrics_host, config.metrics_port, config.metrics_token
+    ) as port:
+        logs.emit("metrics.shown", host=config.metrics_host, port=port)
+        yield
+
+
+def _make_worker(
+    app: JobForge,
+    database: "Database | Server",
+    target: str,
+    config: Config,
+    meters: Meters | None,
+) -> Worker:
+    def isolated(host: Host) -> Runner:
+        return Isolated(
+            target,
+            host,
+            environment=environment(),
+            job_environment=config.job_environment,
+            secret_files=secret_files(config),
+            commands=config.commands,
+            allowed_commands=config.allowed_commands,
+            result_limit=config.artifact_limit,
+            isolation_level=config.isolation_level,
+            job_user_range=config.job_user_range,
+            job_processes=config.job_processes,
+            meters=meters,
+        )
+
+    runners: Mapping[Isolation, Callable[[Host], Runner]] = {"inline": Inline, "process": isolated}
+    definitions = servable(app.definitions.values(), config.allowed_commands)
+    queues = slots_of(definitions, config.queues, config.concurrency)
+    make_connectors = None
+    if config.connectors and isinstance(database, Database) and connectors.are_installed():
+        make_connectors = partial(
+            connectors.make_connectors, tools=connectors.Tools(database, config), client=app.client
+        )
+        queues.setdefault(connectors.QUEUE, connectors.SLOTS)
+    return Worker(
+        app,
+        database,
+        queues=queues,
+        runners=runners,
+        definitions=definitions,
+        secrets=Secrets(config.secrets_dir),
+        lease_s=config.lease_s,
+        heartbeat_s=config.heartbeat_s,
+        poll_s=config.poll_s if isinstance(database, Database) else database.poll_s,
+        drain_s=config.drain_s,
+        build=config.build,
+        artifacts=_artifacts(config, database),
+        make_connectors=make_connectors,
+        # Who works over a server leaves it to those with the database.
+        scheduler=_scheduler(database, config, meters)
+        if config.scheduler and isinstance(database, Database)
+        else None,
+        meters=meters,
+    )
+
+
+def _scheduler(database: Database, config: Config, meters: Meters | None) -> Scheduler:
+    return Scheduler(
+        database,
+        history_days=config.history_days,
+        dead_days=config.dead_days,
+        audit_days=config.audit_days,
+        meters=meters,
+    )
+
+
+def _artifacts(config: Config, database: "Database | Server") -> Artifacts | None:
+    """None where the server's store is elsewhere, and nobody has said where."""
+    is_known = isinstance(database, Database) or config.artifacts is not None
+    return open_artifacts(config) if is_known else None
+
+
+def _on_end_of_stdin(act: Callable[[], None]) -> None:
+    loop = asyncio.get_running_loop()
+    stdin = sys.stdin.fileno()
+
+    def read() -> None:
+        if not os.read(stdin, 4096):
+            loop.remove_reader(stdin)
+            act()
+
+    loop.add_reader(stdin, read)

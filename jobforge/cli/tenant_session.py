@@ -1,0 +1,193 @@
+"""The engine in the name of a tenant."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
+from uuid import UUID
+
+import typer
+
+from jobforge.cli import completions
+from jobforge.cli.engine import Engine, Way, options_of, reached
+from jobforge.cli.options import Command, replaced
+from jobforge.config import load
+from jobforge.errors import Denied, Forbidden, Invalid, NotFound, TenantRequired
+
+if TYPE_CHECKING:
+    from jobforge.calls import Call
+
+T = TypeVar("T")
+
+Tenant = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant",
+        metavar="SLUG|ID",
+        autocompletion=completions.tenants,
+        help="The tenant; otherwise JOBFORGE_TENANT or jobforge.toml.",
+    ),
+]
+TenantOrAll = Annotated[
+    str | None,
+    typer.Option(
+        "--tenant",
+        metavar="SLUG|ID|*",
+        autocompletion=completions.tenants,
+        help="The tenant; otherwise JOBFORGE_TENANT or jobforge.toml. '*' is all of them.",
+    ),
+]
+Kind = Literal["event", "job", "trigger", "webhook", "workflow"]
+
+
+def _ids(context: typer.Context) -> list[str]:
+    """For a shell: the newest ids of what the group of commands is about."""
+    kind = str(context.parent and context.parent.info_name).removesuffix("s")
+    named = context.params.get("tenant")
+
+    def read(engine: Engine) -> list[str]:
+        newest = _listing(cast("Kind", kind))(limit=_OFFERED)
+        return [str(each.id) for each in Session(engine, find_tenant(engine, named)).run(newest)]
+
+    return completions.offered(context, read)
+
+
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        autocompletion=_ids,
+        help="An id, or the first 8 characters of it or more.",
+    ),
+]
+
+_SHORTEST = 8
+_EVERY = "*"
+_OFFERED = 20
+_PREFIX = re.compile(r"[0-9a-f]{8}[0-9a-f-]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """In which every call is made for one tenant."""
+
+    engine: Engine
+    tenant_id: UUID
+
+    def run(self, call: "Call[T]") -> T:
+        return self.engine.run(call.for_tenant(self.tenant_id))
+
+    def find(self, kind: Kind, text: str) -> UUID:
+        """That one of the tenant whose id this is, or starts with."""
+        if not _PREFIX.fullmatch(text):
+            raise Invalid(
+                f"{text!r} is no id of {_one(kind)}, nor its first {_SHORTEST} characters",
+                hint=f"jobforge {kind}s list",
+            )
+        digits = text.replace("-", "").lower()
+        if len(digits) >= 32:
+            return _uuid(text)
+        # Ids are listed downwards, so those that start so come first below the last possible one.
+        listed = self.run(_listing(kind)(limit=2, before=UUID(digits.ljust(32, "f"))))
+        found = [each.id for each in listed if each.id.hex.startswith(digits)]
+        if not found:
+            raise NotFound(f"the tenant has no {kind} {text}…", hint=f"jobforge {kind}s list")
+        if len(found) > 1:
+            raise Invalid(f"several {kind}s start with {text}", hint=f"one of them is {found[0]}")
+        return UUID(str(found[0]))
+
+
+def _one(kind: Kind) -> str:
+    return f"{'an' if kind == 'event' else 'a'} {kind}"
+
+
+def _listing(kind: Kind) -> "Callable[..., Call[list[Any]]]":
+    from jobforge import calls
+
+    lists: dict[Kind, Callable[..., Call[list[Any]]]] = {
+        "event": calls.list_events,
+        "job": calls.list_jobs,
+        "trigger": calls.list_triggers,
+        "webhook": calls.list_webhooks,
+        "workflow": calls.list_workflows,
+    }
+    return lists[kind]
+
+
+def in_session(command: Command) -> Command:
+    """A command that gets a session as its `scope`; for whom and where are options of it."""
+
+    @wraps(command)
+    def run(
+        *,
+        tenant: str | None,
+        database_url: str | None,
+        server: str | None,
+        api_key: str | None,
+        **given: object,
+    ) -> None:
+        with session(Way(database_url, server, api_key), tenant) as scope:
+            command(scope=scope, **given)
+
+    return replaced(run, "scope", {"tenant": Tenant, **options_of(command)})
+
+
+@contextmanager
+def session(way: Way, tenant: str | None) -> Iterator[Session]:
+    with reached(way) as engine:
+        yield Session(engine, find_tenant(engine, tenant))
+
+
+def find_tenant(engine: Engine, flag: str | None) -> UUID:
+    """The tenant that the flag or the settings name, by its id or its slug; else the key's own."""
+    from jobforge import calls
+
+    named = load(flags={"tenant": flag}).tenant
+    own = engine.own_tenant() if named is None else None
+    if own is not None:
+        return own
+    if named is None:
+        raise TenantRequired(
+            "no tenant is named",
+            hint="give --tenant, set JOBFORGE_TENANT, or tenant in jobforge.toml; "
+            "jobforge tenants list shows them",
+        )
+    try:
+        return UUID(str(named))
+    except ValueError:
+        pass
+    try:
+        return engine.run(calls.find_tenant(str(named)))
+    except NotFound as error:
+        hint = "jobforge tenants list, or tenants create"
+        raise NotFound(error.message, detail=error.detail, hint=hint) from error
+    except Forbidden as error:
+        raise Forbidden(
+            f"this key may not act for {named}",
+            hint="it has a tenant of its own: name that one, or none",
+        ) from error
+    except Denied as error:
+        raise Denied(
+            f"this login may not look up {named}",
+            hint="name the tenant by its id; slugs are for jobforge_service, jobforge_worker and "
+            "jobforge_admin",
+        ) from error
+
+
+def find_tenant_or_all(engine: Engine, flag: str | None) -> UUID | None:
+    """As `find_tenant`; None, for all tenants, when it is `*` or none is named anywhere."""
+    if load(flags={"tenant": flag}).tenant == _EVERY:
+        return None
+    try:
+        return find_tenant(engine, flag)
+    except TenantRequired:
+        return None
+
+
+def _uuid(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError as error:
+        raise Invalid(f"{text!r} is no id") from error

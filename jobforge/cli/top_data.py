@@ -1,0 +1,183 @@
+"""What an installation does at this moment: queues, tenants, workers, and one tenant's jobs.
+
+Rows are made here for everybody who shows such things, so that they look alike.
+"""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
+
+from jobforge.cli import output
+from jobforge.cli.engine import Engine
+from jobforge.cli.tenant_session import find_tenant_or_all
+from jobforge.errors import Denied, Json
+
+if TYPE_CHECKING:
+    from jobforge.types.control import QueueInfo, TenantInfo, WorkerInfo
+    from jobforge.types.jobs import JobListing
+    from jobforge.types.statistics import Usage
+
+T = TypeVar("T")
+Rows = list[dict[str, Json]]
+
+_JOBS = 50
+_CAUSE = 80  # so many characters of it
+_WINDOW = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """What a tenant used in the last hour."""
+
+    id: UUID
+    slug: str | None
+    attempts: int
+    run_s: float
+    cpu_s: float
+    paused_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """`tenants` and `workers` are None for who is no operator; `tenant` is whose the jobs are."""
+
+    at: datetime
+    tenant: str | None
+    queues: "list[QueueInfo]"
+    tenants: list[Tenant] | None
+    workers: "list[WorkerInfo] | None"
+    jobs: "list[JobListing]"
+
+    @property
+    def summary(self) -> str:
+        queued = sum(queue.queued for queue in self.queues)
+        running = sum(queue.running for queue in self.queues)
+        words = [f"{queued:,} queued", f"{running:,} running"]
+        if self.workers is not None:
+            live = sum(worker.state == "live" for worker in self.workers)
+            words.append(f"{live:,} worker{'s' * (live != 1)} live")
+        return ", ".join(words)
+
+    def rows(self) -> dict[str, Rows]:
+        """As people read them, by what they are about."""
+        return {
+            "queues": [queue_line(each) for each in self.queues],
+            "tenants": [asdict(each) for each in self.tenants or ()],
+            "workers": [worker_line(each) for each in self.workers or ()],
+            "jobs": [job_line(each) for each in self.jobs],
+        }
+
+
+def look(engine: Engine, tenant: str | None, *, jobs_of: str | None, state: str) -> Overview:
+    """`tenant` is a slug or an id; without one, all. The jobs are those of `jobs_of`, an id, or
+    of whoever works most."""
+    from jobforge import calls
+
+    named = find_tenant_or_all(engine, tenant)
+    tenants = _allowed(lambda: _tenants(engine)) if named is None else None
+    workers = _allowed(lambda: engine.run(calls.list_workers()))
+    shown = named or _chosen(tenants or [], jobs_of)
+    return Overview(
+        at=datetime.now(UTC),
+        tenant=tenant if named and tenant else _name(tenants or [], shown),
+        queues=engine.run(calls.list_queues(tenant_id=named)),
+        tenants=tenants,
+        workers=workers and [each for each in workers if each.state != "stopped"],
+        jobs=_jobs(engine, shown, state) if shown else [],
+    )
+
+
+def queue_line(queue: "QueueInfo") -> dict[str, Json]:
+    limits = [f"{queue.max_running} running"] if queue.max_running else []
+    if queue.rate_limit:
+        limits.append(f"{queue.rate_limit} in {queue.rate_period_s:g} s")
+    return {
+        "name": queue.name,
+        "queued": queue.queued,
+        "running": queue.running,
+        "scheduled": queue.scheduled,
+        "oldest_queued_at": queue.oldest_queued_at,
+        "limits": ", ".join(limits),
+        "paused_at": queue.paused_at,
+    }
+
+
+def worker_line(worker: "WorkerInfo") -> dict[str, Json]:
+    return {
+        "id": worker.id,
+        "state": worker.state,
+        "host": worker.host,
+        "pid": worker.pid,
+        "queues": ",".join(worker.queues),
+        "running": f"{worker.running}/{worker.slots}",
+        "memory": None if worker.memory_bytes is None else f"{worker.memory_bytes >> 20} MB",
+        "clock": None if worker.clock_skew_s is None else f"{worker.clock_skew_s:+z.1f} s",
+        "isolation": worker.isolation,
+        "started_at": worker.started_at,
+        "heartbeat_at": worker.heartbeat_at,
+    }
+
+
+def job_line(job: "JobListing") -> dict[str, Json]:
+    from jobforge.redact import redact
+
+    error = dict(redact(job.error or {}))
+    cause = ": ".join(filter(None, (error.get("type"), error.get("message"))))
+    return {
+        "id": job.id,
+        "state": job.state,
+        "definition": f"{job.definition}@{job.version}",
+        "queue": job.queue,
+        "attempt": f"{job.attempt}/{job.max_attempts}",
+        "created_at": job.created_at,
+        "error": cause[:_CAUSE] if output.is_terminal() else cause,
+    }
+
+
+def _tenants(engine: Engine) -> list[Tenant]:
+    """Those with settings, and those that worked in the last hour; who worked most comes first."""
+    from jobforge import calls
+
+    since = datetime.now(UTC) - _WINDOW
+    known = {tenant.id: tenant for tenant in engine.run(calls.list_tenants())}
+    used = {each.tenant_id: each for each in engine.run(calls.meter_tenants(since))}
+    tenants = [_tenant(each, known.get(each), used.get(each)) for each in {**used, **known}]
+    return sorted(tenants, key=lambda tenant: (-tenant.attempts, str(tenant.slug)))
+
+
+def _tenant(tenant_id: UUID, known: "TenantInfo | None", used: "Usage | None") -> Tenant:
+    return Tenant(
+        tenant_id,
+        slug=known.slug if known else None,
+        attempts=used.attempts if used else 0,
+        run_s=round(used.run_s, 1) if used else 0.0,
+        cpu_s=round(used.cpu_s, 1) if used else 0.0,
+        paused_at=known.paused_at if known else None,
+    )
+
+
+def _jobs(engine: Engine, tenant_id: UUID, state: str) -> "list[JobListing]":
+    from jobforge import calls
+    from jobforge.redact import redact
+    from jobforge.types.jobs import JobFilter
+
+    call = calls.list_jobs(JobFilter(state=state), limit=_JOBS).for_tenant(tenant_id)
+    return [replace(job, error=redact(job.error)) for job in engine.run(call)]
+
+
+def _chosen(tenants: list[Tenant], tenant_id: str | None) -> UUID | None:
+    return UUID(tenant_id) if tenant_id else next((tenant.id for tenant in tenants), None)
+
+
+def _name(tenants: list[Tenant], shown: UUID | None) -> str | None:
+    slugs = {tenant.id: tenant.slug for tenant in tenants}
+    return None if shown is None else slugs.get(shown) or str(shown)
+
+
+def _allowed(read: Callable[[], T]) -> T | None:
+    try:
+        return read()
+    except Denied:
+        return None

@@ -1,0 +1,191 @@
+"""The live screen of `jobforge top`: its tables and its keys. What is seen is top_data.py's."""
+
+import asyncio
+from collections.abc import Callable
+from datetime import datetime
+from typing import ClassVar
+from uuid import UUID
+
+from rich.text import Text
+from textual import on, work
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import DataTable, Footer, Static
+
+from jobforge.cli import output
+from jobforge.cli.top_data import Overview, Rows
+from jobforge.errors import JobForgeError, Json
+from jobforge.process import interrupts
+
+Read = Callable[[str | None, str], Overview]
+
+_LEAVING_S = 3.0
+_ID = 18  # characters of an id that tell it from its neighbours
+_STATES = ("running", "failed")
+
+
+class Screen(App[None]):
+    """Looks by itself, again and again; `read` takes a tenant and a state of its jobs."""
+
+    TITLE = "jobforge top"
+    ENABLE_COMMAND_PALETTE = False
+    CSS = """
+    #summary { height: 1; padding: 0 1; background: $primary; color: $text; }
+    Pane { height: 1fr; border: round $primary; }
+    Pane:focus { border: round $accent; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [
+        ("q", "quit", "Quit"),
+        # In place of Textual's own, which only says that another key quits.
+        Binding("ctrl+c", "interrupt", show=False, priority=True),
+        ("p", "pause", "Pause"),
+        ("s", "sort", "Sort by the next column"),
+        ("r", "reverse", "Reverse"),
+        ("f", "failed", "Running or failed jobs"),
+        ("tab", "app.focus_next", "Next table"),
+    ]
+
+    def __init__(self, read: Read, first: Overview, *, every_s: float) -> None:
+        super().__init__()
+        self._read = read
+        self._first = first
+        self._every_s = every_s
+        self._chosen: str | None = None
+        self._state = _STATES[0]
+        self._is_paused = False
+
+    def on_load(self) -> None:
+        # Before the terminal is changed, which only an orderly end restores.
+        if not self.is_headless:
+            interrupts.on_stop_signals(asyncio.get_running_loop(), self.action_interrupt)
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="summary", markup=False)
+        yield Pane("queues")
+        if self._first.tenants is not None:
+            yield Pane("tenants")
+        if self._first.workers is not None:
+            yield Pane("workers")
+        yield Pane("jobs")
+        yield Footer()
+
+    def on_mount(self) -> None:
+        self._show(self._first)
+        self.set_interval(self._every_s, self._look_unless_paused)
+
+    def action_interrupt(self) -> None:
+        interrupts.exit_within(interrupts.EXIT_CODE, _LEAVING_S)  # it may be waiting for an answer
+        self.exit(return_code=interrupts.EXIT_CODE)
+
+    def action_pause(self) -> None:
+        self._is_paused = not self._is_paused
+        self._say("paused; p goes on" if self._is_paused else "…")
+        self._look_unless_paused()
+
+    def action_sort(self) -> None:
+        if isinstance(self.focused, Pane):
+            self.focused.sort_by_next()
+
+    def action_reverse(self) -> None:
+        if isinstance(self.focused, Pane):
+            self.focused.reverse()
+
+    def action_failed(self) -> None:
+        self._state = _STATES[self._state == _STATES[0]]
+        self.look()
+
+    @on(DataTable.RowSelected, "#tenants")
+    def choose(self, selected: DataTable.RowSelected) -> None:
+        self._chosen = selected.row_key.value
+        self.look()
+
+    @on(DataTable.HeaderSelected)
+    def sort(self, selected: DataTable.HeaderSelected) -> None:
+        if isinstance(selected.data_table, Pane):
+            selected.data_table.sort_by(str(selected.column_key.value))
+
+    @work(thread=True, exclusive=True)
+    def look(self) -> None:
+        try:
+            seen = self._read(self._chosen, self._state)
+        except JobForgeError as error:
+            self.call_from_thread(self._say, f"{error.message}; looking again")
+        else:
+            self.call_from_thread(self._show, seen)
+
+    def _look_unless_paused(self) -> None:
+        if not self._is_paused:
+            self.look()
+
+    def _show(self, seen: Overview) -> None:
+        self._say(f"{seen.at.astimezone():%H:%M:%S}  {seen.summary}")
+        rows = seen.rows()
+        for pane in self.query(Pane):
+            pane.show(rows[str(pane.id)])
+        jobs = self.query_one("#jobs", Pane)
+        jobs.border_title = f"{self._state} jobs of {seen.tenant or 'nobody'}"
+
+    def _say(self, words: str) -> None:
+        self.query_one("#summary", Static).update(output.clean(words))
+
+
+class Pane(DataTable[Text]):
+    """A table that keeps its order and its cursor while its rows come and go."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id=name, cursor_type="row", zebra_stripes=True)
+        self.border_title = name
+        self._rows: Rows = []
+        self._by: str | None = None
+        self._is_reversed = False
+
+    def show(self, rows: Rows) -> None:
+        self._rows = rows
+        row = self.cursor_row
+        self.clear(columns=True)
+        for name in rows[0] if rows else ():
+            self.add_column(self._title(name), key=name)
+        for each in self._sorted():
+            key = str(each.get("id") or each.get("name"))
+            self.add_row(*map(_shown, each.values()), key=key)
+        self.move_cursor(row=row)
+
+    def sort_by(self, name: str) -> None:
+        """A second time: the other way round."""
+        self._is_reversed = self._by == name and not self._is_reversed
+        self._by = name
+        self.show(self._rows)
+
+    def sort_by_next(self) -> None:
+        names = list(self._rows[0]) if self._rows else []
+        if names:
+            at = names.index(self._by) if self._by in names else -1
+            self._by = names[(at + 1) % len(names)]
+            self.show(self._rows)
+
+    def reverse(self) -> None:
+        self._is_reversed = not self._is_reversed
+        self.show(self._rows)
+
+    def _title(self, name: str) -> str:
+        arrow = ("▼" if self._is_reversed else "▲") if name == self._by else ""
+        return f"{name.upper().replace('_', ' ')}{arrow}"
+
+    def _sorted(self) -> Rows:
+        by = self._by
+        if by is None:
+            return self._rows[::-1] if self._is_reversed else self._rows
+        return sorted(
+            self._rows,
+            key=lambda row: (row[by] is None, row[by] if row[by] is not None else 0),
+            reverse=self._is_reversed,
+        )
+
+
+def _shown(value: Json) -> Text:
+    # Not as markup: names and errors are anybody's words.
+    if isinstance(value, datetime):
+        return Text(output.relative(value))
+    if isinstance(value, UUID):
+        return Text(str(value)[:_ID])
+    return Text(output.cell(value), justify="right" if isinstance(value, int | float) else "left")

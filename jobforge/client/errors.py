@@ -1,0 +1,74 @@
+"""What a server refuses, as the errors that the database has: by the code of its problem+json."""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+import httpx2
+
+from jobforge import errors
+from jobforge.db.sqlstates import by_code
+from jobforge.errors import JobForgeError, Json, Unavailable
+from jobforge.types.jsonb import decode
+
+# For codes that a newer server has, and for answers of whoever stands before it.
+_BY_STATUS: Mapping[int, type[JobForgeError]] = {
+    400: errors.Invalid,
+    401: errors.Unauthenticated,
+    403: errors.Denied,
+    404: errors.NotFound,
+    409: errors.Conflict,
+    413: errors.PayloadTooLarge,
+    415: errors.Invalid,
+    422: errors.Invalid,
+    429: errors.TooManyRequests,
+    502: errors.Unavailable,
+    503: errors.Unavailable,
+    504: errors.Unavailable,
+}
+_NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+
+
+def error_of(response: httpx2.Response) -> JobForgeError:
+    problem = _problem(response.content)
+    if response.status_code == 404:
+        problem.setdefault("code", "no_such_route")  # whoever answers has nothing of ours there
+    code = str(problem.get("code", ""))
+    kind = by_code(code) or _BY_STATUS.get(response.status_code, JobForgeError)
+    text = problem.get("detail") or f"the server answers {response.status_code} and says no more"
+    faults = problem.get("errors") or [{}]
+    detail = {
+        **(problem.get("facts") or {}),
+        **{name: problem[name] for name in ("code", "errors", "request_id") if problem.get(name)},
+    }
+    with contextlib.suppress(KeyError, ValueError):
+        detail.setdefault("retry_after_s", float(response.headers["retry-after"]))
+    return kind(str(text), field=faults[0].get("field"), detail=detail)
+
+
+def error_of_transport(error: httpx2.HTTPError, url: str) -> Unavailable:
+    reason = " ".join(str(error).split()) or type(error).__name__
+    return Unavailable(
+        f"the server at {url} does not answer: {reason}",
+        detail={"is_sent": not isinstance(error, _NEVER_SENT)},
+    )
+
+
+def answer_of(response: httpx2.Response) -> Json:
+    """What the server answers; raises what it refuses."""
+    if not response.is_success:
+        raise error_of(response)
+    if not response.content:
+        return None
+    try:
+        return decode(response.content)
+    except ValueError as error:
+        raise Unavailable(f"{response.url.host} answers, but is no server of jobs") from error
+
+
+def _problem(content: bytes) -> dict[str, Any]:
+    try:
+        problem = decode(content)
+    except ValueError:
+        return {}
+    return problem if isinstance(problem, dict) else {}

@@ -1,0 +1,121 @@
+"""Answers of the server as the rows that the same call has on a database.
+
+So calls read both in the same way. Members that we do not know are left out: a newer server may
+tell more. What an older one does not tell is None.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+from typing import Any, get_args, get_type_hints
+from uuid import UUID
+
+from jobforge.calls.rows import Row, Rows
+from jobforge.errors import Json
+
+Read = Callable[[Json], Rows]
+Convert = Callable[[Json], Any]
+
+
+def nothing(_: Json) -> Rows:
+    return []
+
+
+def one(name: str, convert: Convert | None = None) -> Read:
+    """The one value that an answer has."""
+    return lambda answer: [(_converted(answer[name], convert),)]
+
+
+def record(kind: type) -> Read:
+    """One thing, with the fields of that class as columns."""
+    return lambda answer: [_row(_columns(kind), answer)]
+
+
+def records(kind: type) -> Read:
+    """A list of things."""
+
+    def read(answer: Json) -> Rows:
+        columns = _columns(kind)
+        return [_row(columns, item) for item in answer["items"]]
+
+    return read
+
+
+def items(**columns: Convert | None) -> Read:
+    """A list of things, by the names of their columns."""
+    named = list(columns.items())
+    return lambda answer: [_row(named, item) for item in answer["items"]]
+
+
+def history(answer: Json) -> Rows:
+    return [(answer["job"], answer["attempts"], answer["events"])]
+
+
+def made_job(answer: Json) -> Rows:
+    return [(UUID(answer["id"]), answer["status"])]
+
+
+def made_jobs(answer: Json) -> Rows:
+    made = enumerate(answer["items"])
+    return [(index, UUID(job["id"]), job["status"]) for index, job in made]
+
+
+def made_workflow(answer: Json) -> Rows:
+    workflow_id = UUID(answer["id"])
+    jobs = ((each["node"], UUID(each["job_id"])) for each in answer["nodes"])
+    return [(workflow_id, None, None), *((workflow_id, node, job_id) for node, job_id in jobs)]
+
+
+def made_batch(answer: Json) -> Rows:
+    batch_id = UUID(answer["id"])
+    made = enumerate(answer["jobs"])
+    jobs = ((batch_id, index, UUID(job["id"]), job["status"]) for index, job in made)
+    return [(batch_id, None, None, None), *jobs]
+
+
+def workflow(answer: Json) -> Rows:
+    whole = {name: answer[name] for name in ("result", "is_whole")}
+    return [(answer["workflow"] | whole, answer["nodes"], answer["edges"])]
+
+
+def document(answer: Json) -> Rows:
+    """One thing that the call reads by itself."""
+    return [(answer,)]
+
+
+def documents(answer: Json) -> Rows:
+    return [(item,) for item in answer["items"]]
+
+
+def heartbeat(answer: Json) -> Rows:
+    beats = [(UUID(beat["job_id"]), beat["lease"], beat["status"]) for beat in answer["items"]]
+    return [(None, None, answer["command"]), *beats]
+
+
+def _row(columns: list[tuple[str, Convert | None]], item: Json) -> Row:
+    return tuple(_converted(item.get(name), convert) for name, convert in columns)
+
+
+def _converted(value: Json, convert: Convert | None) -> Any:  # noqa: ANN401 - as the call has it
+    return value if value is None or convert is None else convert(value)
+
+
+@cache
+def _columns(kind: type) -> list[tuple[str, Convert | None]]:
+    return [(name, _converter(hint)) for name, hint in get_type_hints(kind).items()]
+
+
+def _converter(hint: Any) -> Convert | None:  # noqa: ANN401 - a type as hints spell it
+    parts = get_args(hint) or (hint,)
+    return next((_CONVERTERS[part] for part in parts if part in _CONVERTERS), None)
+
+
+def _ids(texts: list[str]) -> list[UUID]:
+    return list(map(UUID, texts))
+
+
+_CONVERTERS: dict[Any, Convert] = {
+    UUID: UUID,
+    list[UUID]: _ids,
+    datetime: datetime.fromisoformat,
+}

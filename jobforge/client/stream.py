@@ -1,0 +1,116 @@
+"""The live stream as a client reads it: server-sent events, gone on with after a break."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+import httpx2
+
+from jobforge.client.errors import error_of, error_of_transport
+from jobforge.client.params import query
+from jobforge.errors import Json, TooManyRequests, Unavailable
+from jobforge.types.jsonb import decode
+
+if TYPE_CHECKING:
+    from jobforge.client.transport import AsyncTransport, Transport
+
+# A server that has nothing to tell says so every 15 s.
+_SILENT_S = 45.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.2, 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class StreamEvent:
+    """`name` is attempt, event, snapshot, reset or cut. `id` is where the stream has come to."""
+
+    name: str
+    data: Json
+    id: str | None
+
+
+class Reading:
+    """Of one stream: what it is asked for, how far it is, and when to come back."""
+
+    def __init__(
+        self,
+        jobs: Sequence[UUID],
+        definitions: Sequence[str],
+        states: Sequence[str],
+        after: str | None,
+    ) -> None:
+        self.last_id = after
+        self._query = query({"job": jobs, "definition": definitions, "state": states})
+        self._lines: dict[str, str] = {}
+        self._breaks = 0
+
+    def parts(self) -> dict[str, Json]:
+        headers = {} if self.last_id is None else {"last-event-id": self.last_id}
+        return {
+            "method": "GET",
+            "url": "/stream",
+            "params": self._query,
+            "headers": headers,
+            "timeout": httpx2.Timeout(_SILENT_S),
+        }
+
+    def event_of(self, line: str) -> StreamEvent | None:
+        """What a line completes."""
+        if line:
+            label, _, text = line.partition(":")
+            self._lines[label] = text.removeprefix(" ")
+            return None
+        lines, self._lines = self._lines, {}
+        self._breaks = 0
+        self.last_id = lines.get("id", self.last_id)
+        if "data" not in lines:
+            return None
+        return StreamEvent(lines.get("event", "message"), decode(lines["data"]), self.last_id)
+
+    def pause_s(self) -> float:
+        """After a break; the longer, the more there were without a word in between."""
+        self._lines = {}
+        pause: float = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**self._breaks)
+        self._breaks = min(self._breaks + 1, 10)
+        return pause * random.uniform(0.5, 1)  # noqa: S311 - no secret
+
+
+def read(transport: "Transport", reading: Reading) -> Iterator[StreamEvent]:
+    """For as long as the server lets us; a break is gone over."""
+    while True:
+        try:
+            with transport.http.stream(**reading.parts()) as response:
+                if not response.is_success:
+                    response.read()
+                    raise error_of(response)
+                yield from filter(None, map(reading.event_of, response.iter_lines()))
+        except (httpx2.HTTPError, Unavailable, TooManyRequests) as error:
+            _explain_first(reading, error, transport.address.url)
+        time.sleep(reading.pause_s())
+
+
+async def aread(transport: "AsyncTransport", reading: Reading) -> AsyncIterator[StreamEvent]:
+    """As `read`, for async code."""
+    while True:
+        try:
+            async with transport.http.stream(**reading.parts()) as response:
+                if not response.is_success:
+                    await response.aread()
+                    raise error_of(response)
+                async for line in response.aiter_lines():
+                    event = reading.event_of(line)
+                    if event is not None:
+                        yield event
+        except (httpx2.HTTPError, Unavailable, TooManyRequests) as error:
+            _explain_first(reading, error, transport.address.url)
+        await asyncio.sleep(reading.pause_s())
+
+
+def _explain_first(reading: Reading, error: Exception, url: str) -> None:
+    """Whoever never got a word is told; a stream that has begun is gone on with."""
+    if reading.last_id is not None:
+        return
+    raise error_of_transport(error, url) if isinstance(error, httpx2.HTTPError) else error

@@ -1,0 +1,119 @@
+"""Sends requests to a server, sync and async; a Call becomes a request on the way."""
+
+import asyncio
+import time
+from typing import Any, TypeVar
+
+from jobforge.calls import Call
+from jobforge.client.address import ServerAddress
+from jobforge.client.request import TENANT_HEADER, Request
+from jobforge.client.retry import Patience
+from jobforge.client.routes import ROUTES, Routes, request_of
+from jobforge.errors import JobForgeError, Json
+from jobforge.observability import tracing
+
+try:
+    import httpx2
+
+    from jobforge.client.errors import answer_of, error_of_transport
+except ImportError as error:
+    raise ImportError('over HTTP httpx2 is needed: pip install "jobforge[http]"') from error
+
+T = TypeVar("T")
+
+# Servers close a connection that nobody used for 5 s; it should be us who are first.
+_IDLE_S = 3.0
+
+
+class Transport:
+    """Connections to one server. Any thread may use it."""
+
+    def __init__(self, address: ServerAddress, routes: Routes = ROUTES) -> None:
+        self.address = address
+        self._routes = routes
+        self.http = httpx2.Client(**_settings(address))
+
+    def run(self, asked: Call[T] | Request[T]) -> T:
+        request = asked if isinstance(asked, Request) else request_of(asked, self._routes)
+        patience = Patience(self.address.retries)
+        while True:
+            try:
+                return request.read(self._send(request))
+            except JobForgeError as error:
+                pause_s = patience.pause_s(request, error)
+                if pause_s is None:
+                    raise
+            time.sleep(pause_s)
+
+    def close(self) -> None:
+        self.http.close()
+
+    def _send(self, request: Request[object]) -> Json:
+        try:
+            return answer_of(self.http.request(**_parts(request)))
+        except httpx2.HTTPError as error:
+            raise error_of_transport(error, self.address.url) from error
+
+
+class AsyncTransport:
+    """As Transport, for one event loop."""
+
+    def __init__(self, address: ServerAddress, routes: Routes = ROUTES) -> None:
+        self.address = address
+        self._routes = routes
+        self.http = httpx2.AsyncClient(**_settings(address))
+
+    async def run(self, asked: Call[T] | Request[T]) -> T:
+        request = asked if isinstance(asked, Request) else request_of(asked, self._routes)
+        patience = Patience(self.address.retries)
+        while True:
+            try:
+                return request.read(await self._send(request))
+            except JobForgeError as error:
+                pause_s = patience.pause_s(request, error)
+                if pause_s is None:
+                    raise
+            await asyncio.sleep(pause_s)
+
+    async def close(self) -> None:
+        await self.http.aclose()
+
+    def drop(self) -> None:
+        """After its loop was closed: the sockets go with it."""
+
+    async def _send(self, request: Request[object]) -> Json:
+        try:
+            return answer_of(await self.http.request(**_parts(request)))
+        except httpx2.HTTPError as error:
+            raise error_of_transport(error, self.address.url) from error
+
+
+def _settings(address: ServerAddress) -> dict[str, Any]:
+    headers = {"authorization": f"Bearer {address.key}"}
+    if address.tenant is not None:
+        headers[TENANT_HEADER] = address.tenant
+    return {
+        "base_url": address.url,
+        "headers": headers,
+        "timeout": address.timeout_s,
+        "trust_env": address.trust_env,
+        # To read the certificates takes longer than all else; without TLS none is looked at.
+        "verify": address.is_secure,
+        "limits": httpx2.Limits(keepalive_expiry=_IDLE_S),
+    }
+
+
+def _parts(request: Request[object]) -> dict[str, Any]:
+    headers = dict(request.headers)
+    if request.body is not None:
+        headers["content-type"] = "application/json"
+    traceparent = tracing.current()
+    if traceparent is not None:
+        headers["traceparent"] = traceparent
+    return {
+        "method": request.method,
+        "url": request.path,
+        "params": request.query or None,
+        "content": request.body,
+        "headers": headers,
+    }

@@ -1,0 +1,181 @@
+"""What a worker asks of the engine, over the server's routes for workers.
+
+A worker takes the Server for its database: it has links, each with a connection of its own, for
+claims, outcomes and upkeep. There is no LISTEN: a claim that finds nothing waits at the server.
+"""
+
+from collections.abc import Iterator, Sequence, Sized
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NoReturn, TypeVar
+from uuid import UUID
+
+from jobforge.calls import Answer, Call
+from jobforge.calls.binary_arrays import unpacked_documents, unpacked_tokens
+from jobforge.calls.rows import Rows
+from jobforge.client.address import ServerAddress
+from jobforge.client.claimed import claimed
+from jobforge.client.keys import whoami
+from jobforge.client.params import Written, written
+from jobforge.client.routes import ROUTES, Route, Routes
+from jobforge.client.rows import Read, heartbeat, items, made_jobs, nothing, one
+from jobforge.client.transport import AsyncTransport
+from jobforge.errors import Conflict, Denied, Json, TooManyRequests, Unauthenticated, Unavailable
+from jobforge.types.control import Role
+
+T = TypeVar("T")
+
+# How long a claim waits at the server. It was told which slots were free, and others may become so
+# meanwhile; and a worker that stops waits for its answer, or the jobs in it would be lost to it.
+_WAIT_S = 2.0
+_TIMEOUT_S = 10.0
+
+
+class Server:
+    """A server as a worker's database."""
+
+    can_listen = False
+    keeps_operations = True
+    poll_s = 0.05  # between two claims that have waited already
+
+    def __init__(self, address: ServerAddress) -> None:
+        # A loop that fails tries again by itself, and knows what else to do meanwhile.
+        self._address = replace(address, timeout_s=_TIMEOUT_S, retries=0)
+        self._own = Link(self._address)
+
+    async def open(self) -> None:
+        """Raises Unavailable when it cannot be reached, Denied when it does not take the key."""
+        identity = await self._own.transport.run(whoami())
+        if identity.role not in {Role.WORKER, Role.SUPER_ADMIN}:
+            raise Denied(f"the key's role is {identity.role}, and a worker's must be worker")
+
+    async def run(self, call: Call[T]) -> T:
+        return await self._own.run(call)
+
+    def link(self, *, durable: bool = True) -> "Link":  # noqa: ARG002 - the server decides on that
+        return Link(self._address)
+
+    def listen(self, *channels: str) -> NoReturn:
+        raise Conflict(f"nobody can listen to {', '.join(channels)} over HTTP")
+
+    async def close(self) -> None:
+        await self._own.close()
+
+
+class Link:
+    """Connections of one of a worker's loops."""
+
+    def __init__(self, address: ServerAddress) -> None:
+        self.transport = AsyncTransport(address, WORK)
+
+    async def run(self, call: Call[T]) -> T:
+        if call.function in _DONE_BY_SERVERS:
+            return call.decode([])
+        with _waited_out():
+            return await self.transport.run(call)
+
+    async def ask(self, call: Call[T]) -> Answer[T]:
+        answer = await self.run(call)
+        return Answer.known(len(answer) if isinstance(answer, Sized) else 1, answer)
+
+    async def close(self) -> None:
+        await self.transport.close()
+
+
+@contextmanager
+def _waited_out() -> Iterator[None]:
+    """What is over after a while must look so: a worker gives up what is refused for good."""
+    try:
+        yield
+    except TooManyRequests as error:
+        raise Unavailable(error.message, detail=error.detail) from error
+    except Unauthenticated as error:
+        raise Denied(error.message, detail=error.detail) from error
+
+
+def _claim(parameters: Sequence[Any]) -> dict[str, Json]:
+    _, worker_id, queues, limits, definitions, _, lease_s, registered = parameters
+    return {
+        "worker_id": worker_id,
+        "queues": dict(zip(queues, limits, strict=True)),
+        "definitions": definitions,
+        "registered": registered,
+        "lease_s": lease_s,
+        "wait_s": _WAIT_S,
+    }
+
+
+def _definition(parameters: Sequence[Any]) -> dict[str, Json]:
+    key, version, settings = parameters
+    one = written({"key": key, "version": version, "settings": Written(settings)})
+    return {"definitions": Written(f"[{one.decode()}]")}
+
+
+def _successes(parameters: Sequence[Any]) -> dict[str, Json]:
+    worker_id, tenants, jobs, leases, documents = parameters
+    tokens = unpacked_tokens(tenants, jobs, leases)
+    results = [None] * len(tokens) if documents is None else unpacked_documents(documents)
+    outcomes = (
+        written({**token._asdict(), "outcome": "succeeded", "result": Written(result or "null")})
+        for token, result in zip(tokens, results, strict=True)
+    )
+    return {"worker_id": worker_id, "outcomes": Written(f"[{b','.join(outcomes).decode()}]")}
+
+
+def _unsettled(answer: Json) -> Rows:
+    return [
+        (UUID(item["job_id"]), item["lease"]) for item in answer["items"] if item["status"] != "ok"
+    ]
+
+
+def _lineage(answer: Json) -> Rows:
+    return [(answer["parents"], answer["workflow"])]
+
+
+_settled: Read = items(job_id=UUID, lease=None, status=None, state=None)
+
+WORK: Routes = {
+    "register_worker": Route(
+        "POST /worker/register",
+        "worker_id queues slots definitions host pid build isolation",
+        nothing,
+    ),
+    "unregister_worker": Route("POST /worker/unregister", "worker_id", nothing),
+    "put_definition": Route("POST /worker/definitions", _definition, nothing),
+    "declare_triggers": ROUTES["declare_triggers"],
+    "claim_jobs": Route("POST /worker/jobs/claim", _claim, claimed),
+    "heartbeat_jobs": Route(
+        "POST /worker/jobs/heartbeat",
+        "worker_id jobs:json lease_s memory_bytes clock",
+        heartbeat,
+    ),
+    "note_jobs": Route(
+        "POST /worker/jobs/notes",
+        "worker_id notes:json",
+        items(job_id=UUID, lease=None, status=None),
+    ),
+    "save_steps": Route(
+        "POST /worker/jobs/steps",
+        "worker_id steps:json",
+        items(job_id=UUID, lease=None, name=None, index=None, status=None),
+    ),
+    "enqueue_children": Route(
+        "POST /worker/jobs/children", "- - - name index jobs:json", made_jobs
+    ),
+    "complete_jobs": Route("POST /worker/jobs/complete", "worker_id outcomes:json", _settled),
+    "succeed_jobs": Route("POST /worker/jobs/complete", _successes, _unsettled),
+    "release_jobs": Route("POST /worker/release", "worker_id jobs:json", _settled),
+    "enqueue_jobs": Route("POST /worker/jobs/enqueue", "jobs:json -", made_jobs),
+    "load_parents": Route("POST /worker/jobs/parents", "- - -", _lineage),
+    "add_workflow_jobs": Route(
+        "POST /worker/jobs/nodes", "- - - nodes:json", items(node=None, job_id=UUID)
+    ),
+    "reap_jobs": Route(
+        "POST /worker/jobs/reap",
+        "limit",
+        items(tenant_id=UUID, job_id=UUID, lease=None, state=None),
+    ),
+    "ensure_partitions": Route("POST /worker/partitions", "-", one("made")),
+}
+# Upkeep that needs no worker where there is a server.
+_DONE_BY_SERVERS = {"advance_operations"}

@@ -1,0 +1,127 @@
+"""Connections to what was checked: resolves once, and connects to one of those answers.
+
+There is no second lookup that could answer otherwise, and none is made when an answer is bad: a
+name with one forbidden address is refused whole.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+import httpcore2
+from httpcore2 import SOCKET_OPTION, AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream
+
+from jobforge.connectors.egress.addresses import Address, parse_address
+from jobforge.connectors.egress.policy import Policy
+from jobforge.connectors.egress.resolver import resolve
+from jobforge.errors import AddressNotAllowed, DeadlineExceeded, Unreachable
+from jobforge.observability import logs
+
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+_MOST_ADDRESSES = 4  # tried of one name
+
+
+class GuardedBackend(AsyncNetworkBackend):
+    """What httpcore2 connects by."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        resolve: Resolve = resolve,
+        network: AsyncNetworkBackend | None = None,
+    ) -> None:
+        self._policy = policy
+        self._resolve = resolve
+        self._network = network or AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - as httpcore2 has it
+        local_address: str | None = None,
+        socket_options: Iterable[SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        try:
+            async with asyncio.timeout(timeout):
+                addresses = await self._checked(host, port)
+                return await self._first_of(addresses, port, local_address, socket_options)
+        except TimeoutError:
+            raise DeadlineExceeded(f"no connection to {host} within {timeout:g} s") from None
+
+    async def _checked(self, host: str, port: int) -> list[Address]:
+        literal = parse_address(host)
+        texts = [host] if literal is not None else await self._lookup(host, port)
+        addresses = []
+        for text in texts:
+            address = parse_address(text)
+            if address is None or not self._policy.allows(address, port):
+                _tell(host, port, text)
+                raise AddressNotAllowed
+            addresses.append(address)
+        return addresses
+
+    async def _lookup(self, host: str, port: int) -> Sequence[str]:
+        try:
+            found = await self._resolve(host, port)
+        except (OSError, UnicodeError):
+            raise Unreachable(f"{host} has no address") from None
+        if not found:
+            raise Unreachable(f"{host} has no address")
+        return list(dict.fromkeys(found))
+
+    async def _first_of(
+        self,
+        addresses: list[Address],
+        port: int,
+        local_address: str | None,
+        socket_options: Iterable[SOCKET_OPTION] | None,
+    ) -> AsyncNetworkStream:
+        for address in addresses[:_MOST_ADDRESSES]:
+            try:
+                stream = await self._network.connect_tcp(
+                    str(address),
+                    port,
+                    local_address=local_address,
+                    socket_options=socket_options,
+                )
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                continue
+            return await self._verified(stream, address)
+        raise Unreachable("no connection could be made")
+
+    async def _verified(self, stream: AsyncNetworkStream, address: Address) -> AsyncNetworkStream:
+        """The peer is who we meant: whatever lies between may have redirected us."""
+        peer = stream.get_extra_info("server_addr")
+        if peer is None or parse_address(str(peer[0])) != address:
+            await stream.aclose()
+            raise AddressNotAllowed
+        return stream
+
+
+def _tell(host: str, port: int, address: str) -> None:
+    """Those who operate it; the tenant is not told what a name leads to."""
+    logs.emit("egress.blocked", level="warning", host=host, port=port, address=address)
+
+
+class ProxyBackend(AsyncNetworkBackend):
+    """Connects to the operator's proxy and nowhere else; which hosts it leads to, it decides."""
+
+    def __init__(
+        self, host: str, port: int | None, network: AsyncNetworkBackend | None = None
+    ) -> None:
+        self._proxy = host, port
+        self._network = network or AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - as httpcore2 has it
+        local_address: str | None = None,
+        socket_options: Iterable[SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        if (host, port) != self._proxy:
+            raise AddressNotAllowed
+        return await self._network.connect_tcp(host, port, timeout, local_address, socket_options)

@@ -1,0 +1,110 @@
+"""A URL in the one spelling that every part of a program reads alike, or a refusal.
+
+Nothing is looked up here: this is also what a URL is checked by when it is saved.
+"""
+
+import re
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from urllib.parse import quote, urlsplit
+
+import idna
+
+from jobforge.connectors.egress.addresses import Address, parse_address
+from jobforge.connectors.egress.policy import Policy
+from jobforge.errors import AddressNotAllowed, Invalid
+
+LONGEST = 2048
+
+_BRACKETS = re.compile(r"\[[0-9A-Fa-f:.]+\](:[0-9]*)?")
+_LABEL = re.compile(r"[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?")
+# What browsers take for an IPv4 address, in whatever base and number of parts.
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NOT_PUBLIC = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "arpa")
+_PORTS = {"https": 443, "http": 80}
+_SAFE = "/?:@!$&'()*+,;=-._~%"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a request goes. `address` when the host is one; `path` includes the query."""
+
+    scheme: str
+    host: str
+    port: int
+    path: str
+    address: Address | None
+
+    @property
+    def origin(self) -> tuple[str, str, int]:
+        return self.scheme, self.host, self.port
+
+    @property
+    def authority(self) -> str:
+        """As the header Host has it."""
+        host = f"[{self.host}]" if isinstance(self.address, IPv6Address) else self.host
+        return host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        return f"{self.scheme}://{self.authority}{self.path}"
+
+
+def read_url(text: str, policy: Policy, *, field: str = "url") -> Target:
+    """Invalid when it is no URL that can be meant; AddressNotAllowed when it is, and may not be."""
+    if len(text) > LONGEST:
+        raise Invalid(f"{field} is longer than {LONGEST:,} characters", field=field)
+    if re.search(r"[\x00-\x20\x7f\\]", text):
+        raise Invalid(f"{field} has a space, a control character or a backslash", field=field)
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise Invalid(f"{field} is no URL", field=field) from None
+    scheme = parts.scheme.lower()
+    if scheme not in _PORTS:
+        raise Invalid(f"{field} must begin with https://", field=field)
+    if "@" in parts.netloc:
+        raise Invalid(f"{field} must not hold a user or a password", field=field)
+    if scheme == "http" and not policy.allow_http:
+        raise AddressNotAllowed("only https is allowed", field=field)
+    host, address = _host(parts.netloc, parts.hostname or "", field)
+    port = _PORTS[scheme] if port is None else port
+    if not policy.allows_port(port):
+        raise AddressNotAllowed("the port is not allowed", field=field)
+    if address is not None and not policy.allows(address, port):
+        raise AddressNotAllowed(field=field)
+    query = f"?{parts.query}" if parts.query else ""
+    return Target(scheme, host, port, quote(f"{parts.path or '/'}{query}", safe=_SAFE), address)
+
+
+def _host(netloc: str, host: str, field: str) -> tuple[str, Address | None]:
+    """The host in its canonical form, and the address that it is, if it is one."""
+    if netloc.startswith("["):
+        address = parse_address(host)
+        if not isinstance(address, IPv6Address) or not _BRACKETS.fullmatch(netloc):
+            raise Invalid(f"{field} has a host that is no address", field=field)
+        return address.compressed, address
+    name = _ascii(host, field)
+    if _NUMBER.fullmatch(name.rpartition(".")[2]):
+        address = parse_address(name)
+        if address is None:
+            raise AddressNotAllowed("an address is written as four decimal numbers", field=field)
+        return str(address), address
+    labels = name.split(".")
+    if len(name) > 253 or not all(map(_LABEL.fullmatch, labels)):
+        raise Invalid(f"{field} has a host that is no name", field=field)
+    if len(labels) == 1 or labels[-1] in _NOT_PUBLIC:
+        raise AddressNotAllowed(field=field)
+    return name, None
+
+
+def _ascii(host: str, field: str) -> str:
+    """Lower case, names of other scripts in their ASCII form, without the dot of the root."""
+    name = host.lower()
+    if not name.isascii():
+        try:
+            name = idna.encode(name, uts46=True).decode()
+        except idna.IDNAError:
+            raise Invalid(f"{field} has a host that is no name", field=field) from None
+    return name.removesuffix(".")

@@ -1,0 +1,28 @@
+"""JSON for programs: values as they are, a row on each line, so that it can be read in pieces."""
+
+from collections.abc import Iterator
+
+import orjson
+
+from jobforge.connectors.report.table import Table
+from jobforge.errors import Json
+
+_ROWS_IN_PIECE = 500
+
+
+def write_json(table: Table) -> Iterator[bytes]:
+    names = [column.title for column in table.columns]
+    yield b'{"title": %b, "columns": %b, "rows": [' % (_written(table.title), _written(names))
+    gathered: list[bytes] = []
+    before = b"\n"
+    for row in table:
+        gathered.append(before + _written(dict(zip(names, row, strict=True))))
+        before = b",\n"
+        if len(gathered) == _ROWS_IN_PIECE:
+            yield b"".join(gathered)
+            gathered = []
+    yield b"".join(gathered) + b"\n]}\n"
+
+
+def _written(value: Json) -> bytes:
+    return orjson.dumps(value, default=str)

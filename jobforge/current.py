@@ -1,7 +1,0 @@
-"""The job that the code at hand runs for, in the worker's own loop."""
-
-from contextvars import ContextVar
-
-from jobforge.job import ClaimedJob
-
-CURRENT: ContextVar[ClaimedJob | None] = ContextVar("jobforge_job", default=None)

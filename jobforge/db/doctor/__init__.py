@@ -1,0 +1,1 @@
+"""The checks of `jobforge doctor`: facts of an installation, and findings from them."""

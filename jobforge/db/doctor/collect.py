@@ -1,0 +1,124 @@
+"""A look at everything about an installation that checks.py judges, with whatever login there is.
+
+The looks are one list for the command line and for the server; each has its own way to run them.
+"""
+
+import time
+from collections.abc import Generator
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from jobforge import calls, db
+from jobforge.calls import Call
+from jobforge.db import migrate
+from jobforge.db.doctor import probes
+from jobforge.db.doctor.checks import Facts
+from jobforge.db.doctor.server_facts import inspect
+from jobforge.errors import Denied, JobForgeError
+from jobforge.types.health import AppliedFile
+
+T = TypeVar("T")
+
+_UNDEFINED_FUNCTION = "42883"
+
+Looks = Generator[Call[Any], Any, Facts]
+
+
+def gather(conn: migrate.Connection) -> Facts:
+    """The facts, as this connection's login sees them."""
+    looks = _looks(conn.info.backend_pid)
+    try:
+        call = next(looks)
+        while True:
+            try:
+                answer = db.run(conn, call)
+            except JobForgeError as error:
+                call = looks.throw(error)
+            else:
+                call = looks.send(answer)
+    except StopIteration as end:
+        facts: Facts = end.value
+        return facts
+
+
+async def agather(database: db.Database) -> Facts:
+    """The facts, as a server's own login sees them; a pooler in between is not looked for."""
+    looks = _looks(0)
+    try:
+        call = next(looks)
+        while True:
+            try:
+                answer = await database.run(call)
+            except JobForgeError as error:
+                call = looks.throw(error)
+            else:
+                call = looks.send(answer)
+    except StopIteration as end:
+        facts: Facts = end.value
+        return replace(facts, inspection=replace(facts.inspection, is_behind_pooler=False))
+
+
+def _looks(announced_pid: int) -> Looks:
+    seen = yield inspect(announced_pid)
+    began = time.perf_counter()
+    now = yield probes.clock()
+    took = time.perf_counter() - began
+    skew = (datetime.now(UTC) - now).total_seconds() - took / 2
+    if not seen.has_schema:
+        return Facts(seen, took, skew, [], is_heard=None)
+    files, workers, troubles, unreadable, access_faults = None, None, None, None, None
+    try:
+        workers = yield calls.list_workers()
+        files = yield calls.list_migrations()
+        troubles = yield calls.find_troubles()
+        unreadable = yield calls.find_unreadable()
+    except Denied:
+        pass  # they are for operators
+    except JobForgeError as error:
+        if error.detail.get("sqlstate") != _UNDEFINED_FUNCTION:
+            raise
+        files = []  # of a release before these functions
+    try:
+        access_faults = yield probes.access_faults()
+    except Denied:
+        access_faults = ["this login may not compare the rights of the schema"]
+    except JobForgeError as error:
+        if error.detail.get("sqlstate") != _UNDEFINED_FUNCTION:
+            raise
+    return Facts(
+        seen,
+        took,
+        skew,
+        _faults(files),
+        is_heard=None,
+        is_newer=files is not None and migrate.is_newer(files),
+        access_faults=access_faults,
+        surroundings=(yield probes.surroundings()),
+        connections=(yield probes.connections()),
+        horizon=(yield probes.horizon()),
+        tables=(yield probes.tables()),
+        history=(yield probes.history()),
+        workers=workers,
+        troubles=troubles,
+        unreadable=unreadable,
+        stores=(yield from _look_if_allowed(calls.list_artifact_stores())),
+        bound_logins=(yield from _look_if_allowed(calls.list_bound_logins())),
+    )
+
+
+def _look_if_allowed(call: Call[T]) -> Generator[Call[Any], Any, T | None]:
+    """None where this login may not see them, and in a release without the function."""
+    try:
+        found: T = yield call
+    except Denied:
+        return None
+    except JobForgeError as error:
+        if error.detail.get("sqlstate") != _UNDEFINED_FUNCTION:
+            raise
+        return None
+    return found
+
+
+def _faults(files: list[AppliedFile] | None) -> list[str] | None:
+    return None if files is None else migrate.outdated(files)

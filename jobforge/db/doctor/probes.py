@@ -1,0 +1,227 @@
+"""What a look at an installation finds: sessions, tables, partitions, access.
+
+Facts only; collect.py gathers them and checks.py judges. Everything is read with the login's own
+rights, and bounded.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+from jobforge.calls import Call
+from jobforge.calls.rows import Rows
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Horizon:
+    """Something that keeps dead rows from being removed: how old its snapshot is, and what it is.
+
+    `kind` is session, prepared, slot or standby; `name` is what to end it by.
+    """
+
+    kind: str
+    name: str
+    login: str | None
+    program: str | None
+    state: str | None
+    age: int  # in transactions
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LockWait:
+    """A session that waits for a lock, and one that holds it or waits before it.
+
+    `holder` is 0 for a prepared transaction.
+    """
+
+    pid: int
+    login: str | None
+    program: str | None
+    seconds: float
+    holder: int
+    holder_login: str | None
+    holder_program: str | None
+    holder_state: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table that turns over, as the statistics have it."""
+
+    name: str
+    bytes: int
+    live: int
+    dead: int
+    vacuumed_at: datetime | None
+    has_autovacuum: bool
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The partitions of a history table: days ahead, and whether the default one caught rows."""
+
+    table: str
+    days_ahead: int
+    has_strays: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    used: int
+    most: int
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Whether the server cleans up, and whether this login sees what others' sessions do."""
+
+    has_autovacuum: bool
+    sees_sessions: bool
+
+
+def clock() -> Call[datetime]:
+    return Call("select clock_timestamp()", (), lambda rows: rows[0][0])
+
+
+def surroundings() -> Call[Surroundings]:
+    return Call(
+        """
+        select current_setting('autovacuum')::boolean,
+               pg_catalog.pg_has_role(session_user, 'pg_read_all_stats', 'usage')
+        """,
+        (),
+        lambda rows: Surroundings(*rows[0]),
+    )
+
+
+def horizon() -> Call[list[Horizon]]:
+    """The oldest first. Sessions of other logins are seen by members of pg_read_all_stats."""
+    return Call(
+        """
+        select h.kind, h.name, h.login, h.program, h.state, h.age, h.seconds
+          from (select 'session' as kind, a.pid::text as name, a.usename::text as login,
+                       a.application_name as program, a.state,
+                       greatest(age(a.backend_xmin), age(a.backend_xid)) as age,
+                       extract(epoch from clock_timestamp() - a.xact_start)::float8 as seconds
+                  from pg_catalog.pg_stat_activity as a
+                 where coalesce(a.backend_xmin, a.backend_xid) is not null
+                   and a.pid <> pg_catalog.pg_backend_pid()
+                union all
+                select 'prepared', p.gid, p.owner::text, null, null, age(p.transaction),
+                       extract(epoch from clock_timestamp() - p.prepared)::float8
+                  from pg_catalog.pg_prepared_xacts as p
+                union all
+                select 'slot', s.slot_name::text, null, s.plugin::text,
+                       case when s.active then 'active' else 'inactive' end,
+                       greatest(age(s.xmin), age(s.catalog_xmin)), null
+                  from pg_catalog.pg_replication_slots as s
+                 where coalesce(s.xmin, s.catalog_xmin) is not null
+                union all
+                select 'standby', r.pid::text, r.usename::text, r.application_name, r.state,
+                       age(r.backend_xmin), null
+                  from pg_catalog.pg_stat_replication as r
+                 where r.backend_xmin is not null) as h
+         order by h.seconds desc nulls last, h.age desc
+         limit 20
+        """,
+        (),
+        _many(Horizon),
+    )
+
+
+def lock_waits() -> Call[list[LockWait]]:
+    """The longest first. What sessions of other logins do is seen as in horizon()."""
+    return Call(
+        """
+        select w.pid, w.usename::text, w.application_name,
+               extract(epoch from clock_timestamp() - l.since)::float8 as seconds,
+               b.pid, h.usename::text, h.application_name, h.state
+          from (select k.pid, min(k.waitstart) as since
+                  from pg_catalog.pg_locks as k
+                 where not k.granted
+                 group by k.pid) as l
+          join pg_catalog.pg_stat_activity as w on w.pid = l.pid
+         cross join lateral
+               (select distinct unnest(pg_catalog.pg_blocking_pids(l.pid)) as pid) as b
+          left join pg_catalog.pg_stat_activity as h on h.pid = b.pid
+         -- A lock that was asked for this moment has no time yet.
+         where w.datname = pg_catalog.current_database() and l.since is not null
+         order by seconds desc, w.pid, b.pid
+         limit 20
+        """,
+        (),
+        _many(LockWait),
+    )
+
+
+def tables() -> Call[list[Table]]:
+    return Call(
+        """
+        select c.relname::text, pg_catalog.pg_total_relation_size(c.oid), s.n_live_tup,
+               s.n_dead_tup, greatest(s.last_autovacuum, s.last_vacuum),
+               not coalesce('autovacuum_enabled=false' = any (c.reloptions), false)
+          from pg_catalog.pg_class as c
+          join pg_catalog.pg_stat_user_tables as s on s.relid = c.oid
+         where c.relnamespace = to_regnamespace('jobforge') and c.relkind = 'r'
+         order by 2 desc
+         limit 50
+        """,
+        (),
+        _many(Table),
+    )
+
+
+def history() -> Call[list[History]]:
+    return Call(
+        """
+        select p.relname::text,
+               -- Days or months: the bound says where the last partition ends.
+               (max(substring(pg_catalog.pg_get_expr(c.relpartbound, c.oid)
+                              from 'TO [(]''(.+)''[)]')::timestamptz)
+                   at time zone 'UTC')::date - 1
+                   - (current_timestamp at time zone 'UTC')::date,
+               -- Emptied, it keeps its pages until it is vacuumed.
+               coalesce(bool_or(c.relname ~ '_default$'
+                   and pg_catalog.pg_relation_size(c.oid) > 0
+                   and (pg_catalog.pg_stat_get_live_tuples(c.oid) > 0
+                        or pg_catalog.pg_stat_get_tuples_deleted(c.oid) = 0)), false)
+          from pg_catalog.pg_class as p
+          join pg_catalog.pg_inherits as i on i.inhparent = p.oid
+          join pg_catalog.pg_class as c on c.oid = i.inhrelid
+         where p.relnamespace = to_regnamespace('jobforge') and p.relkind = 'p'
+         group by p.relname
+        having bool_or(c.relname ~ '_[0-9]{8}$')
+         order by p.relname
+        """,
+        (),
+        _many(History),
+    )
+
+
+def access_faults() -> Call[list[str]]:
+    """Where owners, grants, policies and row security differ from what the release says."""
+    return Call("select fault from jobforge.access_faults()", (), _first_column)
+
+
+def connections() -> Call[Connections]:
+    return Call(
+        """
+        select count(*)::integer, current_setting('max_connections')::integer
+          from pg_catalog.pg_stat_activity as a
+         where a.backend_type = 'client backend'
+        """,
+        (),
+        lambda rows: Connections(*rows[0]),
+    )
+
+
+def _many(kind: Callable[..., T]) -> Callable[[Rows], list[T]]:
+    return lambda rows: [kind(*row) for row in rows]
+
+
+def _first_column(rows: Rows) -> list[str]:
+    return [str(row[0]) for row in rows]

@@ -1,0 +1,62 @@
+"""What a process should know of the server before it works with it. Facts only; no judgement."""
+
+from dataclasses import dataclass
+
+from jobforge.calls import Call
+from jobforge.calls.rows import Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """The server, and this login on it. Timeouts are those that hold for our sessions, in ms."""
+
+    version: int  # as server_version_num has it: 180004 is 18.4
+    user: str
+    is_superuser: bool
+    bypasses_rls: bool
+    owns_tables: bool
+    is_service: bool  # may name a tenant by argument alone
+    has_schema: bool
+    is_replica: bool
+    fsync: bool
+    full_page_writes: bool
+    synchronous_commit: str
+    default_isolation: str
+    statement_timeout_ms: int
+    lock_timeout_ms: int
+    idle_in_transaction_timeout_ms: int
+    is_behind_pooler: bool
+
+
+def inspect(announced_pid: int) -> Call[Inspection]:
+    """A pooler announces a process id of its own making, not that of the process that answers."""
+    return Call(
+        """
+        select current_setting('server_version_num')::integer, session_user::text, r.rolsuper,
+               r.rolbypassrls,
+               exists (select from pg_catalog.pg_class as c
+                        where c.relnamespace = to_regnamespace('jobforge')
+                          and pg_catalog.pg_has_role(session_user, c.relowner, 'usage')),
+               exists (select from pg_catalog.pg_roles as s where s.rolname = 'jobforge_service'
+                          and pg_catalog.pg_has_role(session_user, s.oid, 'usage')),
+               to_regnamespace('jobforge') is not null, pg_catalog.pg_is_in_recovery(),
+               current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean,
+               current_setting('synchronous_commit'),
+               current_setting('default_transaction_isolation'),
+               (select setting::integer from pg_catalog.pg_settings
+                 where name = 'statement_timeout'),
+               (select setting::integer from pg_catalog.pg_settings
+                 where name = 'lock_timeout'),
+               (select setting::integer from pg_catalog.pg_settings
+                 where name = 'idle_in_transaction_session_timeout'),
+               pg_catalog.pg_backend_pid() <> %s::integer
+          from pg_catalog.pg_roles as r
+         where r.rolname = session_user
+        """,
+        (announced_pid,),
+        _inspection,
+    )
+
+
+def _inspection(rows: Rows) -> Inspection:
+    return Inspection(*rows[0])

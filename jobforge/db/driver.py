@@ -1,0 +1,156 @@
+"""What the driver is told when a connection is made, and its errors as ours.
+
+db/ makes the connections and runs calls on them; whoever runs a call on a connection that is not
+ours takes `explanation` from here.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Self
+
+import psycopg
+from psycopg.adapt import AdaptersMap, Dumper
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import Format
+from psycopg.types.json import set_json_loads
+
+from jobforge.calls.binary_arrays import Documents, Ids, Leases, Packed
+from jobforge.config.database_url import check_url, explained_url
+from jobforge.db.sqlstates import from_sqlstate
+from jobforge.errors import (
+    ConfigError,
+    Conflict,
+    Invalid,
+    JobForgeError,
+    Unavailable,
+)
+from jobforge.types import jsonb
+
+# A peer that has vanished is noticed within 15 s or so, rather than after hours.
+_NETWORK = {
+    "application_name": "jobforge",
+    "connect_timeout": 10,
+    "keepalives": 1,
+    "keepalives_idle": 5,
+    "keepalives_interval": 5,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 15_000,
+}
+# Without a password, which would be hidden as if it were one.
+URL_HINT = "postgresql://user@host:port/database"
+FAILED_BEFORE = "nothing was done: an earlier call of this transaction has failed"
+_AFTER_A_FAILURE = (psycopg.errors.PipelineAborted, psycopg.errors.InFailedSqlTransaction)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """What our sessions may take, in seconds; 0 is no limit.
+
+    They are asked for when a session starts. A pooler refuses such parameters, so behind one they
+    are settings of the login: `alter role worker set lock_timeout = '2s'`.
+    """
+
+    statement_s: float = 30
+    lock_s: float = 2
+    idle_in_transaction_s: float = 10
+
+    def options(self) -> str:
+        settings = {
+            "statement_timeout": self.statement_s,
+            "lock_timeout": self.lock_s,
+            "idle_in_transaction_session_timeout": self.idle_in_transaction_s,
+        }
+        return " ".join(f"-c {name}={int(value * 1000)}" for name, value in settings.items())
+
+
+DEFAULT_TIMEOUTS = Timeouts()
+
+
+def settings(url: str, *, behind_pooler: bool, timeouts: Timeouts) -> dict[str, Any]:
+    """What psycopg.connect is given. What the URL itself says goes before our own wishes."""
+    check_url(url)
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise ConfigError(
+            f"the database URL is wrong: {explained_url(str(error)).strip()}", hint=URL_HINT
+        ) from error
+    merged = {**_NETWORK, **given, "autocommit": True, "context": _ADAPTERS}
+    if behind_pooler:
+        return {**merged, "prepare_threshold": None}
+    options = f"{timeouts.options()} {given.get('options') or ''}"
+    return {**merged, "options": options.strip()}
+
+
+class _PackedDumper(Dumper):
+    """Passes on what is packed already."""
+
+    format = Format.BINARY
+
+    def dump(self, obj: Packed) -> Packed:
+        return obj
+
+
+def _adapters() -> AdaptersMap:
+    adapters = AdaptersMap(psycopg.adapters)
+    set_json_loads(jsonb.decode, adapters)
+    for kind in (Ids, Leases, Documents):
+        adapters.register_dumper(kind, type(kind.__name__, (_PackedDumper,), {"oid": kind.oid}))
+    return adapters
+
+
+_ADAPTERS = _adapters()
+
+
+class Explained:
+    """Within it, errors of the driver are raised as ours."""
+
+    __slots__ = ("_from_body",)
+
+    def __init__(self) -> None:
+        self._from_body: BaseException | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if error is None or error is self._from_body:
+            return
+        explained = explanation(error)
+        if explained is not None:
+            raise explained from error
+
+    @contextmanager
+    def except_from_body(self) -> Iterator[None]:
+        """What the caller's own code raises may be an error of another database's driver."""
+        try:
+            yield
+        except BaseException as error:
+            self._from_body = error
+            raise
+
+
+def explanation(error: BaseException) -> JobForgeError | None:
+    """Our error for one of the driver's; None when it is a fault of the calling code."""
+    if isinstance(error, UnicodeEncodeError):
+        return Invalid(f"a text cannot be sent: {error}")
+    if isinstance(error, _AFTER_A_FAILURE):
+        return Conflict(FAILED_BEFORE)
+    if isinstance(error, psycopg.Error):
+        return _explanation_of_driver(error)
+    return None
+
+
+def _explanation_of_driver(error: psycopg.Error) -> JobForgeError | None:
+    diagnosis = error.diag
+    message = diagnosis.message_primary or " ".join(str(error).split())
+    if isinstance(error, psycopg.DataError):
+        return Invalid(message)
+    if diagnosis.sqlstate is not None:
+        return from_sqlstate(
+            diagnosis.sqlstate, message, diagnosis.message_detail, diagnosis.message_hint
+        )
+    if isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
+        return Unavailable(explained_url(message))
+    return None  # a fault of the calling code, such as a wrong number of parameters

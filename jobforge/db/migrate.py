@@ -1,0 +1,455 @@
+"""The schema in a database, brought to what the files under sql/ say.
+
+Owns the record of what was applied (`jobforge.migrations`, one row per file with its checksum),
+the decision what is due, and applying it in one transaction. The files are schema_files.py's.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
+
+from jobforge.db.schema_files import (
+    DROP_STALE_FUNCTIONS,
+    ONE_AT_A_TIME,
+    REMEMBER_FUNCTIONS,
+    REVISION,
+    ROLES,
+    SEARCH_PATH,
+    SQL,
+    Script,
+    revision,
+    scripts,
+)
+from jobforge.errors import JobForgeError, MigrationError, Unavailable
+from jobforge.types.health import AppliedFile
+
+LOCK_TIMEOUT = "5s"
+
+# A second migration waits for the first to end, not for a table; that may take longer.
+_WAIT_FOR_OTHERS = "10min"
+
+MIGRATE = "jobforge db migrate"
+REPAIR = "jobforge db migrate --repair"
+
+_NAMED_AT_ONCE = 3
+
+_INSUFFICIENT_PRIVILEGE = "42501"
+_UNDEFINED_FUNCTION = "42883"
+_LOCK_NOT_AVAILABLE = "55P03"
+_HINTS = {
+    _INSUFFICIENT_PRIVILEGE: "the migrating user needs CREATEROLE, and CREATE on this database; "
+    "later migrations need membership in jobforge_owner",
+    _LOCK_NOT_AVAILABLE: "a transaction holds a table that has to change; "
+    "try again, or wait longer with --lock-timeout",
+}
+
+_IS_FOREIGN = """
+    select p.txid > pg_snapshot_xmax(pg_current_snapshot()) from jobforge.statistics_position as p
+"""
+
+# Rows may come as tuples or dicts, as the caller's connection has it.
+Connection = psycopg.Connection[Any]
+
+
+class State(StrEnum):
+    """How a file stands to what the database has recorded."""
+
+    APPLIED = "applied"
+    DUE = "due"
+    CHANGED = "changed"  # applied in another version; to be applied again
+    TAMPERED = "tampered"  # a migration that was edited after it ran
+    UNKNOWN = "unknown"  # recorded, but this release has no such file
+
+
+@dataclass(frozen=True, slots=True)
+class FileStatus:
+    name: str
+    state: State
+    applied_at: datetime | None
+
+    @property
+    def is_outdated(self) -> bool:
+        return self.state is not State.APPLIED
+
+
+def status(conn: Connection, root: Path = SQL) -> list[FileStatus]:
+    """Every file in order of application, then what is recorded and has no file."""
+    return _compared(_recorded(conn), root)
+
+
+def outdated(applied: Iterable[AppliedFile], root: Path = SQL) -> list[str]:
+    """The files that a database, which has applied these, does not have as this release does."""
+    return [each.name for each in _compared(_records(applied), root) if each.is_outdated]
+
+
+def is_newer(applied: Iterable[AppliedFile], root: Path = SQL) -> bool:
+    """Whether a newer release than this one has applied these files."""
+    return _recorded_revision(_records(applied)) > revision(root)
+
+
+def _records(applied: Iterable[AppliedFile]) -> "dict[str, _Record]":
+    return {each.name: _Record(each.checksum, each.applied_at) for each in applied}
+
+
+def _recorded_revision(recorded: "dict[str, _Record]") -> int:
+    return int(recorded[REVISION].checksum) if REVISION in recorded else 0
+
+
+def _compared(recorded: "dict[str, _Record]", root: Path) -> list[FileStatus]:
+    recorded = {name: record for name, record in recorded.items() if name != REVISION}
+    files = scripts(root)
+    known = [_status_of(script, recorded.pop(script.name, None)) for script in files]
+    gone = [
+        FileStatus(name, State.UNKNOWN, record.applied_at)
+        for name, record in sorted(recorded.items())
+    ]
+    return known + gone
+
+
+def plan(conn: Connection, root: Path = SQL, *, repair: bool = False) -> list[Script]:
+    """The files that `migrate` would apply now. Raises MigrationError when it would refuse."""
+    recorded = _recorded(conn)
+    states = {file.name: file.state for file in _compared(recorded, root)}
+    stale = {name for name, state in states.items() if _makes_due(name, state)}
+    _refuse_tampered(states)
+    _refuse_newer_database(states)
+    if stale or repair:
+        _refuse_newer_revision(_recorded_revision(recorded), revision(root))
+    return [script for script in scripts(root) if _is_due(script, stale, repair=repair)]
+
+
+def migrate(
+    conn: Connection,
+    *,
+    lock_timeout: str = LOCK_TIMEOUT,
+    root: Path = SQL,
+    tell: Callable[[int, int], None] | None = None,
+) -> list[str]:
+    """Applies what is due, all or nothing, and returns the names. Safe to run twice and at once.
+    `tell` hears how many files of how many are applied.
+
+    `lock_timeout` bounds each wait for a table that somebody else holds, so that a migration never
+    stands for long in a queue in front of the workers' own statements.
+    """
+    with _transaction(conn, lock_timeout):
+        due = plan(conn, root)
+        _apply_all(conn, due, root, tell)
+    return [script.name for script in due]
+
+
+def repair(
+    conn: Connection,
+    *,
+    lock_timeout: str = LOCK_TIMEOUT,
+    root: Path = SQL,
+    tell: Callable[[int, int], None] | None = None,
+) -> list[str]:
+    """Applies roles, owners, functions, grants and policies whether due or not, and migrations that
+    are due, all or nothing. Returns what was wrong with the rights. Safe to run again.
+
+    A table is locked only where its owner, its row security or a policy is wrong.
+    """
+    with _transaction(conn, lock_timeout):
+        # They make the record readable, and the tables those of the role that migrates them.
+        for script in scripts(root)[:2]:
+            _apply(conn, script)
+        faults = _recorded_faults(conn)
+        _apply_all(conn, plan(conn, root, repair=True), root, tell)
+        _adopt_history(conn)
+    return faults
+
+
+def create_roles(conn: Connection, root: Path = SQL) -> None:
+    """Creates the roles, which a logical backup does not have, before it is restored."""
+    with _transaction(conn, LOCK_TIMEOUT):
+        _execute(conn, scripts(root)[0])
+
+
+def drop(conn: Connection) -> None:
+    """Drops the schemas with all that is in them. Roles stay: they belong to the whole server."""
+    with _transaction(conn, LOCK_TIMEOUT), _explained("drop"):
+        conn.execute("drop schema if exists jobforge, jobforge_private cascade")
+
+
+def count_jobs(conn: Connection) -> int:
+    """All of all tenants, in whatever state, as far as the login sees them."""
+    with _explained("count"):
+        cursor = conn.cursor(row_factory=tuple_row)
+        cursor.execute("select to_regclass('jobforge.all_jobs') is not null")
+        if cursor.fetchone() == (False,):
+            return 0
+        cursor.execute("select count(*) from jobforge.all_jobs")
+        (count,) = cursor.fetchone() or (0,)
+    return int(count)
+
+
+def check(conn: Connection, root: Path = SQL) -> None:
+    """Raises MigrationError when migrations are due or were tampered with, or when rights differ
+    from what the release says."""
+    due = plan(conn, root)
+    if due:
+        raise MigrationError(f"migrations are due: {_summary(due)}", hint=f"run: {MIGRATE}")
+    faults = access_faults(conn)
+    if faults:
+        shown = "; ".join(faults[:_NAMED_AT_ONCE])
+        more = f"; and {len(faults) - _NAMED_AT_ONCE} more" if len(faults) > _NAMED_AT_ONCE else ""
+        raise MigrationError(
+            f"rights differ from what this release says: {shown}{more}", hint=f"run: {REPAIR}"
+        )
+
+
+def access_faults(conn: Connection) -> list[str]:
+    """Where owners, grants, policies and row security differ from what the release says."""
+    cursor = conn.cursor(row_factory=tuple_row)
+    try:
+        cursor.execute("select fault from jobforge.access_faults()")
+    except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege) as error:
+        raise MigrationError(
+            f"the rights cannot be compared: {error.diag.message_primary}", hint=f"run: {REPAIR}"
+        ) from error
+    except psycopg.Error as error:
+        raise _explanation("jobforge.access_faults", "", error) from error
+    return [fault for (fault,) in cursor]
+
+
+def _summary(due: list[Script]) -> str:
+    """Functions are counted, because all of them are due when one has changed."""
+    functions = sum(script.is_function for script in due)
+    names = [script.name for script in due if not script.is_function]
+    return ", ".join([*names, *([f"{functions} functions"] if functions else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    checksum: str
+    applied_at: datetime
+
+
+def _recorded(conn: Connection) -> dict[str, _Record]:
+    with _explained("jobforge.migrations"), conn.transaction():
+        cursor = conn.cursor(row_factory=tuple_row)
+        cursor.execute("select to_regclass('jobforge.migrations') is not null")
+        if cursor.fetchone() == (False,):
+            return {}
+        _refuse_restored(cursor)
+        # Operators may look with rights of their own.
+        cursor.execute("select pg_has_role(session_user, 'jobforge_owner', 'member')")
+        if cursor.fetchone() == (True,):
+            cursor.execute("set local role jobforge_owner")
+        cursor.execute("select name, checksum, applied_at from jobforge.migrations")
+        records = {name: _Record(checksum, applied_at) for name, checksum, applied_at in cursor}
+        cursor.execute("reset role")
+    return records
+
+
+def _refuse_restored(cursor: psycopg.Cursor[tuple[Any, ...]]) -> None:
+    """Whether the record can be read depends on roles and rights that a restore may have lost."""
+    cursor.execute(
+        """
+        select to_regrole('jobforge_admin') is not null
+               and c.relowner = to_regrole('jobforge_owner')
+               and n.nspowner = to_regrole('jobforge_owner')
+               and (not c.relrowsecurity or exists (
+                       select from pg_catalog.pg_policy as p
+                        where p.polrelid = c.oid
+                          and p.polname = case pg_has_role(session_user, c.relowner, 'member')
+                                          when true then 'engine_all' else 'admin_reads' end))
+          from pg_catalog.pg_class as c
+          join pg_catalog.pg_namespace as n on n.oid = c.relnamespace
+         where c.oid = to_regclass('jobforge.migrations')
+        """
+    )
+    if cursor.fetchone() != (True,):
+        raise MigrationError(
+            "roles or rights of the schema are missing, as after a restore", hint=f"run: {REPAIR}"
+        )
+
+
+def _status_of(script: Script, record: _Record | None) -> FileStatus:
+    if record is None:
+        return FileStatus(script.name, State.DUE, None)
+    if record.checksum == script.checksum:
+        return FileStatus(script.name, State.APPLIED, record.applied_at)
+    state = State.TAMPERED if script.is_migration else State.CHANGED
+    return FileStatus(script.name, state, record.applied_at)
+
+
+def _refuse_tampered(states: dict[str, State]) -> None:
+    tampered = [name for name, state in states.items() if state is State.TAMPERED]
+    if tampered:
+        raise MigrationError(
+            f"changed after it was applied: {', '.join(tampered)}",
+            hint="restore the file of the release; a change to the tables is a new migration",
+        )
+
+
+def _refuse_newer_database(states: dict[str, State]) -> None:
+    # An older release would put its older functions over newer tables.
+    unknown = [name for name, state in states.items() if state is State.UNKNOWN]
+    newer = [name for name in unknown if name.startswith("migrations/")]
+    if newer:
+        raise MigrationError(
+            f"the database is newer than this release: it has {', '.join(newer)}",
+            hint="upgrade jobforge here",
+        )
+
+
+def _refuse_newer_revision(recorded: int, own: int) -> None:
+    if recorded > own:
+        raise MigrationError(
+            "the database is newer than this release: "
+            f"it has revision {recorded} of the schema, this release has {own}",
+            hint="upgrade jobforge here",
+        )
+
+
+def _makes_due(name: str, state: State) -> bool:
+    # A function without a file is to be dropped, which happens when the others are applied.
+    is_gone = state is State.UNKNOWN and name.startswith("functions/")
+    return is_gone or state in (State.DUE, State.CHANGED)
+
+
+def _is_due(script: Script, stale: set[str], *, repair: bool) -> bool:
+    if script.is_migration:
+        return script.name in stale
+    if repair:
+        return True
+    if script.is_function:
+        return any(name.startswith("functions/") for name in stale)
+    return bool(stale)
+
+
+@contextmanager
+def _transaction(conn: Connection, lock_timeout: str) -> Iterator[None]:
+    if conn.info.transaction_status is not TransactionStatus.IDLE:
+        raise MigrationError("the connection is inside a transaction; migrate needs its own")
+    with conn.transaction():
+        with _explained("migrate"):
+            # Read committed: the plan must see what an earlier migration, waited for, has done.
+            conn.execute("set transaction isolation level read committed")
+            conn.execute("set local statement_timeout = 0")
+            _set_local(conn, "search_path", SEARCH_PATH)
+            _set_local(conn, "lock_timeout", _WAIT_FOR_OTHERS)
+            conn.execute(ONE_AT_A_TIME)
+            _set_local(conn, "lock_timeout", lock_timeout)
+        yield
+
+
+def _set_local(conn: Connection, name: str, value: str) -> None:
+    conn.execute("select set_config(%s, %s, true)", [name, value])
+
+
+def _apply_all(
+    conn: Connection, due: list[Script], root: Path, tell: Callable[[int, int], None] | None
+) -> None:
+    """Applies the files in their order. Functions that none of them has are dropped before access
+    is given to the others."""
+    has_functions = False
+    for number, script in enumerate(due, 1):
+        if script.is_function and not has_functions:
+            conn.execute(REMEMBER_FUNCTIONS)
+            has_functions = True
+        elif script.name == "access.sql" and has_functions:
+            _drop_stale_functions(conn)
+        _apply(conn, script)
+        if tell is not None:
+            tell(number, len(due))
+    if due:
+        _complete_record(conn, root)
+
+
+def _adopt_history(conn: Connection) -> None:
+    """Counts what was restored from a cluster with more transactions; see roll_up_statistics."""
+    with _explained("jobforge.roll_up_statistics"):
+        _set_local(conn, "role", "jobforge_owner")
+        cursor = conn.cursor(row_factory=tuple_row)
+        while cursor.execute(_IS_FOREIGN).fetchone() == (True,):
+            cursor.execute("select jobforge.roll_up_statistics()")
+        conn.execute("reset role")
+
+
+def _apply(conn: Connection, script: Script) -> None:
+    _execute(conn, script)
+    if script.name != ROLES:  # the table that records it comes after it
+        with _explained("jobforge.migrations"):
+            _record(conn, script.name, script.checksum)
+
+
+def _execute(conn: Connection, script: Script) -> None:
+    with _explained(script.name, script.text):
+        if script.role:
+            _set_local(conn, "role", script.role)
+        # Functions call each other: the first one would be checked against what is not there yet.
+        _set_local(conn, "check_function_bodies", "off" if script.is_function else "on")
+        conn.execute(script.text.encode())
+        conn.execute("reset role")
+
+
+def _record(conn: Connection, name: str, checksum: str) -> None:
+    _set_local(conn, "role", "jobforge_owner")
+    conn.execute(
+        """
+        insert into jobforge.migrations (name, checksum) values (%s, %s)
+        on conflict (name) do update
+        set checksum = excluded.checksum, applied_at = clock_timestamp()
+        """,
+        [name, checksum],
+    )
+    conn.execute("reset role")
+
+
+def _drop_stale_functions(conn: Connection) -> None:
+    with _explained("functions"):
+        conn.execute(DROP_STALE_FUNCTIONS)
+
+
+def _complete_record(conn: Connection, root: Path) -> None:
+    """Roles and revision; functions whose files are gone are forgotten."""
+    files = scripts(root)
+    functions = [script.name for script in files if script.is_function]
+    with _explained("jobforge.migrations"):
+        _record(conn, ROLES, files[0].checksum)
+        _record(conn, REVISION, str(revision(root)))
+        _set_local(conn, "role", "jobforge_owner")
+        conn.execute(
+            "delete from jobforge.migrations where name like 'functions/%%' and name <> all(%s)",
+            [functions],
+        )
+        conn.execute("reset role")
+
+
+def _recorded_faults(conn: Connection) -> list[str]:
+    """What the release that is installed says of the rights; nothing when it cannot say it."""
+    try:
+        with conn.transaction():
+            cursor = conn.cursor(row_factory=tuple_row)
+            cursor.execute("select fault from jobforge.access_faults()")
+            return [fault for (fault,) in cursor]
+    except (psycopg.errors.UndefinedFunction, psycopg.errors.InsufficientPrivilege):
+        return []
+
+
+@contextmanager
+def _explained(name: str, text: str = "") -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        raise _explanation(name, text, error) from error
+
+
+def _explanation(name: str, text: str, error: psycopg.Error) -> JobForgeError:
+    diagnosis = error.diag
+    if diagnosis.sqlstate is None:
+        return Unavailable(str(error).strip())
+    position = int(diagnosis.statement_position or 0)
+    line = f", line {text.count(chr(10), 0, position) + 1}" if text and position else ""
+    hint = diagnosis.message_hint or _HINTS.get(diagnosis.sqlstate)
+    return MigrationError(f"{name}{line}: {diagnosis.message_primary}", hint=hint)

@@ -1,0 +1,178 @@
+"""A call as a prepared statement, sent and read without a cursor.
+
+For calls that go out often, one at a time: a cursor takes as long as all else that the client does
+for one. Meant for connections of our own, outside of pipelines and not behind a pooler. A server
+has a still shorter way (watched.py).
+"""
+
+from functools import cached_property, lru_cache
+from itertools import count
+from select import POLLIN, poll
+from typing import Any, LiteralString, NamedTuple, TypeVar
+
+import psycopg
+from psycopg import abc, adapt
+from psycopg.abc import PQGen
+from psycopg.adapt import PyFormat
+from psycopg.errors import InvalidSqlStatementName, error_from_result
+from psycopg.generators import execute
+from psycopg.pq import ExecStatus, Format, TransactionStatus
+from psycopg.pq.abc import PGresult
+
+from jobforge.calls import Answer, Call
+from jobforge.calls.binary_arrays import Packed
+
+T = TypeVar("T")
+
+_numbers = count(1)
+# An enum looks its members up each time.
+_TEXT, _BINARY = Format.TEXT, Format.BINARY
+_FATAL_ERROR = ExecStatus.FATAL_ERROR
+
+
+class Statement(NamedTuple):
+    """As Postgres has it."""
+
+    name: bytes
+    text: bytes
+
+
+class Session(psycopg.Connection[Any]):
+    """A connection that remembers what was prepared on it."""
+
+    prepared: frozenset[Statement] = frozenset()
+
+    @cached_property
+    def transformer(self) -> abc.Transformer:
+        return adapt.Transformer(self)
+
+    @cached_property
+    def news(self) -> poll:
+        found = poll()
+        found.register(self.pgconn.socket, POLLIN)
+        return found
+
+
+class AsyncSession(psycopg.AsyncConnection[Any]):
+    """As Session, for async code."""
+
+    prepared: frozenset[Statement] = frozenset()
+
+    @cached_property
+    def transformer(self) -> abc.Transformer:
+        return adapt.Transformer(self)
+
+
+def ask(conn: Session, call: Call[T]) -> T:
+    statement = statement_of(call)
+    if statement not in conn.prepared:
+        conn.wait(_preparing(conn, statement))
+    try:
+        return read(conn, call, _answered(conn, statement, call))
+    except InvalidSqlStatementName:  # somebody has discarded what the server kept for it
+        conn.wait(_preparing(conn, statement))
+    return read(conn, call, _answered(conn, statement, call))
+
+
+async def aask(conn: AsyncSession, call: Call[T]) -> T:
+    """As `ask`, for async code."""
+    statement = statement_of(call)
+    if statement not in conn.prepared:
+        await conn.wait(_preparing(conn, statement))
+    try:
+        return read(conn, call, await conn.wait(_asking(conn, statement, call)))
+    except InvalidSqlStatementName:  # as above
+        await conn.wait(_preparing(conn, statement))
+    return read(conn, call, await conn.wait(_asking(conn, statement, call)))
+
+
+def statement_of(call: Call[Any]) -> Statement:
+    return _numbered(call.sql)
+
+
+def send(conn: Session | AsyncSession, statement: Statement, call: Call[Any]) -> None:
+    """One that was prepared; what comes back is for `read`."""
+    given = [None if value is None else _given(conn, value) for value in call.parameters]
+    formats = [_BINARY if isinstance(value, Packed) else _TEXT for value in call.parameters]
+    conn.pgconn.send_query_prepared(statement.name, given, formats, _BINARY)
+
+
+def answer(conn: Session | AsyncSession, call: Call[T], result: PGresult) -> Answer[T]:
+    """To be read when it suits, whatever the connection does meanwhile."""
+    check(conn, result)
+
+    async def answered() -> T:
+        return read(conn, call, result)
+
+    return Answer(result.ntuples, answered)
+
+
+def read(conn: Session | AsyncSession, call: Call[T], result: PGresult) -> T:
+    check(conn, result)
+    transformer = conn.transformer
+    transformer.set_pgresult(result)
+    return call.decode(transformer.load_rows(0, result.ntuples, tuple))
+
+
+def check(conn: Session | AsyncSession, result: PGresult) -> None:
+    """Raises psycopg.Error."""
+    if result.status == _FATAL_ERROR:
+        raise error_from_result(result, conn.info.encoding)
+
+
+@lru_cache(maxsize=100)
+def _numbered(sql: LiteralString) -> Statement:
+    """With places as Postgres itself has them: $1, $2."""
+    first, *others = sql.split("%s")
+    text = first + "".join(f"${place}{part}" for place, part in enumerate(others, 1))
+    return Statement(f"jobforge_{next(_numbers)}".encode(), text.encode())
+
+
+def _answered(conn: Session, statement: Statement, call: Call[Any]) -> PGresult:
+    """Waits by itself: to have the driver do it takes longer than all else. Who is interrupted
+    loses the connection."""
+    pgconn = conn.pgconn
+    try:
+        send(conn, statement, call)
+        if pgconn.flush():  # more than the socket takes at once
+            return conn.wait(_received(conn))
+        while pgconn.is_busy():
+            conn.news.poll()
+            pgconn.consume_input()
+        result = pgconn.get_result()
+        while pgconn.get_result() is not None:
+            pass
+    except BaseException:
+        if pgconn.transaction_status == TransactionStatus.ACTIVE:
+            conn.close()
+        raise
+    if result is None:
+        raise psycopg.OperationalError("the connection is lost")
+    return result
+
+
+def _preparing(conn: Session | AsyncSession, statement: Statement) -> PQGen[None]:
+    conn.pgconn.send_prepare(*statement)
+    check(conn, (yield from execute(conn.pgconn))[0])
+    conn.prepared |= {statement}
+
+
+def _asking(conn: Session | AsyncSession, statement: Statement, call: Call[Any]) -> PQGen[PGresult]:
+    send(conn, statement, call)
+    return (yield from _received(conn))
+
+
+def _received(conn: Session | AsyncSession) -> PQGen[PGresult]:
+    results: list[PGresult] = yield from execute(conn.pgconn)
+    return results[0]
+
+
+def _given(conn: Session | AsyncSession, value: object) -> abc.Buffer | None:
+    if isinstance(value, Packed):
+        return value
+    if isinstance(value, list):
+        return conn.transformer.get_dumper(value, PyFormat.TEXT).dump(value)
+    text = str(value).encode(conn.transformer.encoding)
+    if b"\0" in text:  # the driver would end it there
+        raise psycopg.DataError("a text cannot hold the character NUL")
+    return text

@@ -1,0 +1,373 @@
+"""The files under sql/: their order, who runs them, and the same as text for psql and Supabase.
+
+    roles.sql          the migrating user: roles
+    schema.sql         the migrating user: schemas, the record of applied files
+    migrations/*.sql   jobforge_owner: tables; each once, for ever the same
+    functions/**/*.sql jobforge_owner: all again when one of them changed; folders by subject
+    access.sql         the migrating user: owners, policies, grants; again when anything changed
+    revision           a number that grows with every change of these files
+
+Applying them to a database is migrate.py's.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from string import Template
+
+from jobforge.errors import MigrationError
+
+SQL = Path(__file__).parents[1] / "sql"
+
+# "JobForge" in ASCII; any constant would do, as long as all releases agree on it.
+ADVISORY_LOCK = int.from_bytes(b"JobForge")
+
+# Unqualified names would otherwise mean what the migrating user's search_path says.
+SEARCH_PATH = "pg_catalog, pg_temp"
+
+
+ROLES = "roles.sql"
+GUIDE = "00_README.sql"  # describes the functions of its folder; comments only, never applied
+REVISION = "revision"  # the file, and the name of its row in jobforge.migrations
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One file under sql/, with the role that runs it."""
+
+    name: str
+    text: str
+    role: str | None
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def is_migration(self) -> bool:
+        return self.name.startswith("migrations/")
+
+    @property
+    def is_function(self) -> bool:
+        return self.name.startswith("functions/")
+
+
+def scripts(root: Path = SQL) -> list[Script]:
+    """All files, in the order in which they apply."""
+    return [
+        _read(root, root / ROLES, None),
+        _read(root, root / "schema.sql", None),
+        *(_read(root, path, "jobforge_owner") for path in sorted(root.glob("migrations/*.sql"))),
+        *(_read(root, path, "jobforge_owner") for path in function_files(root)),
+        _read(root, root / "access.sql", None),
+    ]
+
+
+def function_files(root: Path = SQL) -> list[Path]:
+    """The files of all functions, one function each."""
+    return [path for path in sorted(root.glob("functions/**/*.sql")) if path.name != GUIDE]
+
+
+def migration_names(root: Path = SQL) -> set[str]:
+    """The files that change tables, of which a database never loses one."""
+    return {path.relative_to(root).as_posix() for path in root.glob("migrations/*.sql")}
+
+
+def revision(root: Path = SQL) -> int:
+    """How new these files are: a number that grows with every change; 0 for a folder without one.
+
+    The file `revision` has it, followed by the checksum of the files that it belongs to. A test
+    compares that checksum, and `make pages` writes the next number.
+    """
+    path = root / REVISION
+    return int(path.read_text(encoding="utf-8").split()[0]) if path.exists() else 0
+
+
+def fingerprint(root: Path = SQL) -> str:
+    """One checksum of all files."""
+    lines = "".join(f"{script.name} {script.checksum}\n" for script in scripts(root))
+    return hashlib.sha256(lines.encode()).hexdigest()
+
+
+def render_sql(root: Path = SQL) -> str:
+    """One file for `psql -v ON_ERROR_STOP=1 -f`, with the same result as `migrate --repair`.
+
+    It can be applied again: migrations that are recorded are skipped. So a newer file upgrades.
+    """
+    files = scripts(root)
+    functions = ", ".join(f"'{script.name}'" for script in files if script.is_function)
+    head = _HEAD.substitute(search_path=SEARCH_PATH, one_at_a_time=ONE_AT_A_TIME)
+    tail = _TAIL.substitute(functions=functions or "''")
+    number, setter = revision(root), "set local"
+    parts = [
+        *(_rendered(script, setter) for script in files[:2]),
+        _GUARD.substitute(revision=number),
+        *(_rendered(script, setter) for script in files if script.is_migration),
+        _rendered_functions(files, setter),
+        _rendered_end(files, setter, number),
+    ]
+    return "\n".join([head, *parts, tail])
+
+
+def write_supabase(folder: Path, root: Path = SQL) -> list[Path]:
+    """Writes Supabase migration files and returns the new ones.
+
+    Supabase applies each version once, in order. So a file that is there already is left alone, and
+    one that changed comes again under a new version, after all others in the folder. Raises
+    MigrationError when a newer release wrote the files of this folder.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _refuse_newer_folder(folder, revision(root))
+    written: list[Path] = []
+    for name, text in _supabase_files(scripts(root), revision(root)):
+        # Grants must follow whatever is new before them.
+        if text == _newest_text(folder, name) and not (written and name == "access"):
+            continue
+        path = folder / f"{_next_version(folder)}_jobforge_{name}.sql"
+        path.write_text(text, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _read(root: Path, path: Path, role: str | None) -> Script:
+    return Script(path.relative_to(root).as_posix(), path.read_text(encoding="utf-8"), role)
+
+
+# A second migration waits for the first. Every login can take an advisory lock and so hold up the
+# first installation; afterwards the lock is that of a table, which only its owner can take. Without
+# rights on the table, as after a restore, the migration goes on to say so. The catalogue is read by
+# a query: to_regclass would remember, past the wait, that there is no such table.
+ONE_AT_A_TIME = """\
+do $$
+declare
+    v_is_there constant text :=
+        'select exists (select from pg_catalog.pg_class as c '
+        'join pg_catalog.pg_namespace as n on n.oid = c.relnamespace '
+        'where n.nspname = ''jobforge'' and c.relname = ''migrations'' '
+        'and pg_catalog.has_table_privilege(c.oid, ''update''))';
+    v_found boolean;
+begin
+    execute v_is_there into v_found;
+    if not v_found then
+        perform pg_catalog.pg_advisory_xact_lock(the_lock);
+        execute v_is_there into v_found;
+    end if;
+    if v_found then
+        lock table jobforge.migrations in share row exclusive mode;
+    end if;
+end $$;
+""".replace("the_lock", str(ADVISORY_LOCK))
+
+_HEAD = Template("""\
+-- The schema of JobForge as one file. Apply it with: psql -v ON_ERROR_STOP=1 -f FILE
+-- It can be applied again; what jobforge.migrations records is not repeated.
+begin isolation level read committed;
+set local search_path = $search_path;
+set local statement_timeout = 0;
+${one_at_a_time}set local lock_timeout = '5s';
+""")
+
+_TAIL = Template("""\
+set role jobforge_owner;
+delete from jobforge.migrations
+where name like 'functions/%' and name not in ($functions);
+reset role;
+commit;
+""")
+
+# A migration runs when it is not recorded; a recorded one must be the same file.
+_MIGRATION = Template("""\
+-- $name
+$set role $role;
+do $$once$$
+declare
+    v_checksum text := (select m.checksum from jobforge.migrations as m where m.name = '$name');
+begin
+    if v_checksum = '$checksum' then
+        return;
+    elsif v_checksum is not null then
+        raise exception 'changed after it was applied: $name';
+    end if;
+    execute $quote
+$text
+$quote;
+    insert into jobforge.migrations (name, checksum) values ('$name', '$checksum');
+end $$once$$;
+reset role;
+""")
+
+_FUNCTION = Template("""\
+-- $name
+$set role $role;
+$set check_function_bodies = off;
+$text
+reset check_function_bodies;
+""")
+
+_OTHER = Template("""\
+-- $name
+$text
+""")
+
+_RECORD = Template("""\
+set role jobforge_owner;
+insert into jobforge.migrations (name, checksum) values ('$name', '$checksum')
+on conflict (name) do update set checksum = excluded.checksum, applied_at = clock_timestamp();
+reset role;
+""")
+
+# An older release must not put its functions over those of a newer one. Follows schema.sql, which
+# makes the record, or makes it readable again after a restore.
+_GUARD = Template("""\
+set role jobforge_owner;
+do $$guard$$
+begin
+    if (select m.checksum::integer > $revision from jobforge.migrations as m
+         where m.name = 'revision') then
+        raise exception 'the database is newer than this release'
+              using hint = 'upgrade jobforge here';
+    end if;
+end $$guard$$;
+reset role;
+""")
+
+# Which functions there are, each with the place of its row, which every change moves.
+REMEMBER_FUNCTIONS = """\
+do $$
+begin
+    perform pg_catalog.set_config('jobforge.functions_before', coalesce((
+        select pg_catalog.string_agg(p.oid || ':' || p.ctid, ' ')
+          from pg_catalog.pg_proc as p
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])), ''), false);
+end $$;
+"""
+
+# A function that no file has replaced since is of an earlier release, or has another signature now.
+DROP_STALE_FUNCTIONS = """\
+set role jobforge_owner;
+do $$
+declare
+    v_stale text := (
+        select pg_catalog.string_agg(p.oid::regprocedure::text, ', ')
+          from pg_catalog.pg_proc as p
+         where p.pronamespace = any ('{jobforge,jobforge_private}'::regnamespace[])
+           and p.oid || ':' || p.ctid = any (pg_catalog.string_to_array(
+                   pg_catalog.current_setting('jobforge.functions_before'), ' '))
+           and not exists (select from pg_catalog.pg_depend as d
+                            where d.classid = 'pg_catalog.pg_proc'::regclass
+                              and d.objid = p.oid and d.deptype = 'e'));
+    v_detail text;
+begin
+    if v_stale is not null then
+        execute 'drop routine ' || v_stale;
+    end if;
+    perform pg_catalog.set_config('jobforge.functions_before', '', false);
+exception
+    when dependent_objects_still_exist then
+        get stacked diagnostics v_detail = pg_exception_detail;
+        raise exception using
+            errcode = '2BP01',
+            message = 'objects of yours use functions that this release does not have: '
+                || v_detail,
+            hint = 'Drop or change these objects, then migrate again.';
+end $$;
+reset role;
+"""
+
+
+def _rendered(script: Script, setter: str) -> str:
+    template = _OTHER
+    if script.is_migration:
+        template = _MIGRATION
+    elif script.is_function:
+        template = _FUNCTION
+    text = template.substitute(
+        name=script.name,
+        checksum=script.checksum,
+        role=script.role,
+        set=setter,
+        quote=_unused_quote(script.text),
+        text=script.text.rstrip(),
+    )
+    return text if script.is_migration else text + _record(script)
+
+
+def _record(script: Script) -> str:
+    """The statements that record a file; roles.sql comes before the table that records it."""
+    if script.name == ROLES:
+        return ""
+    return _RECORD.substitute(name=script.name, checksum=script.checksum)
+
+
+def _rendered_functions(files: list[Script], setter: str) -> str:
+    functions = [_rendered(script, setter) for script in files if script.is_function]
+    return "\n".join([REMEMBER_FUNCTIONS, *functions, DROP_STALE_FUNCTIONS])
+
+
+def _rendered_end(files: list[Script], setter: str, number: int) -> str:
+    """Access, and the records that could not be made before."""
+    roles, access = files[0], files[-1]
+    records = [
+        _RECORD.substitute(name=ROLES, checksum=roles.checksum),
+        _RECORD.substitute(name=REVISION, checksum=number),
+    ]
+    return "\n".join([_rendered(access, setter), *records])
+
+
+def _unused_quote(text: str) -> str:
+    number = 0
+    while f"$migration{number}$" in text:
+        number += 1
+    return f"$migration{number}$"
+
+
+# Supabase orders files by this prefix; ours come after whatever the project has.
+_FIRST_VERSION = datetime(2026, 1, 1, tzinfo=UTC)
+_VERSION_FORMAT = "%Y%m%d%H%M%S"
+
+
+def _supabase_files(files: list[Script], number: int) -> list[tuple[str, str]]:
+    setter = "set"
+    migrations = [
+        (Path(script.name).stem, _rendered(script, setter))
+        for script in files
+        if script.is_migration
+    ]
+    return [
+        ("roles", "\n".join(_rendered(script, setter) for script in files[:2])),
+        *migrations,
+        ("functions", _rendered_functions(files, setter)),
+        ("access", _rendered_end(files, setter, number)),
+    ]
+
+
+def _refuse_newer_folder(folder: Path, number: int) -> None:
+    """The newest file that records a revision is the last one with the grants."""
+    written = re.findall(r"values \('revision', '(\d+)'\)", _newest_text(folder, "access") or "")
+    if written and int(written[-1]) > number:
+        raise MigrationError(
+            f"the files in {folder} are newer than this release: they have revision {written[-1]}, "
+            f"this release has {number}",
+            hint="upgrade jobforge here",
+        )
+
+
+def _newest_text(folder: Path, name: str) -> str | None:
+    versions = sorted(folder.glob(f"*_jobforge_{name}.sql"))
+    return versions[-1].read_text(encoding="utf-8") if versions else None
+
+
+def _next_version(folder: Path) -> str:
+    versions = [_version(path) for path in folder.glob("*.sql")]
+    newest = max((version for version in versions if version), default=None)
+    following = newest + timedelta(seconds=1) if newest else _FIRST_VERSION
+    return following.strftime(_VERSION_FORMAT)
+
+
+def _version(path: Path) -> datetime | None:
+    try:
+        return datetime.strptime(path.name.split("_")[0], _VERSION_FORMAT).replace(tzinfo=UTC)
+    except ValueError:
+        return None

@@ -1,0 +1,105 @@
+"""What one process has counted since it began: plain numbers, and who adds to them.
+
+How they are shown is prometheus.py's. All of it is touched in the loop's own thread, a batch at a
+time.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
+
+from jobforge.types.jobs import ClaimedJob
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
+CALL_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000)
+
+_queue_of: Callable[[ClaimedJob], str] = attrgetter("queue")
+_wait_of: Callable[[ClaimedJob], float] = attrgetter("waited_s")
+
+
+class Histogram:
+    """How often values fell under each bound; the last count is of those above all."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float, times: int = 1) -> None:
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    def add_all(self, values: Iterable[float]) -> None:
+        """As `add` for each, in a fraction of the time."""
+        ordered = sorted(values)
+        below = 0
+        for place, bound in enumerate(self.bounds):
+            until = bisect_right(ordered, bound, below)
+            self.counts[place] += until - below
+            below = until
+        self.counts[-1] += len(ordered) - below
+        self.total += sum(ordered)
+
+    def move(self, value: float) -> None:
+        """What was added as 0 was this."""
+        self.counts[0] -= 1
+        self.add(value)
+
+
+class Meters:
+    """Of a worker, and of the scheduler that it carries or that runs alone.
+
+    `readings` are taken when somebody asks: by name, what answers the number of now.
+    """
+
+    def __init__(self) -> None:
+        self.readings: dict[str, Callable[[], float]] = {}
+        self.claim_s = Histogram(CALL_SECONDS)
+        self.claim_sizes = Histogram(SIZES)
+        self.settle_s = Histogram(CALL_SECONDS)
+        self.settle_sizes = Histogram(SIZES)
+        self.claimed: Counter[str] = Counter()
+        self.first_claims: Counter[str] = Counter()
+        self.waits: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))
+        self.runs: defaultdict[str, Histogram] = defaultdict(lambda: Histogram(SECONDS))
+        self.attempts: Counter[tuple[str, str]] = Counter()
+        self.retries: Counter[str] = Counter()
+        self.dead: Counter[str] = Counter()
+        self.lost_leases = 0
+        self.reaped = 0
+        self.children_started = 0
+        self.children_killed = 0
+        self.firings = 0
+        self.events = 0
+
+    def claim(self, size: int, took_s: float) -> None:
+        """A claim was answered."""
+        self.claim_s.add(took_s)
+        self.claim_sizes.add(size)
+
+    def receive(self, jobs: Sequence[ClaimedJob]) -> None:
+        """The jobs of a claim are about to start."""
+        self.first_claims.update([job.definition for job in jobs if job.attempt == 1])
+        queues = set(map(_queue_of, jobs))
+        for queue in queues:
+            own = jobs if len(queues) == 1 else [job for job in jobs if job.queue == queue]
+            self.claimed[queue] += len(own)
+            self.waits[queue].add_all(map(_wait_of, own))
+
+    def settle(self, size: int, took_s: float) -> None:
+        """A call that settles jobs was answered."""
+        self.settle_s.add(took_s)
+        self.settle_sizes.add(size)
+
+    def end(self, outcome: str, ended: Sequence[tuple[ClaimedJob, object, float]]) -> None:
+        """Attempts were settled with this outcome, after so many seconds each."""
+        for definition, times in Counter([each[0].definition for each in ended]).items():
+            self.attempts[definition, outcome] += times
+            self.runs[definition].add(0.0, times)
+        # Most of many short jobs have ended as they began.
+        for job, _, seconds in [each for each in ended if each[2]]:
+            self.runs[job.definition].move(seconds)

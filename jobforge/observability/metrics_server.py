@@ -1,0 +1,85 @@
+"""The small HTTP server of a worker or a scheduler: its metrics, and that it lives.
+
+It answers GET /metrics and /health, one request for each connection, in the loop of the process.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from jobforge.errors import ConfigError
+from jobforge.observability.metrics import Meters
+
+_MOST_BYTES = 8192  # of a request
+_PATIENCE_S = 5.0
+_STATUSES = {200: "OK", 401: "Unauthorized", 404: "Not Found", 405: "Method Not Allowed"}
+
+
+@asynccontextmanager
+async def shown(
+    meters: Meters, host: str, port: int, token: str | None = None
+) -> AsyncIterator[int]:
+    """While it lasts, the numbers can be read, with a token only by those who send it as a bearer
+    token. Yields the port, which a port of 0 leaves open."""
+    # Here, so that whoever shows nothing needs nothing.
+    try:
+        from jobforge.observability import prometheus  # noqa: PLC0415 - an extra, see above
+    except ImportError as error:
+        raise ConfigError(
+            "metrics need prometheus-client", hint="pip install 'jobforge[metrics]'"
+        ) from error
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                request = await reader.readuntil(b"\r\n\r\n")
+                method, path = _asked(request)
+                status, body, kind = 404, b"", "text/plain"
+                if method != "GET":
+                    status = 405
+                elif path == "/metrics" and token is not None and not _has_token(request, token):
+                    status = 401
+                elif path == "/metrics":
+                    status, body = 200, prometheus.page(prometheus.families_of(meters))
+                    kind = prometheus.CONTENT_TYPE
+                elif path == "/health":
+                    status, body, kind = 200, b'{"status":"ok"}', "application/json"
+                writer.write(_response(status, body, kind))
+                await writer.drain()
+        except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return  # nobody who asks for metrics
+        finally:
+            writer.close()
+
+    try:
+        server = await asyncio.start_server(answer, host, port, limit=_MOST_BYTES)
+    except OSError as error:
+        raise ConfigError(
+            f"metrics cannot be shown on {host}:{port}: {error.strerror}", field="metrics_port"
+        ) from error
+    async with server:
+        yield server.sockets[0].getsockname()[1]
+
+
+def _asked(request: bytes) -> tuple[str, str]:
+    """Method and path, empty when it is no HTTP."""
+    words = request.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+    return (words[0], words[1].partition("?")[0]) if len(words) == 3 else ("", "")
+
+
+def _has_token(request: bytes, token: str) -> bool:
+    given = [
+        value.strip()
+        for name, _, value in (line.partition(b":") for line in request.split(b"\r\n")[1:])
+        if name.lower() == b"authorization"
+    ]
+    return len(given) == 1 and secrets.compare_digest(given[0], f"Bearer {token}".encode())
+
+
+def _response(status: int, body: bytes, kind: str) -> bytes:
+    head = (
+        f"HTTP/1.1 {status} {_STATUSES[status]}\r\ncontent-type: {kind}\r\n"
+        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    )
+    return head.encode() + body

@@ -1,0 +1,120 @@
+"""Metrics as Prometheus reads them: names, words and labels for what metrics.py has counted.
+
+Needs prometheus-client (`jobforge[metrics]`).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
+
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.process_collector import ProcessCollector
+
+from jobforge.observability.metrics import Histogram, Meters
+
+CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
+
+_READINGS = {
+    "running": ("jobforge_worker_running_jobs", "Jobs that run in this worker now."),
+    "slots": ("jobforge_worker_slots", "How many jobs this worker runs at once."),
+    "unsettled": ("jobforge_worker_unsettled_jobs", "Jobs that have ended and are not settled."),
+    "disconnected": ("jobforge_worker_disconnected", "1 while the database does not answer."),
+}
+
+
+def page(families: Iterable[Metric]) -> bytes:
+    """The metrics as text, with those of this process itself."""
+    return generate_latest(_Collected([*families, *ProcessCollector(registry=None).collect()]))
+
+
+def families_of(meters: Meters) -> Iterator[Metric]:
+    """What a worker or a scheduler has counted."""
+    for name, (metric, words) in _READINGS.items():
+        if name in meters.readings:
+            yield GaugeMetricFamily(metric, words, meters.readings[name]())
+    yield counter(
+        "jobforge_claimed_jobs", "Jobs that this worker claimed.", meters.claimed, "queue"
+    )
+    yield counter(
+        "jobforge_first_claims",
+        "Jobs that were claimed for the first time.",
+        meters.first_claims,
+        "definition",
+    )
+    yield _attempts(meters)
+    yield counter(
+        "jobforge_retries", "Attempts after which the job is tried again.", *_of(meters.retries)
+    )
+    yield counter("jobforge_dead_jobs", "Attempts after which the job is dead.", *_of(meters.dead))
+    waits, runs = _by("queue", meters.waits), _by("definition", meters.runs)
+    yield histogram("jobforge_wait_seconds", "From queued to claimed.", waits)
+    yield histogram("jobforge_run_seconds", "From started to ended.", runs)
+    yield histogram("jobforge_claim_seconds", "What a claim took.", {(): meters.claim_s})
+    yield histogram("jobforge_claim_jobs", "Jobs in a claim.", {(): meters.claim_sizes})
+    yield histogram("jobforge_settle_seconds", "What a settle took.", {(): meters.settle_s})
+    yield histogram("jobforge_settle_jobs", "Jobs in a settle.", {(): meters.settle_sizes})
+    for metric, words, count in (
+        ("jobforge_lost_leases", "Jobs that this worker lost to others.", meters.lost_leases),
+        ("jobforge_reaped_jobs", "Jobs of dead workers that were freed.", meters.reaped),
+        ("jobforge_children_started", "Processes for jobs.", meters.children_started),
+        ("jobforge_children_killed", "Those that a signal ended.", meters.children_killed),
+        ("jobforge_firings", "Firings of schedules that were recorded.", meters.firings),
+        ("jobforge_dispatched_events", "Events that were dispatched.", meters.events),
+    ):
+        yield CounterMetricFamily(metric, words, count)
+    if "reconnects" in meters.readings:
+        words = "How often the database answered again after an outage."
+        yield CounterMetricFamily("jobforge_reconnects", words, meters.readings["reconnects"]())
+
+
+def counter(name: str, words: str, counts: Mapping[str, int], label: str) -> CounterMetricFamily:
+    family = CounterMetricFamily(name, words, labels=[label])
+    for value, count in counts.items():
+        family.add_metric([value], count)
+    return family
+
+
+Labelled = Mapping[tuple[tuple[str, str], ...], Histogram]
+
+
+def histogram(name: str, words: str, found: Labelled) -> HistogramMetricFamily:
+    """`found` has histograms by their labels, as pairs of name and value."""
+    names = [label for label, _ in next(iter(found), ())]
+    family = HistogramMetricFamily(name, words, labels=names)
+    for labels, each in found.items():
+        bounds = [*map(str, each.bounds), "+Inf"]
+        buckets = list(zip(bounds, accumulate(each.counts), strict=True))
+        family.add_metric([value for _, value in labels], buckets, each.total)
+    return family
+
+
+class _Collected:
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+def _attempts(meters: Meters) -> CounterMetricFamily:
+    family = CounterMetricFamily(
+        "jobforge_attempts",
+        "Attempts that were settled, by how they ended.",
+        labels=["definition", "outcome"],
+    )
+    for (definition, outcome), count in meters.attempts.items():
+        family.add_metric([definition, outcome], count)
+    return family
+
+
+def _of(counts: Mapping[str, int]) -> tuple[Mapping[str, int], str]:
+    return counts, "definition"
+
+
+def _by(label: str, histograms: Mapping[str, Histogram]) -> Labelled:
+    return {((label, value),): each for value, each in histograms.items()}

@@ -1,0 +1,202 @@
+"""The spans of the attempts that run in this worker: one for each, from its start to its end.
+
+An attempt is a child of the span that enqueued its job, so that one trace has all that came of a
+request, its retries and the jobs that jobs make too; and it is linked to that span, which is how
+others tell a message from a call. A job that came without a trace begins one with each attempt.
+
+Of most light attempts nobody asks for the span before they have succeeded, as they began. For
+these none is made at all (fast_exporter.py).
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from contextvars import Token
+from functools import lru_cache
+from random import random
+from time import time_ns
+from typing import Protocol
+from uuid import UUID
+
+from opentelemetry.context import Context, attach, detach
+from opentelemetry.trace import INVALID_SPAN, Span, Tracer, get_current_span, set_span_in_context
+
+from jobforge.errors import Json, LeaseLost
+from jobforge.observability.tracing.lazy_span import Plain, start_span
+from jobforge.observability.tracing.parent import NOWHERE, remote, unrecorded
+from jobforge.observability.tracing.sampling import Sampling
+from jobforge.observability.tracing.spans import fail, traceparent_of
+from jobforge.observability.tracing.traceparent import Traceparent, read_traceparent
+from jobforge.redact import log_scope, redact_text
+from jobforge.types.current_job import CURRENT
+from jobforge.types.jobs import ClaimedJob, Outcome
+
+_SUCCEEDED = Outcome.SUCCEEDED
+_FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
+_LONGEST_MESSAGE = 1_000
+_read = lru_cache(1_000)(read_traceparent)  # jobs that were enqueued together have the same
+_AT = ClaimedJob._fields.index("traceparent")
+(_CURRENT,) = set_span_in_context(INVALID_SPAN, NOWHERE)  # the name of the span in a context
+
+
+class Verdict(Protocol):
+    """How an attempt ended, as far as its span tells it."""
+
+    @property
+    def outcome(self) -> Outcome: ...
+
+    @property
+    def error(self) -> Mapping[str, Json] | None: ...
+
+
+class Attempts:
+    """What is recorded, our own sampling knows, or else another's tracer is asked.
+
+    One attempt is at hand: the one that has begun, until it has ended or is kept.
+    """
+
+    _job: ClaimedJob | None = None
+    _span: Span | None = None  # of a light one, when somebody has asked for it
+    _parent: Traceparent | None = None
+    _began = 0
+    _is_recorded = False
+
+    def __init__(self, decider: Sampling | Tracer) -> None:
+        self._decider = decider
+        self._outlet = decider.outlet if isinstance(decider, Sampling) else None
+        self._kept: dict[tuple[UUID, int], Span] = {}
+        self._latent = _Latent(self._find)
+        self._entered: Context | None = None
+        self._token: Token[Context] | None = None
+        self._asking = threading.Lock()  # a handler may have threads
+
+    def begin(self, job: ClaimedJob, *, is_light: bool = False) -> ClaimedJob:
+        """The job as it runs in its trace.
+
+        Until the next one, or `leave`, its span is current, and so it stays for all that the run
+        begins with. While a light one runs, nothing but its own code, inline, is given the job:
+        its traceparent is in its span alone.
+        """
+        decider = self._decider
+        if not isinstance(decider, Sampling):
+            return self._begin_asked(decider, job)
+        self._job, self._span = job, None
+        self._parent = parent = None if job.traceparent is None else _read(job.traceparent)
+        self._is_recorded = is_recorded = (
+            random() < decider.share if parent is None else parent.is_recorded  # noqa: S311 - no secret
+        )
+        self._began = time_ns()
+        if is_light:
+            self._enter(self._latent)
+            return job
+        span = self._made(job)
+        self._enter(Context({_CURRENT: span}))
+        return _named(job, span) if is_recorded else job
+
+    def leave(self) -> None:
+        if self._token is not None:
+            detach(self._token)
+            self._token = self._entered = None
+
+    def keep(self, job: ClaimedJob) -> None:
+        """The one at hand goes on by itself."""
+        with self._asking:
+            if self._is_recorded:
+                self._kept[job.job_id, job.lease] = self._span or self._made(job)
+            self._job = None
+
+    def end(self, job: ClaimedJob, verdict: Verdict | None) -> ClaimedJob:
+        """The one at hand; without a verdict it is somebody else's by now.
+
+        Answers the job as others may speak of it.
+        """
+        self._job = None
+        if not self._is_recorded:
+            return job
+        if self._span is None and self._outlet is not None and _is_success(verdict):
+            self._outlet.put((job[:7], self._parent, None, self._began, time_ns()))
+            return job
+        return self._end(job, self._span or self._made(job), verdict)
+
+    def end_kept(self, job: ClaimedJob, verdict: Verdict | None) -> ClaimedJob:
+        """As `end`, of one that was kept."""
+        span = self._kept.pop((job.job_id, job.lease), None)
+        if span is None:
+            return job
+        return self._end(job, span, verdict)
+
+    def _end(self, job: ClaimedJob, span: Span, verdict: Verdict | None) -> ClaimedJob:
+        outlet = self._outlet
+        if outlet and _is_success(verdict) and isinstance(span, Plain) and span.close():
+            outlet.put((job[:7], span.parent, span.ids, span.began, time_ns()))
+            return job
+        outcome = "lost" if verdict is None else verdict.outcome
+        span.set_attribute("jobforge.outcome", outcome)
+        if verdict is None:
+            fail(span, LeaseLost.__name__)
+        elif outcome in _FAILURES:
+            told = verdict.error or {}
+            # Redacted before it is cut: half a secret would not be known as one.
+            message = redact_text(str(told.get("message", "")), log_scope())[:_LONGEST_MESSAGE]
+            fail(span, str(told.get("code") or told.get("type") or outcome), message)
+        span.end()
+        return _named(job, span)
+
+    def _begin_asked(self, tracer: Tracer, job: ClaimedJob) -> ClaimedJob:
+        span = start_span(tracer, job, job.traceparent)
+        self._enter(set_span_in_context(span, NOWHERE))
+        self._job, self._span, self._is_recorded = job, span, span.is_recording()
+        return _named(job, span) if self._is_recorded else job
+
+    def _made(self, job: ClaimedJob) -> Span:
+        """The span of the one at hand."""
+        if not self._is_recorded or not isinstance(self._decider, Sampling):
+            self._span = _unrecorded(job)
+        else:
+            self._span = Plain(job, self._parent, self._decider.opener, self._began)
+        return self._span
+
+    def _find(self) -> Span:
+        """The span of the light attempt that the code at hand is part of."""
+        job = CURRENT.get()
+        if job is None:
+            return INVALID_SPAN
+        with self._asking:
+            if job is self._job:
+                return self._span or self._made(job)
+            return self._kept.get((job.job_id, job.lease)) or _unrecorded(job)
+
+    def _enter(self, context: Context) -> None:
+        if context is self._entered:
+            return
+        token = attach(context)
+        self._entered = context
+        if self._token is None:  # what was before the first
+            self._token = token
+
+
+class _Latent(Context):
+    """The context of every light attempt: its span is found when somebody asks for it."""
+
+    def __init__(self, find: Callable[[], Span]) -> None:
+        self._find = find
+
+    def get(self, key: str, default: object = None) -> object:
+        return self._find() if key == _CURRENT else default
+
+    def copy(self) -> dict[str, object]:
+        return {_CURRENT: self._find()}
+
+
+def _is_success(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.outcome is _SUCCEEDED
+
+
+def _unrecorded(job: ClaimedJob) -> Span:
+    return get_current_span(remote(job.traceparent) or unrecorded(job.job_id))
+
+
+def _named(job: ClaimedJob, span: Span) -> ClaimedJob:
+    """Whatever the job passes on, and every line about it, is of this attempt."""
+    fields = list(job)  # by the thousand: _replace would take four times as long
+    fields[_AT] = span.traceparent if isinstance(span, Plain) else traceparent_of(span)
+    return tuple.__new__(ClaimedJob, fields)

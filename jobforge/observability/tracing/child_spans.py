@@ -1,0 +1,98 @@
+"""Spans of jobs in processes of their own, as their worker takes them: it sends them along.
+
+What is written there is in child_tracer.py.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import orjson
+from opentelemetry.attributes import BoundedAttributes
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import Event, ReadableSpan, SpanProcessor
+from opentelemetry.sdk.util import BoundedList
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from jobforge.errors import Json
+from jobforge.observability.tracing.traceparent import read_traceparent
+from jobforge.redact import log_scope, redact
+
+_receiver: "Receiver | None" = None
+
+
+class Receiver:
+    """In the worker: what comes joins the spans that are made here."""
+
+    def __init__(self, processor: SpanProcessor, resource: Resource) -> None:
+        self._processor = processor
+        self._resource = resource
+
+    def take(self, traceparent: str | None, body: bytes) -> None:
+        """Of an attempt; a span of another trace than its own is left out."""
+        parent = read_traceparent(traceparent)
+        document = orjson.loads(body)
+        if parent is not None and document["ids"][0] == parent.trace_id:
+            self._processor.on_end(_read(document, self._resource))
+
+
+def receive_by(processor: SpanProcessor, resource: Resource) -> None:
+    """In a worker, whose spans go there."""
+    global _receiver  # noqa: PLW0603 - one per process
+    _receiver = Receiver(processor, resource)
+
+
+def receive(traceparent: str | None, body: bytes) -> None:
+    if _receiver is not None:
+        _receiver.take(traceparent, body)
+
+
+def _read(document: dict[str, Json], resource: Resource) -> ReadableSpan:
+    events = [
+        Event(str(name), _attributes(given), _moment(at)) for name, given, at in document["events"]
+    ]
+    links = [Link(_context(*ids), _attributes(given)) for *ids, given in document["links"]]
+    code, description = document["status"]
+    return ReadableSpan(
+        redact(str(document["name"]), log_scope()),
+        _context(*document["ids"]),
+        document["parent"] and _context(*document["parent"]),
+        resource,
+        _attributes(document["attributes"]),
+        _bounded(events),
+        _bounded(links),
+        SpanKind[document["kind"]],
+        status=Status(StatusCode[code], description and redact(description, log_scope())),
+        start_time=_moment(document["start"]),
+        end_time=_moment(document["end"]),
+        instrumentation_scope=_scope(*document["scope"]),
+    )
+
+
+# An exporter would fail by what is no time, no text or no id, and lose others along with it.
+
+
+def _moment(given: Json) -> int:
+    moment = int(given)
+    if not 0 <= moment < 2**64:
+        raise ValueError("this is no time of a span")
+    return moment
+
+
+def _scope(name: Json, version: Json) -> InstrumentationScope:
+    return InstrumentationScope(str(name), version and str(version))
+
+
+def _context(trace_id: str, span_id: str) -> SpanContext:
+    flags = TraceFlags(TraceFlags.SAMPLED)
+    context = SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=False, trace_flags=flags)
+    if not context.is_valid:
+        raise ValueError("these are no ids of a span")
+    return context
+
+
+def _attributes(given: Mapping[str, Json]) -> BoundedAttributes:
+    return BoundedAttributes(attributes=redact(given, log_scope()))
+
+
+def _bounded(given: Sequence[Json]) -> "BoundedList[Json]":
+    return BoundedList.from_seq(max(1, len(given)), given)

@@ -1,0 +1,183 @@
+"""The span of an attempt while nobody has anything to say of it: its ids, and when it began.
+
+Most attempts succeed, and nobody has more to say of them than that. To make a span of the SDK takes
+longer than to run one, and to encode it twice as long again. So that is made for the first who has
+something to say, with the ids that it has had from the beginning; an attempt for which none was
+made goes to the collector on a shorter way (otlp_template.py).
+"""
+
+import threading
+from collections.abc import Mapping
+from random import randbytes
+
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    Link,
+    Span,
+    SpanContext,
+    SpanKind,
+    Status,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    get_current_span,
+)
+from opentelemetry.util.types import Attributes, AttributeValue
+
+from jobforge.observability.tracing.parent import remote
+from jobforge.observability.tracing.spans import SCOPE
+from jobforge.observability.tracing.traceparent import Traceparent
+from jobforge.types.jobs import ClaimedJob
+
+
+class Plain(Span):
+    """`ids` are those of the trace and of the span, one after the other."""
+
+    _opened: Span | None = None
+    _context: SpanContext | None = None
+
+    def __init__(
+        self, job: ClaimedJob, parent: Traceparent | None, opener: "Opener", began: int
+    ) -> None:
+        self.job = job
+        self.parent = parent
+        self.began = began
+        (self.ids,) = draw_ids(parent)
+        self._opener = opener
+
+    @property
+    def traceparent(self) -> str:
+        if self.parent is None:
+            return f"00-{self.ids.hex('-', -16)}-03"  # recorded, and random
+        return self.parent.child(self.ids[16:].hex())
+
+    def open(self) -> Span:
+        """The SDK's; from now on that is the span."""
+        with self._opener.lock:  # a handler may look at it in several threads
+            if self._opened is None:
+                self._opened = self._opener.open(self)
+        return self._opened
+
+    def close(self) -> bool:
+        """From now on nobody can say anything of it. False: it has been opened."""
+        if self._opened is not None:
+            return False
+        self._opened = INVALID_SPAN
+        return True
+
+    def get_span_context(self) -> SpanContext:
+        if self._context is None:
+            flags = TraceFlags(int(self.traceparent[-2:], 16))
+            self._context = SpanContext(*_numbers(self.ids), is_remote=False, trace_flags=flags)
+        return self._context
+
+    def is_recording(self) -> bool:
+        return self._opened is None or self._opened.is_recording()
+
+    def end(self, end_time: int | None = None) -> None:
+        self.open().end(end_time)
+
+    def set_attributes(self, attributes: Mapping[str, AttributeValue]) -> None:
+        self.open().set_attributes(attributes)
+
+    def set_attribute(self, key: str, value: AttributeValue) -> None:
+        self.open().set_attribute(key, value)
+
+    def add_event(
+        self, name: str, attributes: Attributes = None, timestamp: int | None = None
+    ) -> None:
+        self.open().add_event(name, attributes, timestamp)
+
+    def add_link(self, context: SpanContext, attributes: Attributes = None) -> None:
+        self.open().add_link(context, attributes)
+
+    def update_name(self, name: str) -> None:
+        self.open().update_name(name)
+
+    def set_status(self, status: Status | StatusCode, description: str | None = None) -> None:
+        self.open().set_status(status, description)
+
+    def record_exception(
+        self,
+        exception: BaseException,
+        attributes: Attributes = None,
+        timestamp: int | None = None,
+        escaped: bool = False,  # noqa: FBT001, FBT002 - as OpenTelemetry has it
+    ) -> None:
+        self.open().record_exception(exception, attributes, timestamp, escaped)
+
+
+class Opener:
+    """Makes spans of the SDK with ids that are known already. Each is recorded."""
+
+    def __init__(self, resource: Resource, processor: SpanProcessor | None = None) -> None:
+        self._ids = _GivenIds()
+        provider = TracerProvider(
+            ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=self._ids
+        )
+        if processor is not None:
+            provider.add_span_processor(processor)
+        self._tracer = provider.get_tracer(SCOPE)
+        self.lock = threading.Lock()
+
+    def open(self, plain: Plain) -> Span:
+        """For whoever has the lock."""
+        self._ids.given = plain.ids
+        return start_span(self._tracer, plain.job, plain.parent and str(plain.parent), plain.began)
+
+
+def draw_ids(*parents: Traceparent | None) -> list[bytes]:
+    """Of spans under these; without a parent, of one that begins a trace."""
+    drawn = randbytes(24 * len(parents))  # noqa: S311 - no secret
+    return [
+        drawn[at : at + 24]
+        if parent is None
+        else bytes.fromhex(parent.trace_id) + drawn[at : at + 8]
+        for at, parent in zip(range(0, len(drawn), 24), parents, strict=True)
+    ]
+
+
+def start_span(
+    tracer: Tracer, job: ClaimedJob, parent: str | None, began: int | None = None
+) -> Span:
+    """The SDK's span of an attempt, under that traceparent; it begins now, or did then."""
+    context = remote(parent)
+    enqueued = get_current_span(context).get_span_context()
+    return tracer.start_span(
+        f"run {job.definition}",
+        context,
+        SpanKind.CONSUMER,
+        {
+            "messaging.system": "jobforge",
+            "messaging.operation.type": "process",
+            "jobforge.job.id": str(job.job_id),
+            "jobforge.definition": f"{job.definition}@{job.version}",
+            "jobforge.queue": job.queue,
+            "jobforge.tenant.id": str(job.tenant_id),
+            "jobforge.attempt": job.attempt,
+            "jobforge.lease": job.lease,
+        },
+        [Link(enqueued)] if enqueued.is_valid else None,
+        began,
+    )
+
+
+class _GivenIds(IdGenerator):
+    given = bytes(24)
+
+    def generate_trace_id(self) -> int:
+        return _numbers(self.given)[0]
+
+    def generate_span_id(self) -> int:
+        return _numbers(self.given)[1]
+
+    def is_trace_id_random(self) -> bool:
+        return True
+
+
+def _numbers(ids: bytes) -> tuple[int, int]:
+    return int.from_bytes(ids[:16], "big"), int.from_bytes(ids[16:], "big")

@@ -1,0 +1,149 @@
+"""Setting up OpenTelemetry for a process of ours, as the OTEL_* variables say.
+
+Where they name neither an endpoint nor an exporter, nothing is set up. An application that has set
+it up by itself, when it was imported, is left to that.
+"""
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from jobforge.errors import ConfigError
+from jobforge.observability.tracing import spans
+from jobforge.observability.tracing.sampling import Sampling, read_share
+from jobforge.process.environment import environment
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SpanExporter
+
+    from jobforge.observability.tracing.fast_exporter import Outlet
+
+_ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+_PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+_OTLP = "otlp_proto_http"
+
+_END_S = 5.0
+
+_log = logging.getLogger("jobforge")
+_provider: "TracerProvider | None" = None
+_sampling: Sampling | None = None
+
+
+def configure(service: str) -> None:
+    """From now on this process makes spans, when the environment asks for it.
+
+    What keeps it from that is told in the log, and the work goes on without them.
+    """
+    global _provider  # noqa: PLW0603 - one per process
+    name = exporter_named(environment())
+    if name is None or spans.is_on():
+        return
+    try:
+        _provider = _set_up(service, name)
+    except ConfigError as error:
+        _log.warning("there will be no traces: %s; %s", error.message, error.hint)
+
+
+def sampling_of_attempts() -> Sampling | None:
+    """None where another has set it up, or a sampler has to be asked."""
+    return _sampling
+
+
+def shutdown() -> None:
+    """Sends what has not been sent yet; a collector that does not answer is not waited for long."""
+    global _provider
+    provider, _provider = _provider, None
+    if provider is not None:
+        ending = threading.Thread(target=provider.shutdown, daemon=True)
+        ending.start()
+        ending.join(_END_S)
+
+
+def exporter_named(variables: Mapping[str, str]) -> str | None:
+    """The exporter that these variables ask for, by the name it is installed under."""
+    if variables.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        return None
+    named = variables.get("OTEL_TRACES_EXPORTER") or (_first(variables, _ENDPOINTS) and "otlp")
+    if not named or named == "none":
+        return None
+    if named != "otlp":
+        return named
+    is_grpc = _first(variables, _PROTOCOLS) == "grpc"
+    return "otlp_proto_grpc" if is_grpc else _OTLP
+
+
+def is_limited(variables: Mapping[str, str]) -> bool:
+    """Whether the SDK has to cut spans."""
+    return any(name.startswith("OTEL_") and name.endswith("_LIMIT") for name in variables)
+
+
+def _set_up(service: str, name: str) -> "TracerProvider":
+    global _sampling  # noqa: PLW0603 - as above
+    exporter = _exporter(name)
+    # What installs an exporter has installed these.
+    from opentelemetry import trace  # noqa: PLC0415 - when it is asked for, and not before
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - as above
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - as above
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - as above
+
+    from jobforge.observability.tracing import child_spans  # noqa: PLC0415 - as above
+    from jobforge.observability.tracing.lazy_span import Opener  # noqa: PLC0415 - as above
+
+    variables = environment()
+    resource = Resource.create(_identity(service, variables))
+    processor = BatchSpanProcessor(exporter)
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(processor)
+    trace.set_tracer_provider(provider)
+    spans.use(provider)
+    child_spans.receive_by(processor, resource)
+    share = read_share(variables)
+    if share is not None:
+        outlet = _outlet(name, resource)
+        if outlet is not None:
+            provider.add_span_processor(outlet)
+        _sampling = Sampling(share, Opener(resource, processor), outlet)
+    return provider
+
+
+def _exporter(name: str) -> "SpanExporter":
+    from importlib.metadata import entry_points  # noqa: PLC0415 - it takes a while
+
+    found = next(iter(entry_points(group="opentelemetry_traces_exporter", name=name)), None)
+    if found is None:
+        raise ConfigError(
+            f"no exporter {name} is installed",
+            hint='pip install "jobforge[otel]" has otlp_proto_http',
+        )
+    try:
+        exporter: SpanExporter = found.load()()
+    except Exception as error:
+        raise ConfigError(
+            f"the exporter {name} cannot be set up: {error}", hint="see the OTEL_* variables"
+        ) from error
+    return exporter
+
+
+def _outlet(name: str, resource: "Resource") -> "Outlet | None":
+    """None for an exporter that takes nothing but spans of the SDK."""
+    variables = environment()
+    if name != _OTLP or is_limited(variables):
+        return None
+    from jobforge.observability.tracing.fast_exporter import Outlet, find_post, read_limits  # noqa: PLC0415 - as above
+
+    post = find_post(_exporter(name))
+    return None if post is None else Outlet(resource, post, read_limits(variables))
+
+
+def _identity(service: str, variables: Mapping[str, str]) -> dict[str, str]:
+    is_named = "OTEL_SERVICE_NAME" in variables or "service.name=" in variables.get(
+        "OTEL_RESOURCE_ATTRIBUTES", ""
+    )
+    return {} if is_named else {"service.name": service}
+
+
+def _first(variables: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    return next((variables[name] for name in names if variables.get(name)), None)

@@ -1,0 +1,1 @@
+"""Arguments of jobs as JSON: signatures, types that survive JSON, schemas, sizes."""

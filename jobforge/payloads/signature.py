@@ -1,0 +1,302 @@
+"""What a handler takes and returns, as JSON: a signature becomes pydantic's checks of a payload.
+
+A handler has plain named parameters, and the payload is an object with one member for each; or it
+has a single parameter that is a BaseModel, and the payload is that model. What was not given is not
+in the payload: the function's own default holds when the job runs.
+"""
+
+import contextlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any, NotRequired, get_type_hints
+
+from pydantic_core import (
+    CoreConfig,
+    PydanticSerializationError,
+    SchemaSerializer,
+    SchemaValidator,
+    ValidationError,
+)
+
+from jobforge.errors import Invalid, InvalidPayload, Json
+from jobforge.payloads.core_schema import Table, plain_schema
+from jobforge.payloads.round_trip import find_loss, hides_secrets
+from jobforge.types import jsonb
+
+if TYPE_CHECKING:  # loaded when it is needed: plain types do without
+    from pydantic import TypeAdapter
+
+Arguments = dict[str, Any]
+
+_MOST_ERRORS = 20  # told of one payload
+
+
+class Shape:
+    """A type as JSON: values of it are written, and read back."""
+
+    def __init__(self, kind: Any) -> None:  # noqa: ANN401 - a type as hints spell it, or a Table
+        self._kind = kind
+        plain = plain_schema(kind)
+        validator = self._adapter.validator if plain is None else SchemaValidator(plain)
+        self._validate = validator.validate_python
+        self._validate_json = validator.validate_json
+        # By default NaN becomes null without a word; so it stays, and is refused when it is sent.
+        config = CoreConfig(ser_json_inf_nan="constants")
+        self._schema = self._adapter.core_schema if plain is None else plain
+        self._serialize = SchemaSerializer(self._schema, config).to_python
+
+    @cached_property
+    def hides_secrets(self) -> bool:
+        return hides_secrets(self._schema)
+
+    @cached_property
+    def loss(self) -> str | None:
+        """Why a value of it would not be the same after the way through JSON."""
+        return find_loss(self._schema)
+
+    @cached_property
+    def _adapter(self) -> "TypeAdapter[Any]":
+        from pydantic import TypeAdapter  # noqa: PLC0415 - only for types that need it
+
+        kind = self._kind
+        return TypeAdapter(_typed_dict(kind) if isinstance(kind, Table) else kind)
+
+    def check(self, value: Any) -> Any:  # noqa: ANN401 - whatever the caller gives
+        """The value as its type has it; ValidationError when it does not fit."""
+        return self._validate(value)
+
+    def read(self, document: Json) -> Any:  # noqa: ANN401 - of the type
+        try:
+            return self._validate(document)
+        except ValidationError:
+            # A strict type takes a text for a UUID or a date from JSON only.
+            return self._validate_json(jsonb.encode(document, "payload"))
+
+    def read_json(self, text: str) -> Any:  # noqa: ANN401 - of the type
+        try:
+            return self._validate_json(text)
+        except ValidationError:
+            # Numbers of thousands of digits, and texts for types that JSON has itself.
+            with contextlib.suppress(ValidationError):
+                return self._validate(jsonb.decode(text))
+            raise
+
+    def write(self, value: Any) -> Json:  # noqa: ANN401 - of the type, or not
+        """Invalid when JSON cannot hold it."""
+        try:
+            # Round trip: what is computed from other fields is not written.
+            return self._serialize(
+                value, mode="json", by_alias=True, round_trip=True, warnings=False
+            )
+        except (PydanticSerializationError, ValueError, TypeError, RecursionError) as error:
+            raise Invalid(f"cannot be written as JSON: {error}") from error
+
+    def schema(self) -> dict[str, Json]:
+        from pydantic.errors import PydanticUserError  # noqa: PLC0415 - as above
+
+        try:
+            return self._adapter.json_schema()
+        except PydanticUserError as error:
+            raise Invalid(f"its types have no JSON Schema: {_first_line(error)}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """The parameters of a handler, without its context."""
+
+    names: tuple[str, ...]
+    shape: Shape
+    model: str | None  # the one parameter that is the whole payload
+    positional: int  # so many of the names, the first ones, need not be said
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Arguments:
+        """The arguments by name, as Python would bind them."""
+        if len(args) > self.positional:
+            raise InvalidPayload(
+                f"takes {self.positional} arguments by position, and {len(args)} were given"
+            )
+        named = dict(zip(self.names, args, strict=False))
+        for name in named.keys() & kwargs.keys():
+            raise InvalidPayload(f"{name} was given twice", field=name)
+        return {**named, **kwargs}
+
+    def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
+        """What a job is enqueued with; InvalidPayload with the path of what does not fit."""
+        given = self.bind(args, kwargs) if args else kwargs
+        try:
+            checked = self.shape.check(given if self.model is None else self._model(given))
+        except ValidationError as error:
+            raise explained(error) from error
+        try:
+            document: dict[str, Json] = self.shape.write(checked)
+        except Invalid as error:
+            raise InvalidPayload(
+                f"the payload {error.message}", field=_unwritable(checked)
+            ) from error
+        return document
+
+    def arguments(self, payload: dict[str, Json]) -> Arguments:
+        """What the handler is called with."""
+        try:
+            read = self.shape.read(payload)
+        except ValidationError as error:
+            raise explained(error) from error
+        except Invalid as error:
+            raise InvalidPayload(error.message, field=error.field) from error
+        return self._named(read)
+
+    def read(self, payload_json: str) -> Arguments:
+        """As `arguments`, from a payload as it is stored."""
+        try:
+            return self._named(self.shape.read_json(payload_json))
+        except ValidationError as error:
+            raise explained(error) from error
+
+    def schema(self) -> dict[str, Json]:
+        return self.shape.schema()
+
+    def _named(self, read: Any) -> Arguments:  # noqa: ANN401 - of the shape
+        arguments: Arguments = read if self.model is None else {self.model: read}
+        return arguments
+
+    def _model(self, given: Mapping[str, Any]) -> Any:  # noqa: ANN401 - the model, or a dict for it
+        (name,) = self.names
+        for other in given.keys() - {name}:
+            raise InvalidPayload(f"{other}: there is no such parameter", field=other)
+        if name not in given:
+            raise InvalidPayload(f"{name}: Field required", field=name)
+        return given[name]
+
+
+def read_parameters(function: Callable[..., Any], *, skip: int = 0) -> Parameters:
+    """Of a function, without its first `skip`. NameError where a type is not defined yet."""
+    name = function.__name__
+    parameters = list(inspect.signature(function).parameters.values())[skip:]
+    hints = read_hints(function, [parameter.name for parameter in parameters])
+    for parameter in parameters:
+        if parameter.kind not in _NAMED:
+            raise Invalid(f"{name}: {parameter} cannot be part of a payload", field=parameter.name)
+    names = tuple(parameter.name for parameter in parameters)
+    positional = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+    model = _only_model(names, hints)
+    if model is not None:
+        return Parameters(names, _sendable(name, hints[model]), model, positional)
+    members = {each: hints.get(each, Any) for each in names}
+    defaults = {each.name: each.default for each in parameters if each.default is not each.empty}
+    shape = _sendable(name, Table(name, members, defaults))
+    return Parameters(names, shape, None, positional)
+
+
+def read_result(function: Callable[..., Any]) -> Shape:
+    """What a function returns; an async one, what it answers when awaited."""
+    return _shape(function.__name__, read_hints(function, ["return"]).get("return", Any))
+
+
+def read_hints(function: Callable[..., Any], names: Sequence[str]) -> dict[str, Any]:
+    """Types of these alone: that of the context may be known to checkers only."""
+    annotations = getattr(function, "__annotations__", {})
+    wanted = SimpleNamespace(
+        __annotations__={name: annotations[name] for name in names if name in annotations}
+    )
+    return get_type_hints(wanted, getattr(function, "__globals__", {}), include_extras=True)
+
+
+def explained(error: ValidationError) -> InvalidPayload:
+    """Says where and why, never what was given: that may be a secret."""
+    faults = [
+        {"field": ".".join(map(str, fault["loc"])), "message": fault["msg"], "type": fault["type"]}
+        for fault in error.errors(include_url=False, include_context=False, include_input=False)
+    ]
+    first = faults[0]
+    where = first["field"] or "the payload"
+    more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+    return InvalidPayload(
+        f"{where}: {first['message']}{more}",
+        field=first["field"] or None,
+        detail={"errors": faults[:_MOST_ERRORS]},
+    )
+
+
+def refused(error: Invalid, payload: dict[str, Json]) -> Invalid:
+    """What jsonb refused of a payload, with the member that holds it."""
+    for name, member in payload.items():
+        try:
+            jsonb.encode(member, name)
+        except Invalid as fault:
+            return InvalidPayload(fault.message, field=name)
+    return error
+
+
+def _unwritable(arguments: Any) -> str | None:  # noqa: ANN401 - of any shape
+    members = arguments.items() if isinstance(arguments, dict) else ()
+    return next((name for name, member in members if not _is_writable(member)), None)
+
+
+def _is_writable(value: Any) -> bool:  # noqa: ANN401 - any value
+    try:
+        _ANYTHING.write(value)
+    except Invalid:
+        return False
+    return True
+
+
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+
+def _only_model(names: Sequence[str], hints: Mapping[str, Any]) -> str | None:
+    if len(names) != 1:
+        return None
+    kind = hints.get(names[0])
+    pydantic = sys.modules.get("pydantic.main")  # whoever has a model has imported it
+    is_model = isinstance(kind, type) and pydantic and issubclass(kind, pydantic.BaseModel)
+    return names[0] if is_model else None
+
+
+def _typed_dict(table: Table) -> Any:  # noqa: ANN401 - a type
+    from pydantic import ConfigDict, Field  # noqa: PLC0415 - as above
+    from typing_extensions import TypedDict  # noqa: PLC0415 - as above
+
+    fields = dict(table.members)
+    for name, default in table.defaults.items():
+        told = {"default": _ANYTHING.write(default)} if _is_writable(default) else {}
+        fields[name] = NotRequired[Annotated[fields[name], Field(json_schema_extra=told)]]
+    make: Any = TypedDict  # checkers know of none that is made at run time
+    made = make(table.name, fields)
+    made.__pydantic_config__ = ConfigDict(extra="forbid")
+    return made
+
+
+def _sendable(name: str, kind: Any) -> Shape:  # noqa: ANN401 - as in _shape
+    shape = _shape(name, kind)
+    if shape.hides_secrets:
+        raise Invalid(
+            f"{name}: a secret would be sent as asterisks: send its name, and have the handler ask"
+            " ctx.secret(…)"
+        )
+    if shape.loss:
+        raise Invalid(f"{name}: {shape.loss}")
+    return shape
+
+
+def _shape(name: str, kind: Any) -> Shape:  # noqa: ANN401 - a type as hints spell it, or a Table
+    if plain_schema(kind) is not None:
+        return Shape(kind)
+    from pydantic.errors import PydanticUserError  # noqa: PLC0415 - as above
+
+    try:
+        return Shape(kind)
+    except PydanticUserError as error:
+        raise Invalid(
+            f"{name}: its types cannot be written as JSON: {_first_line(error)}"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0]
+
+
+_ANYTHING = Shape(Any)

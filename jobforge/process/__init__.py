@@ -1,0 +1,1 @@
+"""The process itself: its environment, its credentials, its signals."""

@@ -1,0 +1,143 @@
+"""Which events a trigger is for: a name or the start of one, and a filter on what the event says.
+
+A filter is a list of {"path", "op", "value"}, and all of it must hold. Paths are those of
+templates. Types are compared strictly: "1" is not 1, and true is not 1. What a path does not find
+fulfils nothing but {"op": "exists", "value": false}.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from jobforge.errors import Invalid, Json
+from jobforge.scheduler.template import MISSING, Path, look_up, read_path
+from jobforge.types import jsonb
+
+ROOTS = ("event", "meta")
+MOST_CONDITIONS = 50
+MOST_CHOICES = 100
+MOST_BYTES = 64 * 1024  # of a whole filter
+
+# As emit_event has it.
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One line of a filter, read."""
+
+    path: Path
+    op: str
+    value: Json
+
+    def holds(self, values: Mapping[str, Json]) -> bool:
+        found = look_up(self.path, values)
+        if self.op == "exists":
+            return (found is not MISSING) is self.value
+        return found is not MISSING and _HOLDS[self.op](found, self.value)
+
+
+def check_pattern(pattern: Json, *, field: str = "event") -> str:
+    """The pattern itself when it is a name such as `order.paid`, the start of one, or `*`."""
+    is_text = isinstance(pattern, str)
+    if is_text and (pattern == "*" or _NAME.fullmatch(pattern.removesuffix(".*"))):
+        return str(pattern)
+    raise Invalid(
+        f"{field} must be a name such as order.paid, order.* for all that start so, or *",
+        field=field,
+    )
+
+
+def fits(pattern: str, name: str) -> bool:
+    """Whether a trigger with this pattern is for events of this name."""
+    return pattern in {name, "*"} or (pattern.endswith(".*") and name.startswith(pattern[:-1]))
+
+
+def parse(conditions: Json, *, field: str = "filter") -> tuple[Condition, ...]:
+    """Read a filter; Invalid with the path of the first fault."""
+    if conditions is None:
+        return ()
+    if not isinstance(conditions, list) or len(conditions) > MOST_CONDITIONS:
+        raise Invalid(f"{field} must be a list of at most {MOST_CONDITIONS}", field=field)
+    return tuple(_condition(line, f"{field}.{n}") for n, line in enumerate(conditions))
+
+
+def check(conditions: Json, *, field: str = "filter") -> None:
+    """Refuse a filter that says something else than it seems to: for when it is saved."""
+    parse(conditions, field=field)
+    if len(jsonb.encode(conditions, field).encode()) > MOST_BYTES:
+        raise Invalid(f"{field} is larger than {MOST_BYTES // 1024} KiB", field=field)
+
+
+def matches(conditions: tuple[Condition, ...], values: Mapping[str, Json]) -> bool:
+    """Whether everything holds that the filter asks for."""
+    return all(condition.holds(values) for condition in conditions)
+
+
+def _condition(line: Json, at: str) -> Condition:
+    if not isinstance(line, dict) or not {"path", "op"} <= line.keys() <= {"path", "op", "value"}:
+        raise Invalid(f"{at} must have path, op and value, and nothing else", field=at)
+    path, op, value = line["path"], line["op"], line.get("value", MISSING)
+    if not isinstance(path, str):
+        raise Invalid(f"{at}.path must be text", field=f"{at}.path")
+    if not isinstance(op, str) or op not in _VALUES:
+        raise Invalid(f"{at}.op must be one of {', '.join(_VALUES)}", field=f"{at}.op")
+    if op == "exists" and value is MISSING:
+        value = True
+    wanted, is_fit = _VALUES[op]
+    if value is MISSING or not is_fit(value):
+        raise Invalid(f"{at}.value must be {wanted} for {op}", field=f"{at}.value")
+    return Condition(read_path(path, field=f"{at}.path", roots=ROOTS), op, value)
+
+
+def _is_number(value: Json) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_ordered(value: Json) -> bool:
+    return _is_number(value) or isinstance(value, str)
+
+
+def _is_choice(value: Json) -> bool:
+    return isinstance(value, list) and 1 <= len(value) <= MOST_CHOICES
+
+
+# What the value of each operator must be, in words and as a test.
+_VALUES: Mapping[str, tuple[str, Callable[[Json], bool]]] = {
+    "eq": ("a JSON value", lambda _: True),
+    "ne": ("a JSON value", lambda _: True),
+    "in": (f"a list of 1 to {MOST_CHOICES}", _is_choice),
+    "exists": ("true or false", lambda value: isinstance(value, bool)),
+    "prefix": ("text", lambda value: isinstance(value, str)),
+    "gt": ("a number or text", _is_ordered),
+    "lt": ("a number or text", _is_ordered),
+}
+
+
+def _same(left: Json, right: Json) -> bool:
+    # Python holds that True == 1; JSON does not.
+    if _is_number(left) and _is_number(right):
+        return bool(left == right)
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, dict):
+        return left.keys() == right.keys() and all(_same(left[name], right[name]) for name in left)
+    if isinstance(left, list):
+        return len(left) == len(right) and all(map(_same, left, right))
+    return bool(left == right)
+
+
+def _comparable(left: Json, right: Json) -> bool:
+    if isinstance(left, str) and isinstance(right, str):
+        return True
+    return _is_number(left) and _is_number(right)
+
+
+_HOLDS: Mapping[str, Callable[[Json, Json], bool]] = {
+    "eq": _same,
+    "ne": lambda found, value: not _same(found, value),
+    "in": lambda found, value: any(_same(found, choice) for choice in value),
+    "prefix": lambda found, value: isinstance(found, str) and found.startswith(value),
+    "gt": lambda found, value: _comparable(found, value) and found > value,
+    "lt": lambda found, value: _comparable(found, value) and found < value,
+}

@@ -1,0 +1,178 @@
+"""What a trigger makes of an event: whether it acts, and the job that it asks for. Does nothing.
+
+The scheduler has it done; a dry run shows the same. Whatever is wrong with a trigger or its payload
+is the reason of a reaction that failed, never an error: other triggers must not suffer for it.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Self
+from uuid import UUID
+
+import orjson
+
+from jobforge.errors import JobForgeError, Json
+from jobforge.payloads import json_schema
+from jobforge.payloads.json_schema import Validator, compiled
+from jobforge.scheduler import event_filter, template
+from jobforge.scheduler.event_filter import ROOTS, Condition
+from jobforge.scheduler.template import Template
+from jobforge.types.events import DeliveryOutcome, Event, EventTrigger, Reaction
+from jobforge.types.jsonb import legible
+from jobforge.types.triggers import Trigger
+
+_MOST_CHARACTERS_OF_REASON = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """An event as triggers see it."""
+
+    id: UUID
+    name: str
+    created_at: datetime
+    correlation_id: str | None
+    key: str | None
+    traceparent: str | None
+    data: Json
+    replay: int = 0
+
+    @classmethod
+    def of(cls, event: Event) -> Self:
+        """One that has come before."""
+        return cls(
+            event.id,
+            event.name,
+            event.created_at,
+            event.correlation_id,
+            event.key,
+            event.traceparent,
+            event.data,
+        )
+
+    def values(self) -> Mapping[str, Json]:
+        """What templates and filters can speak of."""
+        meta = {
+            "id": str(self.id),
+            "name": self.name,
+            "created_at": self.created_at.astimezone(UTC).isoformat(),
+            "correlation_id": self.correlation_id,
+            "key": self.key,
+        }
+        return {"event": self.data, "meta": meta}
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A trigger whose filter and templates were read; `fault` is why they could not be."""
+
+    trigger: EventTrigger
+    validator: Validator | None = None
+    conditions: tuple[Condition, ...] = ()
+    payload: Template | None = None
+    dedupe_key: Template | None = None
+    fault: str | None = None
+
+    def react(self, event: Occurrence) -> Reaction:
+        if self.fault is not None:
+            return self._failed(self.fault)
+        try:
+            return self._react(event)
+        except JobForgeError as error:
+            return self._failed(error.message)
+        except Exception as error:  # noqa: BLE001 - one trigger must not stop the others
+            return self._failed(repr(error))
+
+    def _react(self, event: Occurrence) -> Reaction:
+        values = event.values()
+        if not event_filter.matches(self.conditions, values):
+            return Reaction(self.trigger.id, DeliveryOutcome.FILTERED)
+        payload = self.payload.render(values) if self.payload else {}
+        json_schema.check(self.validator, payload)
+        job = {
+            "definition": self.trigger.definition,
+            "version": self.trigger.version,
+            "queue": self.trigger.queue,
+            "priority": self.trigger.priority,
+            "payload": payload,
+            "correlation_id": event.correlation_id,
+            "traceparent": event.traceparent,
+            "created_by": f"trigger:{self.trigger.id}",
+            **self._key(event, payload, values),
+        }
+        given = {name: value for name, value in job.items() if value is not None}
+        return Reaction(self.trigger.id, DeliveryOutcome.ENQUEUED, job=given)
+
+    def _key(self, event: Occurrence, payload: Json, values: Mapping[str, Json]) -> dict[str, Json]:
+        """The job's idempotency key: two events with the same one make one job.
+
+        The event's own key decides alone. Without one, events with the same payload (or the same
+        rendered `dedupe_key`) make one job within the trigger's window.
+        """
+        if event.key is not None:
+            name = _digest([event.name, event.key])
+            return {"key": f"trigger:{self.trigger.id}:key:{name}{_suffix(event)}"}
+        if not self.trigger.dedupe_window_s:
+            return {}
+        name = _digest(self.dedupe_key.render(values) if self.dedupe_key else payload)
+        return {
+            "key": f"trigger:{self.trigger.id}:{name}{_suffix(event)}",
+            "key_mode": "window",
+            "key_window_s": self.trigger.dedupe_window_s,
+        }
+
+    def _failed(self, reason: str) -> Reaction:
+        words = legible(reason)[:_MOST_CHARACTERS_OF_REASON]
+        return Reaction(self.trigger.id, DeliveryOutcome.FAILED, words)
+
+
+def read(trigger: EventTrigger, validator: Validator | None = None) -> Reader:
+    """Never raises: a trigger that cannot be read fails with every event, and says why."""
+    try:
+        return Reader(
+            trigger,
+            validator,
+            event_filter.parse(trigger.filter),
+            template.parse(trigger.payload, roots=ROOTS),
+            _read_key(trigger.dedupe_key),
+        )
+    except JobForgeError as error:
+        return Reader(trigger, fault=error.message)
+    except Exception as error:  # noqa: BLE001 - as above
+        return Reader(trigger, fault=repr(error))
+
+
+def trial(trigger: Trigger, event: Event, parameters: Json) -> Reaction:
+    """What the trigger would make of an event, if that came now and it listened."""
+    if trigger.event is None or not event_filter.fits(trigger.event, event.name):
+        reason = f"{event.name} does not fit {trigger.event or 'a schedule'}"
+        return Reaction(trigger.id, DeliveryOutcome.FILTERED, reason)
+    as_event_trigger = EventTrigger(
+        trigger.id,
+        trigger.definition,
+        trigger.version,
+        trigger.queue,
+        trigger.priority,
+        trigger.payload,
+        trigger.filter,
+        trigger.dedupe_window_s,
+        trigger.dedupe_key,
+    )
+    reader = read(as_event_trigger, compiled(trigger.definition, parameters))
+    return reader.react(Occurrence.of(event))
+
+
+def _digest(value: Json) -> str:
+    text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(text).hexdigest()[:40]
+
+
+def _suffix(event: Occurrence) -> str:
+    # A replay is asked for in order to make the jobs again.
+    return f":{event.replay}" if event.replay else ""
+
+
+def _read_key(text: str | None) -> Template | None:
+    return None if text is None else template.parse(text, field="dedupe_key", roots=ROOTS)

@@ -1,0 +1,64 @@
+"""The settings of a trigger, before they are saved: what SQL cannot see is checked here.
+
+The scheduler reads them again when it acts; this is for whoever types them.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from jobforge.errors import Invalid, Json
+from jobforge.scheduler import cron, event_filter, template
+from jobforge.scheduler.cron import Cron
+from jobforge.sdk.schedule import OWN_CLOCKS, ROOTS
+from jobforge.types.triggers import Trigger, TriggerType
+
+MOST_BACKFILLED = 1000
+
+
+def check(kind: TriggerType, settings: Mapping[str, Json], before: Trigger | None = None) -> None:
+    """Raises Invalid with the field. `before` is the trigger that is changed."""
+    if kind is TriggerType.SCHEDULE:
+        _check_schedule(settings, before)
+    else:
+        _check_event(settings)
+
+
+def read_cron(text: str, timezone: str, *, tenant_zone: str = "UTC") -> Cron:
+    """`tenant_zone` stands for the zone `tenant`."""
+    return cron.parse(text, tenant_zone if timezone == OWN_CLOCKS else timezone)
+
+
+def times_between(trigger: Trigger, start: datetime, end: datetime) -> list[datetime]:
+    """The times of a schedule from `start` up to `end`; Invalid when they are too many."""
+    if trigger.cron is None:
+        raise Invalid("only a schedule can be backfilled", field="trigger_id")
+    times = []
+    for at in cron.parse(trigger.cron, trigger.zone).between(start, end):
+        times.append(at)
+        if len(times) > MOST_BACKFILLED:
+            raise Invalid(
+                f"it fires more than {MOST_BACKFILLED} times between these: take a shorter time",
+                field="end",
+            )
+    return times
+
+
+def _check_schedule(settings: Mapping[str, Json], before: Trigger | None) -> None:
+    if "timezone" in settings or "cron" in settings:
+        text = settings.get("cron", before and before.cron)
+        zone = settings.get("timezone", before.timezone if before else OWN_CLOCKS)
+        if isinstance(text, str) and isinstance(zone, str):  # else SQL says what is missing
+            read_cron(text, zone)
+    if "payload" in settings:
+        template.check(settings["payload"], roots=ROOTS)
+
+
+def _check_event(settings: Mapping[str, Json]) -> None:
+    if "event" in settings:
+        event_filter.check_pattern(settings["event"])
+    if "filter" in settings:
+        event_filter.check(settings["filter"])
+    if "payload" in settings:
+        template.check(settings["payload"], roots=event_filter.ROOTS)
+    if settings.get("dedupe_key") is not None:
+        template.check(settings["dedupe_key"], field="dedupe_key", roots=event_filter.ROOTS)

@@ -1,0 +1,1 @@
+"""What the code of an application uses: the app, definitions, jobs, workflows."""

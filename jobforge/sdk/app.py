@@ -1,0 +1,399 @@
+"""The app: what its jobs are, and the way to the engine. `jf = JobForge()`.
+
+Nothing is read, opened or sent before it is first needed, so that a module with an app in it can be
+imported anywhere: in a web server, in a worker, in the process that jobs are forked from.
+"""
+
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
+
+from jobforge import calls
+from jobforge.calls import Call
+from jobforge.errors import ConfigError, Conflict, Denied, Json
+from jobforge.observability import tracing
+from jobforge.sdk.batch import Batch, BatchHandle
+from jobforge.sdk.command import Command
+from jobforge.sdk.decorator import JobDecorator
+from jobforge.sdk.definition import Decorated, Definition
+from jobforge.sdk.duration import Duration
+from jobforge.sdk.engine_client import Client
+from jobforge.sdk.enqueue import AnyArgs, Enqueuer
+from jobforge.sdk.hooks import Hook, Hooks
+from jobforge.sdk.location import Whereabouts
+from jobforge.sdk.options import Options, Tenant
+from jobforge.sdk.pools import Address, Pools
+from jobforge.sdk.retry import Retry
+from jobforge.sdk.settings import Rate, Settings, Size, read_settings
+from jobforge.sdk.tenancy import Ambient
+from jobforge.sdk.transaction import Transaction
+from jobforge.sdk.workflow import Workflow, WorkflowHandle
+from jobforge.types.current_job import CURRENT
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from jobforge.artifacts import Artifacts
+
+H = TypeVar("H", bound=Hook)
+D = TypeVar("D", bound=Definition[..., Any])
+
+_log = logging.getLogger("jobforge")
+
+
+def registration(definition: Definition[..., Any]) -> Call[None]:
+    """The call that makes a definition known to the database."""
+    settings = definition.settings
+    return calls.put_definition(settings.key, settings.version, definition.registration())
+
+
+class JobForge:
+    """A registry of definitions, and the connections that their jobs go through."""
+
+    def __init__(  # noqa: PLR0913 - one for each way to the engine
+        self,
+        database_url: str | None = None,
+        *,
+        server: str | None = None,
+        key: str | None = None,
+        tenant: Tenant | None = None,
+        behind_pooler: bool | None = None,
+        django: str | None = None,
+        pool_size: int = 4,
+    ) -> None:
+        """What is not given comes from the configuration, see docs/configuration.md.
+
+        With `server`, and a `key` to it, jobs are made over HTTP and no database is needed.
+        `django` is the alias of a Django database, whose connections are used instead of our own.
+        """
+        if server is not None and (database_url is not None or django is not None):
+            raise ConfigError("give the app a server or a database, not both", field="server")
+        self._whereabouts = where = Whereabouts(
+            database_url,
+            has_database=database_url is not None or django is not None,
+            behind_pooler=behind_pooler,
+            server=server,
+            key=key,
+            tenant=tenant,
+        )
+        self._pool_size = pool_size
+        self._defined: dict[str, Definition[..., Any]] = {}
+        self._all: Mapping[str, Definition[..., Any]] = MappingProxyType({})
+        self._hooks = Hooks(self._refresh)
+        self.client = Client(
+            Pools(where.find_address, size=pool_size, find_server=where.find_server),
+            tenant=where.default_tenant,
+            artifacts=where.artifacts,
+            django=django,
+        )
+        self.job = JobDecorator(self._add)
+
+    @property
+    def definitions(self) -> Mapping[str, Definition[..., Any]]:
+        """By key, with those that run the hooks of others."""
+        return self._all
+
+    def command(  # noqa: PLR0913 - one for each setting
+        self,
+        key: str,
+        *,
+        argv: Sequence[str],
+        parameters: "dict[str, Json] | type[BaseModel] | None" = None,
+        version: int = 1,
+        queue: str = "default",
+        retry: Retry | int | None = None,
+        timeout: Duration = 3600,
+        memory: Size | None = None,
+        cpu: Duration | None = None,
+        open_files: int | None = None,
+        file_size: Size | None = None,
+        grace: Duration = 10,
+        description: str | None = None,
+        max_running: int | None = None,
+        max_running_per_key: int | None = None,
+        rate: Rate | None = None,
+        rate_per_key: Rate | None = None,
+    ) -> Command:
+        """A definition whose jobs run a program; see docs/commands.md."""
+        settings = read_settings(
+            key=key,
+            version=version,
+            queue=queue,
+            retry=retry,
+            timeout=timeout,
+            memory=memory,
+            cpu=cpu,
+            open_files=open_files,
+            file_size=file_size,
+            grace=grace,
+            description=description,
+            max_running=max_running,
+            max_running_per_key=max_running_per_key,
+            rate=rate,
+            rate_per_key=rate_per_key,
+        )
+        return self._keep(Command(settings, argv, parameters, self.client, self._hooks))
+
+    def connector(self, key: str) -> Enqueuer[..., Json]:
+        """Enqueues jobs of a connector, which any worker serves: `jf.connector("http.request")`.
+
+        docs/connectors.md has the fields of their payloads.
+        """
+        from jobforge.connectors import connector_target  # noqa: PLC0415 - few apps need it
+
+        return Enqueuer(connector_target(key, self.client), Options())
+
+    def tenant(self, tenant: Tenant) -> Ambient:
+        """Within it, jobs are of this tenant unless another one is named."""
+        return Ambient(tenant)
+
+    def transaction(self, tenant: Tenant | None = None) -> "Transaction":
+        """A psycopg connection in a transaction of the tenant, by `with` or `async with`.
+
+        Its `app.tenant_id` is set, so row-level security knows the tenant too. Jobs join it by
+        `using(conn=…)`; it commits at the end, and rolls back on an error.
+        """
+        return Transaction(self.client, tenant)
+
+    def emit(  # noqa: PLR0913 - one for each thing that can be said
+        self,
+        name: str,
+        data: dict[str, Json] | None = None,
+        *,
+        tenant: Tenant | None = None,
+        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
+        key: str | None = None,
+        correlation_id: str | None = None,
+    ) -> UUID:
+        """Emit an event, of which triggers make jobs, and return its ID.
+
+        With `conn`, the event is part of that connection's transaction. With `key`, each trigger
+        makes one job of all events with this name and key. See docs/events.md.
+        """
+        return self.client.emit(_emitting(name, data, key, correlation_id), tenant, conn)
+
+    async def aemit(  # noqa: PLR0913 - as `emit`
+        self,
+        name: str,
+        data: dict[str, Json] | None = None,
+        *,
+        tenant: Tenant | None = None,
+        conn: Any = None,  # noqa: ANN401 - as above
+        key: str | None = None,
+        correlation_id: str | None = None,
+    ) -> UUID:
+        """Like `emit`, for async code."""
+        return await self.client.aemit(_emitting(name, data, key, correlation_id), tenant, conn)
+
+    def workflow(  # noqa: PLR0913 - one for each thing that can be said
+        self,
+        name: str,
+        *,
+        input: Json = None,  # noqa: A002 - as the engine calls it
+        correlation_id: str | None = None,
+        on_success: AnyArgs | None = None,
+        on_failure: AnyArgs | None = None,
+        on_complete: AnyArgs | None = None,
+        tenant: Tenant | None = None,
+        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
+    ) -> Workflow:
+        """Jobs that come after each other: `definition.node(…)` within `with` or `async with`.
+
+        They are made together at the end of the block; docs/workflows.md.
+        """
+        return Workflow(
+            self.client,
+            name,
+            input=input,
+            correlation_id=correlation_id,
+            on_success=on_success,
+            on_failure=on_failure,
+            on_complete=on_complete,
+            tenant=tenant,
+            conn=conn,
+        )
+
+    def batch(  # noqa: PLR0913 - one for each thing that can be said
+        self,
+        *,
+        name: str | None = None,
+        input: Json = None,  # noqa: A002 - as above
+        correlation_id: str | None = None,
+        on_success: AnyArgs | None = None,
+        on_failure: AnyArgs | None = None,
+        on_complete: AnyArgs | None = None,
+        open: bool = False,  # noqa: A002 - as above
+        tenant: Tenant | None = None,
+        conn: Any = None,  # noqa: ANN401 - as above
+    ) -> Batch:
+        """Jobs that belong together: `batch.add(definition.args(…))` within `with`.
+
+        What is given as `on_success`, `on_failure` and `on_complete` is enqueued once, when all of
+        them have ended like that; docs/workflows.md.
+        """
+        return Batch(
+            self.client,
+            name=name,
+            input=input,
+            correlation_id=correlation_id,
+            on_success=on_success,
+            on_failure=on_failure,
+            on_complete=on_complete,
+            open=open,
+            tenant=tenant,
+            conn=conn,
+        )
+
+    def workflow_of(self, workflow_id: UUID, *, tenant: Tenant | None = None) -> WorkflowHandle:
+        """One that was enqueued before."""
+        return WorkflowHandle(self.client, self.client.tenant_id(tenant), workflow_id)
+
+    def batch_of(self, batch_id: UUID, *, tenant: Tenant | None = None) -> BatchHandle:
+        """One that was made before."""
+        return BatchHandle(self.client, self.client.tenant_id(tenant), batch_id)
+
+    def on_start(self, hook: H) -> H:
+        """Decorates `hook(ctx)`, called in each attempt of any job before its function."""
+        self._hooks.start.append(hook)
+        return hook
+
+    def on_success(self, hook: H) -> H:
+        """Decorates `hook(ctx, result)`, called after any job has succeeded."""
+        return self._follow_up(self._hooks.success, hook)
+
+    def on_fail(self, hook: H) -> H:
+        """Decorates `hook(ctx, error)`, called after any job has died; `error` is a dict."""
+        return self._follow_up(self._hooks.fail, hook)
+
+    def on_end(self, hook: H) -> H:
+        """Decorates `hook(ctx, state)`, called after any job has ended in any way."""
+        return self._follow_up(self._hooks.end, hook)
+
+    def registrations(self) -> list[Call[None]]:
+        """The calls that make all definitions known to the database."""
+        # Those that run hooks first: a job that ends needs them to be there.
+        ordered = sorted(self.definitions.values(), key=lambda each: each.settings.hooks)
+        return [registration(each) for each in ordered]
+
+    def declaration(self) -> Call[None]:
+        """The call that brings the schedules in the database in step with those of the code."""
+        declared: list[dict[str, Json]] = [
+            {
+                "name": settings.key,
+                "tenant": settings.schedule.tenant or self._own_tenant(settings.key),
+                "settings": settings.schedule.to_json(settings.key),
+            }
+            for settings in (each.settings for each in self._defined.values())
+            if settings.schedule is not None
+        ]
+        return calls.declare_triggers(declared, list(self._defined))
+
+    def _own_tenant(self, key: str) -> str:
+        tenant = self._whereabouts.default_tenant()
+        if tenant is None:
+            raise ConfigError(
+                f"whose schedule is that of {key}? name it by @jf.job(tenant=…), with * for every"
+                " tenant, or give the app a tenant",
+                field="tenant",
+            )
+        return str(tenant)
+
+    def register(self) -> None:
+        """Makes all definitions known to the database. Workers do so when they start."""
+        for call in (*self.registrations(), self.declaration()):
+            self.client.run(call)
+
+    async def aregister(self) -> None:
+        """As `register`, for async code."""
+        for call in (*self.registrations(), self.declaration()):
+            await self.client.arun(call)
+
+    def close(self) -> None:
+        """Closes the connections of sync code. They open again when they are needed."""
+        self.client.pools.close()
+
+    async def aclose(self) -> None:
+        """Closes the connections of this event loop, and those of sync code."""
+        await self.client.pools.aclose()
+
+    @asynccontextmanager
+    async def lifespan(self, _: object = None) -> AsyncIterator[None]:
+        """For a web app: `FastAPI(lifespan=jf.lifespan)`. Registers, and closes at the end."""
+        try:
+            await self.aregister()
+        except Denied:
+            # A login that only enqueues; the workers register.
+            _log.info("this login may not register definitions; the workers do")
+        try:
+            yield
+        finally:
+            await self.aclose()
+
+    @contextmanager
+    def connected_to(
+        self, database_url: str, artifacts: "Callable[[], Artifacts] | None" = None
+    ) -> Iterator[None]:
+        """Within it, the app has another database, and the artifact store given: for tests.
+
+        Its connections to the one before are closed, and those to this one at the end.
+        """
+        pools = Pools(lambda: Address(database_url), size=self._pool_size)
+        before = self.client.move(pools, None, artifacts)
+        before[0].close_all()
+        try:
+            yield
+        finally:
+            self.client.move(*before)
+            pools.close_all()
+
+    def _add(
+        self, function: Callable[..., Any], settings: Settings
+    ) -> Decorated[..., Any, ..., Any]:
+        return self._keep(Decorated(function, settings, self.client, self._hooks))
+
+    def _keep(self, definition: D) -> D:
+        key = definition.settings.key
+        if key in self._defined:
+            raise Conflict(
+                f"there are two definitions {key}: give one of them another key=, or, when it is"
+                " the same job with other parameters, a version= and an upgrade",
+                field="key",
+            )
+        self._defined[key] = definition
+        self._refresh()
+        return definition
+
+    def _follow_up(self, hooks: list[Hook], hook: H) -> H:
+        hooks.append(hook)
+        self._refresh()
+        return hook
+
+    def _refresh(self) -> None:
+        """After a definition or a hook came: which definitions there are."""
+        everything = dict(self._defined)
+        for definition in self._defined.values():
+            definition.note_hooks()
+            if definition.settings.hooks:
+                from jobforge.sdk.hook_job import HooksDefinition  # noqa: PLC0415 - it needs pydantic
+
+                hooks = HooksDefinition(definition, self.client, self._hooks)
+                everything[hooks.settings.key] = hooks
+        self._all = MappingProxyType(everything)
+
+
+def _emitting(
+    name: str, data: dict[str, Json] | None, key: str | None, correlation_id: str | None
+) -> Callable[[UUID | None], Call[UUID]]:
+    job = CURRENT.get()  # what it emits belongs together with it
+    traceparent = tracing.current() or (job and job.traceparent)
+    return lambda tenant_id: calls.emit_event(
+        name,
+        data,
+        key=key,
+        correlation_id=correlation_id or (job and job.correlation_id),
+        traceparent=traceparent,
+        tenant_id=tenant_id,
+    )

@@ -1,0 +1,242 @@
+"""Batches as an app makes and follows them: `with jf.batch(on_success=…) as batch:`."""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, Self
+from uuid import UUID
+
+from jobforge import calls
+from jobforge.calls import Call
+from jobforge.errors import Conflict, Invalid, JobForgeError, Json
+from jobforge.observability import tracing
+from jobforge.sdk.call_runner import Build
+from jobforge.sdk.duration import Duration
+from jobforge.sdk.engine_client import Client, Submission
+from jobforge.sdk.enqueue import AnyArgs, checked, request_of
+from jobforge.sdk.enqueue_hints import advised
+from jobforge.sdk.handle import Awaited, auntil, until
+from jobforge.sdk.inherited import batch_by, here, traced
+from jobforge.sdk.options import Tenant
+from jobforge.types.jobs import Enqueued, JobRequest
+from jobforge.types.workflows import BatchRequest, MadeBatch, WorkflowInfo, WorkflowState
+
+_MOST_AT_ONCE = 50_000
+_FLUSHED = 1_000
+
+
+class BatchHandle:
+    """A batch that was made. Jobs can be added from anywhere until it has ended."""
+
+    def __init__(self, client: Client, tenant_id: UUID, batch_id: UUID) -> None:
+        self._client = client
+        self.id = batch_id
+        self.tenant_id = tenant_id
+
+    def __repr__(self) -> str:
+        return f"<BatchHandle {self.id}>"
+
+    def progress(self) -> WorkflowInfo:
+        """The batch as it is now; `counts` has how many of its jobs are in which state."""
+        return self._client.run_for(self.tenant_id, self._reading)
+
+    async def aprogress(self) -> WorkflowInfo:
+        return await self._client.arun_for(self.tenant_id, self._reading)
+
+    def wait(self, timeout: Duration | None = None) -> WorkflowInfo:
+        """The batch once it has ended; WaitTimeout before that."""
+        return until(self.progress, _is_over, timeout, self._waited_for)
+
+    async def await_(self, timeout: Duration | None = None) -> WorkflowInfo:  # noqa: ASYNC109 - as wait
+        """As `wait`, for async code."""
+        return await auntil(self.aprogress, _is_over, timeout, self._waited_for)
+
+    def add(self, *jobs: AnyArgs) -> list[Enqueued]:
+        """More jobs, made at once. Conflict when the batch has ended."""
+        try:
+            return self._client.run_for(self.tenant_id, self._adding(jobs))
+        except JobForgeError as error:
+            raise advised(error, None) from error
+
+    async def aadd(self, *jobs: AnyArgs) -> list[Enqueued]:
+        try:
+            return await self._client.arun_for(self.tenant_id, self._adding(jobs))
+        except JobForgeError as error:
+            raise advised(error, None) from error
+
+    def cancel(self, reason: str | None = None) -> WorkflowState:
+        return self._client.run_for(self.tenant_id, self._canceling(reason))
+
+    async def acancel(self, reason: str | None = None) -> WorkflowState:
+        return await self._client.arun_for(self.tenant_id, self._canceling(reason))
+
+    @property
+    def _waited_for(self) -> Awaited:
+        return Awaited("batch", self.id, "id")
+
+    def _reading(self, tenant_id: UUID | None) -> Call[WorkflowInfo]:
+        return calls.get_batch(self.id, tenant_id=tenant_id)
+
+    def _canceling(self, reason: str | None) -> Build[WorkflowState]:
+        return lambda tenant: calls.cancel_batch(self.id, reason=reason, tenant_id=tenant)
+
+    def _adding(self, jobs: tuple[AnyArgs, ...]) -> Build[list[Enqueued]]:
+        requests = _requests(jobs)
+        return lambda tenant: calls.add_to_batch(self.id, requests, tenant_id=tenant)
+
+
+class Batch:
+    """A batch that is being made, by `with` or `async with`; an error in it makes nothing.
+
+    Its jobs are made together at the end of the block. With `open=True` they are made while the
+    block runs, a thousand at a time, so that there may be any number; it is closed at its end.
+    """
+
+    def __init__(  # noqa: PLR0913 - one for each thing that can be said
+        self,
+        client: Client,
+        *,
+        name: str | None = None,
+        input: Json = None,  # noqa: A002 - as the engine calls it
+        correlation_id: str | None = None,
+        on_success: AnyArgs | None = None,
+        on_failure: AnyArgs | None = None,
+        on_complete: AnyArgs | None = None,
+        open: bool = False,  # noqa: A002 - as above
+        tenant: Tenant | None = None,
+        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
+    ) -> None:
+        self._client = client
+        self._request = BatchRequest(
+            name,
+            input,
+            correlation_id,
+            on_success=request_of(on_success),
+            on_failure=request_of(on_failure),
+            on_complete=request_of(on_complete),
+            open=open or None,
+        )
+        self._tenant = tenant
+        self._conn = conn
+        self._jobs: list[JobRequest] = []
+        self._handle: BatchHandle | None = None
+
+    @property
+    def handle(self) -> BatchHandle:
+        """Conflict before it was made."""
+        if self._handle is None:
+            raise Conflict("the batch is made at the end of its with block")
+        return self._handle
+
+    def add(self, *jobs: AnyArgs) -> None:
+        """Jobs as `definition.args(…)` makes them."""
+        if self._is_due_with(jobs):
+            self._flush()
+
+    async def aadd(self, *jobs: AnyArgs) -> None:
+        """As `add`, for async code; needed for an open batch only."""
+        if self._is_due_with(jobs):
+            await self._aflush()
+
+    def enqueue(self) -> BatchHandle:
+        """Makes its jobs: what the end of the `with` block does."""
+        self._flush()
+        if self._request.open:
+            self._client.submit(self._closing(), self._tenant, self._conn)
+        return self.handle
+
+    async def aenqueue(self) -> BatchHandle:
+        """As `enqueue`, for async code."""
+        await self._aflush()
+        if self._request.open:
+            await self._client.asubmit(self._closing(), self._tenant, self._conn)
+        return self.handle
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self.enqueue()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            await self.aenqueue()
+
+    def _is_due_with(self, jobs: tuple[AnyArgs, ...]) -> bool:
+        """Keeps the jobs; whether those that are kept should go out now."""
+        self._jobs += _requests(jobs)
+        if self._request.open:
+            return len(self._jobs) >= _FLUSHED
+        if len(self._jobs) > _MOST_AT_ONCE:
+            raise Invalid(
+                f"more than {_MOST_AT_ONCE} jobs cannot be made at once: jf.batch(open=True)",
+                field="jobs",
+            )
+        return False
+
+    def _flush(self) -> None:
+        if self._handle is None:
+            made = self._client.submit(self._making(), self._tenant, self._conn)
+            self._settle(*made)
+        elif self._jobs:
+            self._client.submit(self._adding(), self._tenant, self._conn)
+        self._jobs = []
+
+    async def _aflush(self) -> None:
+        if self._handle is None:
+            made = await self._client.asubmit(self._making(), self._tenant, self._conn)
+            self._settle(*made)
+        elif self._jobs:
+            await self._client.asubmit(self._adding(), self._tenant, self._conn)
+        self._jobs = []
+
+    def _settle(self, tenant_id: UUID, made: MadeBatch) -> None:
+        self._handle = BatchHandle(self._client, tenant_id, made.id)
+
+    def _making(self) -> Submission[MadeBatch]:
+        request, jobs = here(batch_by, self._request), self._jobs
+        return Submission(
+            lambda tenant_id: calls.create_batch(request, jobs, tenant_id=tenant_id),
+            "create_batch",
+            {"batch": request.to_json(), "jobs": [job.to_json() for job in jobs]},
+            lambda answer: MadeBatch(UUID(answer["id"]), []),
+        )
+
+    def _adding(self) -> Submission[list[Enqueued]]:
+        batch_id, jobs = self.handle.id, self._jobs
+        return Submission(
+            lambda tenant_id: calls.add_to_batch(batch_id, jobs, tenant_id=tenant_id),
+            "add_to_batch",
+            {"id": batch_id, "jobs": [job.to_json() for job in jobs]},
+            lambda _: [],
+        )
+
+    def _closing(self) -> Submission[WorkflowState]:
+        batch_id = self.handle.id
+        return Submission(
+            lambda tenant_id: calls.close_batch(batch_id, tenant_id=tenant_id),
+            "close_batch",
+            {"id": batch_id},
+            WorkflowState,
+        )
+
+
+def _requests(jobs: tuple[AnyArgs, ...]) -> Sequence[JobRequest]:
+    return here(traced, tracing.carrying([checked(job).request for job in jobs]))
+
+
+def _is_over(batch: WorkflowInfo) -> bool:
+    return batch.state.is_over

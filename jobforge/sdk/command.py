@@ -1,0 +1,206 @@
+"""Definitions whose jobs run a program instead of a Python function.
+
+Declared in code (`jf.command`) or in jobforge.toml (`[commands.<key>]`). A worker serves only those
+that its own configuration allows. The program runs as any job does: in a process of its own, under
+its limits, with its output kept.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from pydantic_core import ValidationError
+
+from jobforge.errors import ConfigError, Invalid, InvalidPayload, Json
+from jobforge.payloads.signature import Arguments, Parameters, Shape, explained
+from jobforge.sdk.command_argv import Template, read_template
+from jobforge.sdk.definition import Definition
+from jobforge.sdk.engine_client import Client
+from jobforge.sdk.hooks import Hooks
+from jobforge.sdk.settings import Settings
+from jobforge.sdk.verdict import Exit, Verdict
+from jobforge.types.jobs import Outcome
+from jobforge.types.jsonb import decode
+
+if TYPE_CHECKING:
+    import jsonschema_rs
+    from pydantic import BaseModel
+
+Schema = dict[str, Json]
+Given: TypeAlias = "Schema | type[BaseModel] | None"
+
+T = TypeVar("T")
+
+
+class Command(Definition[..., dict[str, int]]):
+    """A definition with a program. Its jobs return their exit code."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        argv: Sequence[str],
+        parameters: Given,
+        client: Client,
+        app_hooks: Hooks,
+    ) -> None:
+        if settings.isolation != "process":
+            raise Invalid("a command is a process of its own, never inline", field="isolation")
+        self.argv = read_template(argv)
+        self.parameters = _parameters(self.argv, parameters)
+        super().__init__(_returning, settings, client, app_hooks)
+
+    def render(self, arguments: Mapping[str, Json]) -> list[str]:
+        """The argument list; InvalidPayload when a value cannot stand in it."""
+        return self.argv.render(arguments)
+
+    def ended(self, how: Exit) -> Verdict | None:
+        """What the program's exit says; None when it was killed and says nothing."""
+        if how.code is None:
+            return None
+        if how.code == 0:
+            return Verdict(Outcome.SUCCEEDED, {"exit_code": 0})
+        message = f"{self._program} ended with exit code {how.code}"
+        error = {"type": "CommandFailed", "message": message, "exit_code": how.code}
+        return Verdict(Outcome.FAILED, error=error)
+
+    def not_started(self, error: Exception) -> Verdict:
+        """There is no such program, or it cannot be run: so it will be the next time."""
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        message = f"{self._program} cannot be run: {reason}"
+        return Verdict(
+            Outcome.FAILED, error={"type": "CommandNotStarted", "message": message}, final=True
+        )
+
+    @property
+    def _program(self) -> str:
+        return os.path.basename(self.argv.program)  # noqa: PTH119 - a name, not a file
+
+
+@dataclass(frozen=True, slots=True)
+class CommandParameters(Parameters):
+    """What the payload of a command is checked by."""
+
+    document: Schema
+    validator: "jsonschema_rs.Draft202012Validator"
+    checked_by: "type[BaseModel] | None"
+
+    def payload(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Json]:
+        given = self.bind(args, kwargs)
+        self.arguments(given)
+        return given
+
+    def arguments(self, payload: dict[str, Json]) -> Arguments:
+        """The payload, checked, with the defaults of what was left out."""
+        if self.checked_by is not None:
+            try:
+                return self.checked_by.model_validate(payload).model_dump(mode="json")
+            except ValidationError as error:
+                raise explained(error) from None  # it shows the values, which may be secrets
+        for fault in self.validator.iter_errors(payload):
+            path = ".".join(map(str, fault.instance_path))
+            raise InvalidPayload(f"{path or 'the payload'}: {_rule(fault)}", field=path or None)
+        return {**_defaults(self.document), **payload}
+
+    def read(self, payload_json: str) -> Arguments:
+        return self.arguments(decode(payload_json))
+
+    def schema(self) -> Schema:
+        return self.document
+
+
+def add_commands(add: Callable[..., Command], tables: Mapping[str, Mapping[str, Json]]) -> None:
+    """`[commands.<key>]` of jobforge.toml, by `jf.command`; ConfigError when one is not right."""
+    for key, table in tables.items():
+        try:
+            add(key, **{"argv": (), **table})
+        except TypeError as error:
+            unknown = str(error).rpartition(" ")[2]
+            message = f"commands.{key} sets {unknown}, which does not exist"
+            raise ConfigError(message, field=f"commands.{key}") from error
+        except Invalid as error:
+            field = f"commands.{key}"
+            raise ConfigError(f"{field}: {error.message}", field=field) from error
+
+
+def servable(definitions: Iterable[T], allowed: Collection[str]) -> list[T]:
+    """The definitions without the commands that are not allowed here."""
+    return [
+        definition
+        for definition in definitions
+        if not isinstance(definition, Command) or definition.settings.key in allowed
+    ]
+
+
+def _returning() -> dict[str, int]:
+    """What the type of a command's result is read from; a program runs in its place."""
+    raise NotImplementedError
+
+
+def _parameters(template: Template, given: Given) -> CommandParameters:
+    schema = _schema(template, given)
+    _check_names(template, schema)
+    return CommandParameters(
+        names=tuple(schema.get("properties", ())),
+        shape=Shape(dict[str, Any]),
+        model=None,
+        positional=len(schema.get("properties", ())),
+        document=schema,
+        validator=_validator(schema),
+        checked_by=given if isinstance(given, type) else None,
+    )
+
+
+def _schema(template: Template, given: Given) -> Schema:
+    if given is None:
+        texts = {name: {"type": "string"} for name in template.names}
+        return {
+            "type": "object",
+            "properties": texts,
+            "required": list(texts),
+            "additionalProperties": False,
+        }
+    if isinstance(given, dict):
+        return {"type": "object", "additionalProperties": False, **given}
+    return given.model_json_schema()
+
+
+def _check_names(template: Template, schema: Schema) -> None:
+    """Every value of the template is one that the payload must have."""
+    properties = schema.get("properties", {})
+    always = {*schema.get("required", ()), *_defaults(schema)}
+    for name in template.names:
+        if name not in properties:
+            raise Invalid(f"argv uses {{{name}}}, which is no parameter", field="parameters")
+        if name not in always:
+            raise Invalid(
+                f"argv uses {{{name}}}, which may be missing: require it or give it a default",
+                field="parameters",
+            )
+
+
+def _defaults(schema: Schema) -> dict[str, Json]:
+    properties = schema.get("properties", {}).items()
+    return {name: rules["default"] for name, rules in properties if "default" in rules}
+
+
+def _validator(schema: Schema) -> "jsonschema_rs.Draft202012Validator":
+    import jsonschema_rs  # noqa: PLC0415 - for commands alone
+
+    try:
+        # Patterns in linear time, and nothing is fetched for a $ref.
+        return jsonschema_rs.Draft202012Validator(
+            schema, pattern_options=jsonschema_rs.RegexOptions(), retriever=_refuse_to_fetch
+        )
+    except (ValueError, jsonschema_rs.ValidationError) as error:
+        reason = str(error).splitlines()[0]
+        raise Invalid(f"parameters is no JSON Schema: {reason}", field="parameters") from error
+
+
+def _refuse_to_fetch(uri: str) -> Json:
+    raise ValueError(f"{uri} is not fetched")
+
+
+def _rule(fault: "jsonschema_rs.ValidationError") -> str:
+    """Which rule it breaks, never the value: that may be a secret."""
+    return f"does not fit its schema ({'.'.join(map(str, fault.schema_path))})"

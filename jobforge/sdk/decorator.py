@@ -1,0 +1,97 @@
+"""`@jf.job`: turns a function into a definition of the app, with its types.
+
+The overloads tell a leading Context from the parameters of the job, and what an async function
+answers from the coroutine that it returns.
+"""
+
+import inspect
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
+from uuid import UUID
+
+from jobforge.errors import Invalid, Json
+from jobforge.sdk.definition import Decorated
+from jobforge.sdk.duration import Duration
+from jobforge.sdk.retry import Retry
+from jobforge.sdk.schedule import CatchUp, Overlap
+from jobforge.sdk.settings import Isolation, Rate, Settings, Size, read_settings
+
+if TYPE_CHECKING:
+    from jobforge.sdk.context import Context
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Add = Callable[[Callable[..., Any], Settings], Decorated[..., Any, ..., Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class JobDecorator:
+    """Used bare, or called with settings first: both `@jf.job` and `@jf.job(queue="mail")`."""
+
+    add: Add
+    settings: Settings = field(default_factory=read_settings)
+    is_named: bool = False  # otherwise the key is the function's name
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate["Context", P], Coroutine[Any, Any, R]], /
+    ) -> Decorated[Concatenate["Context", P], Coroutine[Any, Any, R], P, R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate["Context", P], R], /
+    ) -> Decorated[Concatenate["Context", P], R, P, R]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, Coroutine[Any, Any, R]], /
+    ) -> Decorated[P, Coroutine[Any, Any, R], P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Decorated[P, R, P, R]: ...
+    @overload
+    def __call__(
+        self,
+        /,
+        *,
+        key: str = ...,
+        version: int = 1,
+        queue: str = "default",
+        retry: Retry | int | None = None,
+        timeout: Duration = 3600,
+        isolation: Isolation = "process",
+        memory: Size | None = None,
+        cpu: Duration | None = None,
+        open_files: int | None = None,
+        file_size: Size | None = None,
+        grace: Duration = 10,
+        description: str | None = None,
+        max_running: int | None = None,
+        max_running_per_key: int | None = None,
+        rate: Rate | None = None,
+        rate_per_key: Rate | None = None,
+        cron: str | None = None,
+        tz: str | None = None,
+        catch_up: CatchUp | None = None,
+        catch_up_limit: int | None = None,
+        overlap: Overlap | None = None,
+        jitter: Duration | None = None,
+        tenant: str | UUID | None = None,
+        payload: dict[str, Json] | None = None,
+    ) -> "JobDecorator": ...
+
+    def __call__(self, function: Callable[..., Any] | None = None, /, **settings: Any) -> Any:
+        if function is not None:
+            return self._decorate(function)
+        return JobDecorator(self.add, read_settings(**settings), is_named="key" in settings)
+
+    def _decorate(self, function: Callable[..., Any]) -> Decorated[..., Any, ..., Any]:
+        if not inspect.isfunction(function):
+            raise Invalid(f"a job is made of a function, not of {function!r}")
+        key = self.settings.key if self.is_named else function.__name__
+        words = self.settings.description or _first_paragraph(function)
+        return self.add(function, replace(self.settings, key=key, description=words))
+
+
+def _first_paragraph(function: Callable[..., Any]) -> str | None:
+    words = inspect.getdoc(function)
+    return " ".join(words.partition("\n\n")[0].split()) if words else None

@@ -1,0 +1,267 @@
+"""A decorated function as a definition: what a worker runs and what an app enqueues.
+
+Owns the function with its settings, its hooks, and the upgrades from older versions of its payload.
+How jobs of it are sent, enqueue.py has; what its arguments look like as JSON,
+payloads/signature.py.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cached_property, update_wrapper
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from uuid import UUID, uuid4
+
+from jobforge.errors import Invalid, InvalidPayload, Json
+from jobforge.payloads.signature import (
+    Arguments,
+    Parameters,
+    Shape,
+    read_hints,
+    read_parameters,
+    read_result,
+)
+from jobforge.redact import job_scope
+from jobforge.sdk.engine_client import Client
+from jobforge.sdk.enqueue import Enqueuer, Target
+from jobforge.sdk.hooks import Hook, Hooks, run_start_hooks
+from jobforge.sdk.options import Options
+from jobforge.sdk.settings import Settings
+from jobforge.types.jobs import ClaimedJob, sent
+from jobforge.types.jsonb import decode, encode
+
+if TYPE_CHECKING:
+    from jobforge.sdk.context import Context
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Called = ParamSpec("Called")
+Returned = TypeVar("Returned")
+H = TypeVar("H", bound=Callable[..., Any])
+
+Upgrade = Callable[[dict[str, Json]], dict[str, Json]]
+U = TypeVar("U", bound=Upgrade)
+
+
+class Definition(Enqueuer[P, R], Target):
+    """P are the parameters of its jobs, R is what they return."""
+
+    tells_of_others = False  # its payloads hold those of other jobs, and their results
+    makes_artifacts = False  # its results may name one, as `artifact`
+    redaction = staticmethod(job_scope)  # from a payload: what is hidden in the output of a job
+
+    def __init__(
+        self, function: Callable[..., Any], settings: Settings, client: Client, app_hooks: Hooks
+    ) -> None:
+        self.function = function
+        self.settings = settings
+        self.client = client
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.hooks = Hooks(app_hooks.changed)
+        self._app_hooks = app_hooks
+        self._takes_context = _takes_context(function)
+        self._upgrades: dict[int, Upgrade] = {}
+        super().__init__(self, Options())
+        self._check()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.settings.name}>"
+
+    @cached_property
+    def parameters(self) -> Parameters:
+        return read_parameters(self.function, skip=int(self._takes_context))
+
+    @cached_property
+    def result(self) -> Shape:
+        return read_result(self.function)
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """`key@version` of every version whose jobs it can run, its own first."""
+        key, own = self.settings.key, self.settings.version
+        oldest = min(self._upgrades, default=own)
+        for version in range(oldest, own):
+            if version not in self._upgrades:
+                raise Invalid(
+                    f"{key} upgrades from version {oldest}, but not from {version}",
+                    field="from_version",
+                )
+        return tuple(f"{key}@{version}" for version in range(own, oldest - 1, -1))
+
+    def registration(self) -> dict[str, Json]:
+        """Its settings, as put_definition takes them."""
+        try:
+            schema = self.parameters.schema()
+        except Invalid as error:
+            raise Invalid(f"{self.settings.key}: {error.message}") from error
+        return self.settings.registration(schema)
+
+    def arguments(self, version: int, payload: dict[str, Json]) -> Arguments:
+        """What the handler is given for a payload of that version; InvalidPayload if it is bad."""
+        if version != self.settings.version:
+            payload = self._upgraded(version, payload)
+        return self.parameters.arguments(payload)
+
+    def arguments_of(self, version: int, payload_json: str) -> Arguments:
+        """As `arguments`, from a payload as it is stored."""
+        if version != self.settings.version:
+            return self.arguments(version, decode(payload_json))
+        return self.parameters.read(payload_json)
+
+    def imagined(self, payload: dict[str, Json], tenant_id: UUID) -> ClaimedJob:
+        """A job of it that nobody enqueued, for running the function outside a worker."""
+        settings, now = self.settings, datetime.now(UTC)
+        return ClaimedJob(
+            tenant_id=tenant_id,
+            job_id=uuid4(),
+            lease=1,
+            definition=settings.key,
+            version=settings.version,
+            queue=settings.queue,
+            attempt=1,
+            max_attempts=settings.max_attempts,
+            timeout_s=settings.timeout_s,
+            started=sent(now),
+            source="manual",
+            correlation_id=None,
+            traceparent=None,
+            idempotency_key=None,
+            tags=None,
+            payload_json=encode(payload, "payload"),
+        )
+
+    def invoke(self, ctx: "Context", arguments: Mapping[str, Any]) -> R | Awaitable[R]:
+        """Calls the function."""
+        if self._takes_context:
+            returned: R | Awaitable[R] = self.function(ctx, **arguments)
+        else:
+            returned = self.function(**arguments)
+        return returned
+
+    def dump(self, result: Any) -> Json:  # noqa: ANN401 - whatever the function returned
+        """The result as JSON; Invalid when it cannot be written so."""
+        if result is None or result is True or result is False or type(result) is str:
+            return result
+        try:
+            return self.result.write(result)
+        except Invalid as error:
+            raise Invalid(f"the result {error.message}", field="result") from error
+
+    def upgrade(self, *, from_version: int) -> Callable[[U], U]:
+        """Decorates what turns a payload of that version into one of the next."""
+        if not 1 <= from_version < self.settings.version:
+            raise Invalid(
+                f"{self.settings.name} cannot be upgraded to from version {from_version}",
+                field="from_version",
+            )
+        if from_version in self._upgrades:
+            raise Invalid(
+                f"{self.settings.key} upgrades from version {from_version} already",
+                field="from_version",
+            )
+
+        def keep(upgrade: U) -> U:
+            self._upgrades[from_version] = upgrade
+            return upgrade
+
+        return keep
+
+    @property
+    def needs_context(self) -> bool:
+        """Whether somebody is given the context of a run."""
+        return bool(self._takes_context or self.hooks.start or self._app_hooks.start)
+
+    @property
+    def start_hooks(self) -> list[Hook]:
+        """To be called with the context before each attempt; its own, then the app's."""
+        return [*self.hooks.start, *self._app_hooks.start]
+
+    async def run_start_hooks(self, ctx: "Context") -> None:
+        """One that fails is logged; the attempt goes on."""
+        await run_start_hooks(self.start_hooks, ctx)
+
+    def on_start(self, hook: H) -> H:
+        """Decorates `hook(ctx)`, called in each attempt before the function."""
+        self.hooks.start.append(hook)
+        return hook
+
+    def on_success(self, hook: H) -> H:
+        """Decorates `hook(ctx, result)`, called after the job has succeeded."""
+        return self._follow_up(self.hooks.success, hook)
+
+    def on_fail(self, hook: H) -> H:
+        """Decorates `hook(ctx, error)`, called after the job has died; `error` is a dict."""
+        return self._follow_up(self.hooks.fail, hook)
+
+    def on_end(self, hook: H) -> H:
+        """Decorates `hook(ctx, state)`, called after the job has ended in any way."""
+        return self._follow_up(self.hooks.end, hook)
+
+    def note_hooks(self) -> None:
+        """Brings the settings up to date with what hooks there are."""
+        wants = bool(self.hooks.follow_up or self._app_hooks.follow_up)
+        if wants != self.settings.hooks:
+            self.settings = replace(self.settings, hooks=wants)
+
+    def _follow_up(self, hooks: list[Hook], hook: H) -> H:
+        hooks.append(hook)
+        self.hooks.changed()
+        return hook
+
+    def _upgraded(self, version: int, payload: dict[str, Json]) -> dict[str, Json]:
+        for step in range(version, self.settings.version):
+            upgrade = self._upgrades.get(step)
+            if upgrade is None:
+                raise InvalidPayload(f"{self.settings.key} has no upgrade from version {step}")
+            try:
+                payload = upgrade(payload)
+            except Exception as error:
+                raise InvalidPayload(
+                    f"the upgrade from version {step} failed: {type(error).__name__}: {error}"
+                ) from error
+        if version > self.settings.version:
+            raise InvalidPayload(f"{self.settings.name} does not know version {version}")
+        return payload
+
+    def _check(self) -> None:
+        function, key = self.function, self.settings.key
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise Invalid(f"{key} is a generator; a handler returns its result")
+        if self.settings.isolation == "inline" and not self.is_async:
+            raise Invalid(
+                f"{key} is not async, so it cannot run inline: it would hold up the worker's loop;"
+                ' write "async def", or leave isolation="process"',
+                field="isolation",
+            )
+        try:
+            _ = self.parameters, self.result
+        except NameError:
+            return  # a type that is defined further down; it is there when it is first used
+
+
+class Decorated(Definition[P, R], Generic[Called, Returned, P, R]):
+    """A definition that is also called like the function that it was made of, context included."""
+
+    def __init__(
+        self, function: Callable[..., Any], settings: Settings, client: Client, app_hooks: Hooks
+    ) -> None:
+        super().__init__(function, settings, client, app_hooks)
+        update_wrapper(cast("Callable[..., Any]", self), function)
+
+    def __call__(self, *args: Called.args, **kwargs: Called.kwargs) -> Returned:
+        """Calls the function here and now; nothing is enqueued."""
+        return cast("Returned", self.function(*args, **kwargs))
+
+
+def _takes_context(function: Callable[..., Any]) -> bool:
+    """Whether its first parameter is the context: named `ctx`, or of that type."""
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    if first is None:
+        return False
+    try:
+        kind = read_hints(function, [first.name]).get(first.name)
+    except NameError:  # only checkers know it
+        kind = first.annotation
+    name = kind if isinstance(kind, str) else getattr(kind, "__name__", "")
+    return first.name == "ctx" or name.rpartition(".")[2] == "Context"

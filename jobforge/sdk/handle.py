@@ -1,0 +1,171 @@
+"""A job that was enqueued: its id, and waiting for its end."""
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, Generic, NamedTuple, TypeVar
+from uuid import UUID
+
+from pydantic_core import ValidationError
+
+from jobforge.errors import Invalid, JobFailed, Json, WaitTimeout
+from jobforge.payloads.signature import Shape
+from jobforge.sdk.duration import Duration, seconds
+from jobforge.sdk.engine_client import Client
+from jobforge.types.jobs import EnqueueStatus, Job, State
+
+T = TypeVar("T")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Ended(NamedTuple):
+    """What a job that has ended is asked for. Past retention it has no state."""
+
+    id: UUID
+    definition: str | None
+    state: State | None
+    result: Json = None
+    error: dict[str, Json] | None = None
+    cancel_reason: str | None = None
+
+
+class Awaited(NamedTuple):
+    """What is waited for: a job, a workflow or a batch. `field` is how its id is told."""
+
+    kind: str
+    id: UUID
+    field: str
+
+    def late(self, timeout: Duration | None) -> WaitTimeout:
+        limit_s = 0 if timeout is None else seconds(timeout, "timeout")
+        return WaitTimeout(
+            f"{self.kind} {self.id} has not ended within {limit_s:g} s",
+            detail={self.field: str(self.id)},
+        )
+
+
+_FINAL = {State.SUCCEEDED, State.CANCELED, State.DEAD}
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
+
+
+class Handle(Generic[R_co]):
+    """Waiting asks the database again and again, less and less often; it keeps nothing open.
+
+    A job that was enqueued in a transaction of the caller's own exists for others, and for its
+    handle, only once that has committed.
+    """
+
+    __slots__ = ("_client", "_result", "id", "status", "tenant_id")
+
+    def __init__(
+        self, client: Client, result: Shape, tenant_id: UUID, job_id: UUID, status: EnqueueStatus
+    ) -> None:
+        self._client = client
+        self._result = result
+        self.id = job_id
+        self.tenant_id = tenant_id
+        self.status = status
+
+    def __repr__(self) -> str:
+        return f"<Handle {self.id} {self.status}>"
+
+    def job(self) -> Job:
+        """The job as it is now; NotFound before its transaction commits and after retention."""
+        return self._client.get_job(self.tenant_id, self.id)
+
+    async def ajob(self) -> Job:
+        return await self._client.aget_job(self.tenant_id, self.id)
+
+    def wait(self, timeout: Duration | None = None) -> Job:
+        """The job once it has succeeded, died or been canceled; WaitTimeout before that."""
+        return until(self.job, _is_final, timeout, self._waited_for)
+
+    async def await_(self, timeout: Duration | None = None) -> Job:  # noqa: ASYNC109 - as wait
+        """As `wait`, for async code."""
+        return await auntil(self.ajob, _is_final, timeout, self._waited_for)
+
+    def result(self, timeout: Duration | None = None) -> R_co:
+        """What the handler returned, as its annotation says; JobFailed when it did not."""
+        job = self.wait(timeout)
+        return self.answer(job, self._client.get_result(job))
+
+    async def aresult(self, timeout: Duration | None = None) -> R_co:  # noqa: ASYNC109 - as wait
+        """As `result`, for async code."""
+        job = await self.await_(timeout)
+        return self.answer(job, await self._client.aget_result(job))
+
+    @property
+    def _waited_for(self) -> Awaited:
+        return Awaited("job", self.id, "job_id")
+
+    def answer(self, job: Job | Ended, result: Json) -> R_co:
+        """What a job that has ended returned; JobFailed when it did not."""
+        if job.state is not State.SUCCEEDED:
+            raise _failure(job)
+        try:
+            answer: Any = self._result.read(result)
+        except ValidationError as error:
+            raise Invalid(
+                f"the result of job {job.id} is not what {job.definition} returns now: {error}",
+                field="result",
+            ) from error
+        else:
+            return answer  # type: ignore[no-any-return] # the shape is that of R
+
+
+def until(
+    look: Callable[[], T],
+    is_over: Callable[[T], bool],
+    timeout: Duration | None,
+    what: Awaited,
+) -> T:
+    """What `look` finds once it is over; WaitTimeout when the time is."""
+    for pause in _pauses(timeout):
+        if is_over(found := look()):
+            return found
+        time.sleep(pause)
+    raise what.late(timeout)
+
+
+async def auntil(
+    look: Callable[[], Awaitable[T]],
+    is_over: Callable[[T], bool],
+    timeout: Duration | None,  # noqa: ASYNC109 - as until
+    what: Awaited,
+) -> T:
+    """As `until`, for async code."""
+    import asyncio  # noqa: PLC0415 - not in a zygote: worker/isolation/async_handler.py says why
+
+    for pause in _pauses(timeout):
+        if is_over(found := await look()):
+            return found
+        await asyncio.sleep(pause)
+    raise what.late(timeout)
+
+
+def _pauses(timeout: Duration | None) -> Iterator[float]:
+    """How long to wait after each look; the last look is when the time is up."""
+    from random import uniform  # noqa: PLC0415 - not in a zygote (docs/decisions/0020)
+
+    deadline = None if timeout is None else time.monotonic() + seconds(timeout, "timeout")
+    pause = _FIRST_PAUSE_S
+    while deadline is None or time.monotonic() < deadline:
+        left = _LONGEST_PAUSE_S if deadline is None else deadline - time.monotonic()
+        # Many that wait for jobs of one batch should not ask in step.
+        yield max(0.0, min(pause * uniform(0.8, 1.2), left))  # noqa: S311 - no secret
+        pause = min(pause * 1.5, _LONGEST_PAUSE_S)
+    yield 0.0
+
+
+def _is_final(job: Job) -> bool:
+    return job.state in _FINAL
+
+
+def _failure(job: Job | Ended) -> JobFailed:
+    if job.state is None:
+        return JobFailed(f"job {job.id} is not known any more", detail={"job_id": str(job.id)})
+    error = job.error or {}
+    reason = job.cancel_reason if job.state is State.CANCELED else error.get("message")
+    return JobFailed(
+        f"job {job.id} of {job.definition} is {job.state}: {reason or 'no reason is known'}",
+        detail={"job_id": str(job.id), "state": str(job.state), "error": job.error},
+    )

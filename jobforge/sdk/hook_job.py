@@ -1,0 +1,102 @@
+"""The job that runs the hooks of another one after its end.
+
+The engine enqueues it when a job ends, whoever ended it: its worker, the reaper, a cancel, its
+expiry. It is retried like any other, so a hook that failed runs again, and with it the hooks beside
+it.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from pydantic import BaseModel
+
+from jobforge.errors import Json
+from jobforge.payloads.signature import Arguments
+from jobforge.sdk.definition import Definition
+from jobforge.sdk.engine_client import Client
+from jobforge.sdk.hooks import Hook, Hooks, run_hook
+from jobforge.sdk.settings import Limits, Settings
+from jobforge.types.jobs import State
+from jobforge.types.jsonb import encode
+
+if TYPE_CHECKING:
+    from jobforge.sdk.context import Context
+
+
+class Ended(BaseModel):
+    """What the engine tells of a job that has ended: the payload of the job that runs its hooks."""
+
+    job_id: UUID
+    definition: str
+    version: int
+    state: State
+    attempt: int
+    payload: dict[str, Json] = {}
+    error: dict[str, Json] | None = None
+    result: Json = None
+    reason: str | None = None
+
+
+class HooksDefinition(Definition[[Ended], None]):
+    """What runs the hooks of another definition after one of its jobs has ended."""
+
+    tells_of_others = True
+
+    def __init__(self, of: Definition[..., Any], client: Client, app_hooks: Hooks) -> None:
+        self._of = of
+        settings = Settings(
+            key=f"{of.settings.key}:hooks",
+            version=of.settings.version,
+            queue=of.settings.queue,
+            isolation=of.settings.isolation,
+            limits=Limits(),
+            description=f"The hooks of {of.settings.key}.",
+        )
+        self._groups = (of.hooks, app_hooks)
+        super().__init__(self._run, settings, client, Hooks(_nothing))
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The jobs of every version have their hooks run."""
+        key = self.settings.key
+        return tuple(f"{key}@{name.rpartition('@')[2]}" for name in self._of.served)
+
+    def arguments_of(self, version: int, payload_json: str) -> Arguments:  # noqa: ARG002 - one form for all versions
+        return self.parameters.read(payload_json)
+
+    async def _run(self, ctx: "Context", ended: Ended) -> None:
+        result = self._of.result.read(ended.result) if ended.state is State.SUCCEEDED else None
+        about = ctx.about(
+            job_id=ended.job_id,
+            definition=ended.definition,
+            version=ended.version,
+            attempt=ended.attempt,
+            payload_json=encode(ended.payload, "payload"),
+        )
+        await _run_hooks(self._groups, about, ended, result)
+
+
+async def _run_hooks(groups: Sequence[Hooks], ctx: "Context", ended: Ended, result: Any) -> None:  # noqa: ANN401 - what the job returned
+    """All of them, also when one fails; then the first failure is raised."""
+    failures = [
+        failure
+        for group in groups
+        for hook, about in _due(group, ended, result)
+        if (failure := await run_hook(hook, ctx, *about)) is not None
+    ]
+    if failures:
+        raise failures[0]
+
+
+def _due(hooks: Hooks, ended: Ended, result: Any) -> list[tuple[Hook, tuple[Any, ...]]]:  # noqa: ANN401 - as above
+    due: list[tuple[Hook, tuple[Any, ...]]] = []
+    if ended.state is State.SUCCEEDED:
+        due += [(hook, (result,)) for hook in hooks.success]
+    if ended.state is State.DEAD:
+        due += [(hook, (ended.error or {},)) for hook in hooks.fail]
+    return due + [(hook, (ended.state,)) for hook in hooks.end]
+
+
+def _nothing() -> None:
+    """What changes when a definition of hooks gets hooks: it never does."""

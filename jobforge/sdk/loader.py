@@ -1,0 +1,202 @@
+"""Finding the app that a target names: `app.py`, `app.py:jf`, `package.module:jf`.
+
+Imports the user's module the way `python app.py` would find it, and nothing else: no thread is
+started and no connection is opened. Whatever goes wrong is a ConfigError that says where.
+"""
+
+import importlib
+import importlib.util
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from jobforge.errors import ConfigError
+from jobforge.sdk.app import JobForge
+
+_FORMS = "app.py, app.py:name, package.module or package.module:name"
+_MODULE = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a target says. `folder` is what has to be on sys.path for `module` to be found."""
+
+    text: str
+    folder: Path
+    module: str
+    file: Path | None
+    name: str | None
+
+    @property
+    def where(self) -> str:
+        """The target without the name of the app, as people wrote it."""
+        return self.text.rpartition(":")[0] if self.name else self.text
+
+
+def load(target: str) -> JobForge:
+    """The one app that the target names. Loading it again gives the same object."""
+    parsed = parse(target)
+    return _app_in(_imported(parsed), parsed)
+
+
+def parse(target: str) -> Target:
+    """Which module is meant, without importing it."""
+    where, colon, name = target.rpartition(":")
+    where, name = (where, name) if colon else (target, "")
+    if not where or (colon and not name.isidentifier()):
+        raise ConfigError(f"{target!r} names no app", hint=f"the forms are {_FORMS}")
+    if where.endswith(".py") or os.sep in where:
+        return _parse_file(target, Path(where), name or None)
+    if not _MODULE.fullmatch(where):
+        raise ConfigError(f"{where!r} is not the name of a module", hint=f"the forms are {_FORMS}")
+    return Target(target, Path.cwd(), where, None, name or None)
+
+
+def _parse_file(target: str, path: Path, name: str | None) -> Target:
+    if path.is_dir():
+        raise ConfigError(f"{path} is a folder", hint=f"name a file in it: {path / 'app.py'}")
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}", hint=_nearest_file(path))
+    file = path.resolve()
+    if not file.stem.isidentifier():
+        raise ConfigError(f"{path} cannot be imported: {file.stem!r} is not the name of a module")
+    # A file of a package is imported as part of it, so that its relative imports work.
+    folder, parts = file.parent, [file.stem]
+    while (folder / "__init__.py").is_file():
+        folder, parts = folder.parent, [folder.name, *parts]
+    return Target(target, folder, ".".join(parts), file, name)
+
+
+def _nearest_file(path: Path) -> str | None:
+    try:
+        files = sorted(path.parent.glob("*.py"))
+    except OSError:
+        return None
+    prefix = "" if path.parent == Path() else f"{path.parent}{os.sep}"
+    return _did_you_mean(path.name, [file.name for file in files], prefix)
+
+
+def _imported(target: Target) -> ModuleType:
+    folder = str(target.folder)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    loaded = sys.modules.get(target.module)
+    if loaded is not None and target.file and not _is_from(loaded, target.file):
+        raise ConfigError(
+            f"{target.where} cannot be imported: a module {target.module!r} is loaded already",
+            hint="give the file another name",
+        )
+    importlib.invalidate_caches()
+    try:
+        return loaded or _import(target)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise _explained(error, target) from error
+
+
+def _import(target: Target) -> ModuleType:
+    if target.file is None or "." in target.module:
+        return importlib.import_module(target.module)
+    # By its path: another module of that name may stand earlier on sys.path.
+    spec = importlib.util.spec_from_file_location(target.module, target.file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"no loader for {target.file}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[target.module] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[target.module]
+        raise
+    return module
+
+
+def _is_from(module: ModuleType, file: Path) -> bool:
+    origin = getattr(module, "__file__", None)
+    return origin is not None and Path(origin).resolve() == file
+
+
+def _explained(error: BaseException, target: Target) -> ConfigError:
+    if isinstance(error, ModuleNotFoundError) and _is_about(error, target):
+        here = f"there is no module {error.name!r}, looked in {target.folder} and sys.path"
+        return ConfigError(here, hint=_module_hint(target))
+    said = traceback.format_exception_only(error)[-1].strip()
+    return ConfigError(f"{target.where} cannot be imported: {said} ({_place(error, target)})")
+
+
+def _is_about(error: ModuleNotFoundError, target: Target) -> bool:
+    """Whether the target itself is missing, rather than something that it imports."""
+    missing = error.name or ""
+    return target.file is None and (target.module + ".").startswith(missing + ".")
+
+
+def _module_hint(target: Target) -> str:
+    file = Path(*target.module.split(".")).with_suffix(".py")
+    return _nearest_file(file) or f"the forms are {_FORMS}"
+
+
+def _place(error: BaseException, target: Target) -> str:
+    """The line that is to blame: the deepest one of the user's own code."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename).is_relative_to(target.folder)]
+    frame = (own or list(frames))[-1]
+    return f"{frame.filename}, line {frame.lineno}"
+
+
+def _app_in(module: ModuleType, target: Target) -> JobForge:
+    apps = dict(_apps(module))
+    if target.name is not None:
+        return _named(module, target, target.name, apps)
+    distinct = {id(app): app for app in apps.values()}
+    if len(distinct) == 1:
+        return next(iter(distinct.values()))
+    if not apps:
+        raise ConfigError(
+            f"no app found in {target.where}: looked for JobForge instances, found none",
+            hint=_elsewhere(module, target) or "make one: jf = JobForge()",
+        )
+    raise ConfigError(
+        f"{target.where} has {len(distinct)} apps: {', '.join(apps)}",
+        hint=f"name one of them: {target.where}:{next(iter(apps))}",
+    )
+
+
+def _named(module: ModuleType, target: Target, name: str, apps: dict[str, JobForge]) -> JobForge:
+    value = getattr(module, name, None)
+    if isinstance(value, JobForge):
+        return value
+    fault = "there is no" if value is None else f"it is of type {type(value).__name__}:"
+    hint = _did_you_mean(name, apps, f"{target.where}:", cutoff=0)
+    raise ConfigError(f"no app found in {target.where}: {fault} {name}", hint=hint)
+
+
+def _apps(module: ModuleType) -> Iterator[tuple[str, JobForge]]:
+    return ((name, value) for name, value in vars(module).items() if isinstance(value, JobForge))
+
+
+def _elsewhere(module: ModuleType, target: Target) -> str | None:
+    """An app in another file of the project that was imported on the way."""
+    for name, other in sorted(sys.modules.items()):
+        origin = getattr(other, "__file__", None)
+        if other is module or not origin or not Path(origin).is_relative_to(target.folder):
+            continue
+        for attribute, _ in _apps(other):
+            return f"did you mean {name}:{attribute}?"
+    return None
+
+
+def _did_you_mean(
+    word: str, known: Iterable[str], prefix: str, *, cutoff: float = 0.6
+) -> str | None:
+    from difflib import get_close_matches  # noqa: PLC0415 - for a mistake alone
+
+    close = get_close_matches(word, known, n=1, cutoff=cutoff)
+    return f"did you mean {prefix}{close[0]}?" if close else None

@@ -1,0 +1,94 @@
+"""Where an app's database or server and its artifacts are, and whose its jobs are.
+
+Each is what the app was given, else what the configuration says; a database that neither names is
+that of `jobforge dev`. The configuration is read when something is first asked for.
+"""
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from jobforge.client.address import ServerAddress, configured, server_address
+from jobforge.errors import ConfigError
+from jobforge.sdk.options import Tenant
+from jobforge.sdk.pools import Address
+
+if TYPE_CHECKING:
+    from jobforge.artifacts import Artifacts
+    from jobforge.config import Config
+
+
+class Whereabouts:
+    """Of one app. With `has_database`, no server is looked for."""
+
+    def __init__(  # noqa: PLR0913 - all that an app may be given
+        self,
+        database_url: str | None,
+        *,
+        has_database: bool,
+        behind_pooler: bool | None,
+        server: str | None,
+        key: str | None,
+        tenant: Tenant | None,
+    ) -> None:
+        self._database_url = database_url
+        self._has_database = has_database
+        self._behind_pooler = behind_pooler
+        self._given_server = server
+        self._key = key
+        self._tenant = tenant
+
+    def find_server(self) -> ServerAddress | None:
+        """None when the app has a database."""
+        return self._server
+
+    def find_address(self) -> Address:
+        """Of the database."""
+        behind_pooler = self._behind_pooler
+        if behind_pooler is None:
+            behind_pooler = self._config.behind_pooler
+        url = self._database_url or self._config.database_url
+        return Address(url or self._dev_url(), behind_pooler=behind_pooler)
+
+    def default_tenant(self) -> Tenant | None:
+        return self._config.tenant if self._tenant is None else self._tenant
+
+    def artifacts(self) -> "Artifacts":
+        return self._artifacts
+
+    @cached_property
+    def _config(self) -> "Config":
+        from jobforge import config  # noqa: PLC0415 - a job's process needs none
+
+        return config.load()
+
+    @cached_property
+    def _server(self) -> ServerAddress | None:
+        if self._has_database:
+            return None
+        if self._given_server is None:
+            return configured(self._config)
+        key = self._key or self._config.key
+        if key is None:
+            raise ConfigError("the server needs a key: JobForge(server, key=…), or JOBFORGE_KEY")
+        return server_address(self._given_server, key)
+
+    @cached_property
+    def _artifacts(self) -> "Artifacts":
+        from jobforge.artifacts import open_artifacts  # noqa: PLC0415
+        from jobforge.artifacts.default_location import located  # noqa: PLC0415 - as above
+
+        url = self._database_url or self._config.database_url
+        if url is None and self._has_database:  # Django's
+            return open_artifacts(self._config)
+        return open_artifacts(located(self._config, url))
+
+    def _dev_url(self) -> str:
+        from jobforge.embedded import Embedded  # noqa: PLC0415 - it loads the driver
+
+        server = Embedded(self._config.postgres_dir).running()
+        if server is None:
+            raise ConfigError(
+                "no database is named, and none of 'jobforge dev' is running here: give"
+                " JobForge(database_url), set JOBFORGE_DATABASE_URL, or start 'jobforge dev'"
+            )
+        return server.url()

@@ -1,0 +1,163 @@
+"""How one job is to be enqueued, other than its arguments: what `using(…)` was given.
+
+Options are checked when they are given and kept as a JobRequest without definition and payload.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol
+from uuid import UUID
+
+from jobforge.errors import Invalid, JobForgeError
+from jobforge.sdk.duration import Duration, seconds
+from jobforge.sdk.settings import whole_seconds
+from jobforge.types.jobs import JobRequest
+
+Tenant = UUID | str  # or a slug
+Dedupe = Literal["active"] | Duration | None
+OnConflict = Literal["existing", "replace", "raise"]
+OnParentFailure = Literal["cancel", "run", "wait"]
+
+NOTHING = JobRequest("")
+
+# Where `using(…)` has another name for a field of the request.
+_GIVEN_AS = {
+    "run_at": "at",
+    "delay_s": "delay",
+    "expires_in_s": "expires_in",
+    "timeout_s": "timeout",
+    "key_window_s": "dedupe",
+}
+
+
+class Identified(Protocol):
+    """A job that was enqueued, or will be: a handle, or a node of a workflow."""
+
+    @property
+    def id(self) -> UUID: ...
+
+
+Parent = UUID | Identified
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Who and where, and the other fields of the request."""
+
+    tenant: Tenant | None = None
+    conn: Any = None  # a connection of any of the libraries in integrations/
+    request: JobRequest = field(default=NOTHING)
+    after: tuple[Any, ...] = ()  # parents; a node has no id yet, so they are kept as they are
+    node: str | None = None
+
+    def over(self, others: "Options") -> "Options":
+        """These, and where they say nothing, the others."""
+        request = merged(self.request, others.request)
+        if request.key is None and (request.key_mode or request.on_conflict):
+            raise Invalid("dedupe and on_conflict say what a key means: give a key", field="key")
+        return Options(
+            others.tenant if self.tenant is None else self.tenant,
+            others.conn if self.conn is None else self.conn,
+            request,
+            self.after or others.after,
+            others.node if self.node is None else self.node,
+        )
+
+
+def merged(request: JobRequest, others: JobRequest) -> JobRequest:
+    """The request; where it says nothing, the other one."""
+    pairs = zip(request, others, strict=True)
+    return JobRequest._make(theirs if ours is None else ours for ours, theirs in pairs)
+
+
+def read_options(  # noqa: PLR0913 - one for each thing that can be said
+    *,
+    tenant: Tenant | None,
+    conn: Any,  # noqa: ANN401 - a connection of any of several libraries
+    delay: Duration | None,
+    at: datetime | None,
+    far_future: bool | None,
+    key: str | None,
+    dedupe: Dedupe,
+    on_conflict: OnConflict | None,
+    priority: int | None,
+    queue: str | None,
+    tags: Sequence[str] | None,
+    max_attempts: int | None,
+    timeout: Duration | None,
+    expires_in: Duration | None,
+    expires_at: datetime | None,
+    limit_key: str | None,
+    correlation_id: str | None,
+    after: Parent | Iterable[Parent] | None,
+    on_parent_failure: OnParentFailure | None,
+    node: str | None,
+) -> Options:
+    if isinstance(tags, str):  # a sequence too, of letters
+        raise Invalid("tags must be a list of texts", field="tags")
+    mode, window_s = _key_mode(dedupe)
+    return Options(
+        tenant,
+        conn,
+        NOTHING._replace(
+            queue=queue,
+            priority=priority,
+            run_at=_moment(at, "at"),
+            delay_s=_seconds(delay, "delay"),
+            expires_at=_moment(expires_at, "expires_at"),
+            expires_in_s=_seconds(expires_in, "expires_in"),
+            max_attempts=max_attempts,
+            timeout_s=None if timeout is None else whole_seconds(timeout, "timeout"),
+            key=key,
+            key_mode=mode,
+            key_window_s=window_s,
+            on_conflict=on_conflict,
+            limit_key=limit_key,
+            tags=None if tags is None else list(tags),
+            correlation_id=correlation_id,
+            far_future=far_future,
+            on_parent_failure=on_parent_failure,
+        ),
+        read_parents(after),
+        node,
+    )
+
+
+def read_parents(after: object) -> tuple[Any, ...]:
+    """One or several, as a tuple."""
+    if after is None:
+        return ()
+    return tuple(after) if isinstance(after, Iterable) else (after,)
+
+
+def as_given(error: JobForgeError) -> JobForgeError:
+    """The error with the name that `using(…)` has for what the engine refuses."""
+    field = error.field or ""
+    given = _GIVEN_AS.get(field)
+    if given is None:
+        return error
+    message, detail = error.message.replace(field, given), {**error.detail, "field": given}
+    return type(error)(message, field=given, detail=detail, hint=error.hint)
+
+
+def _key_mode(dedupe: Dedupe) -> tuple[str | None, float | None]:
+    if dedupe is None:
+        return None, None
+    if isinstance(dedupe, str):
+        if dedupe != "active":
+            raise Invalid(f'dedupe is "active" or a window, not {dedupe!r}', field="dedupe")
+        return "active", None
+    return "window", seconds(dedupe, "dedupe")
+
+
+def _seconds(duration: Duration | None, name: str) -> float | None:
+    return None if duration is None else seconds(duration, name)
+
+
+def _moment(moment: object, name: str) -> datetime | None:
+    if moment is None:
+        return None
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
+        raise Invalid(f"{name} must be a datetime with a time zone", field=name)
+    return moment

@@ -1,0 +1,95 @@
+"""What a handler raises to say how its attempt ends, other than by an error.
+
+What each of them means for the job, verdict.py decides.
+"""
+
+from datetime import datetime
+
+from jobforge.errors import Invalid, Json
+from jobforge.sdk.duration import Duration, seconds
+
+DEFAULT_ATTEMPTS = 5
+DEFAULT_BASE_S = 1.0
+DEFAULT_CAP_S = 3600.0
+
+
+class Retry(Exception):
+    """The attempt failed and should be made again.
+
+    Raised: `raise Retry(after=30)`; without `after` the ordinary backoff holds. The attempt counts.
+    As a policy: `@jf.job(retry=Retry(max_attempts=8, base=1, cap=3600, give_up_on=(ValueError,)))`.
+    An error of a type in `give_up_on` is final.
+    """
+
+    def __init__(  # noqa: PLR0913 - one name for policy and outcome
+        self,
+        reason: str | None = None,
+        *,
+        after: Duration | None = None,
+        max_attempts: int = DEFAULT_ATTEMPTS,
+        base: Duration = DEFAULT_BASE_S,
+        cap: Duration = DEFAULT_CAP_S,
+        give_up_on: tuple[type[Exception], ...] = (),
+    ) -> None:
+        super().__init__(reason or "the handler asked for another attempt")
+        self.reason = reason
+        self.after_s = None if after is None else seconds(after, "after")
+        self.max_attempts = max_attempts
+        self.base_s = seconds(base, "base")
+        self.cap_s = seconds(cap, "cap")
+        self.give_up_on = give_up_on
+
+
+class Snooze(Exception):
+    """Not now: the job runs again later, and the attempt does not count.
+
+    `Snooze(60)`, `Snooze(timedelta(hours=1))`, or `Snooze(moment)` with a time zone. One of
+    `delay_s` and `run_at` is set.
+    """
+
+    def __init__(self, until: Duration | datetime) -> None:
+        super().__init__(f"snoozed until {until}")
+        self.delay_s: float | None = None
+        self.run_at: datetime | None = None
+        if isinstance(until, datetime):
+            if until.tzinfo is None:
+                raise Invalid("a moment to snooze until needs a time zone", field="until")
+            self.run_at = until
+        else:
+            self.delay_s = seconds(until, "until")
+
+
+class Cancel(Exception):
+    """The job is no longer wanted, and ends as canceled."""
+
+    def __init__(self, reason: str | None = None) -> None:
+        super().__init__(reason or "canceled by its handler")
+        self.reason = reason
+
+
+class Dead(Exception):
+    """The job cannot succeed: it is dead at once, whatever attempts are left."""
+
+    def __init__(self, reason: str | None = None) -> None:
+        super().__init__(reason or "given up by its handler")
+        self.reason = reason
+
+
+class Cancelled(BaseException):
+    """Raised inside a handler that was asked to stop; not an Exception, so that it gets through."""
+
+
+class Waiting(BaseException):
+    """Raised by `ctx.sleep`, `ctx.wait_for_event` and `ctx.gather`: the attempt ends here.
+
+    The next one comes by here again and goes on. Not an Exception, so that it gets through. One of
+    `delay_s` and `run_at` is set.
+    """
+
+    def __init__(
+        self, wait: dict[str, Json], *, delay_s: float | None = None, run_at: datetime | None = None
+    ) -> None:
+        super().__init__(f"waits: {wait['kind']} {wait['name']}")
+        self.wait = wait
+        self.delay_s = delay_s
+        self.run_at = run_at

@@ -1,0 +1,86 @@
+"""When the jobs of a definition start by themselves, as code declares it: `@jf.job(cron=…)`."""
+
+from dataclasses import dataclass
+from typing import Literal
+from uuid import UUID
+
+from jobforge.errors import Invalid, Json
+from jobforge.sdk.duration import Duration, seconds
+
+CatchUp = Literal["none", "last", "all"]
+Overlap = Literal["allow", "skip", "queue", "cancel_running"]
+
+OWN_CLOCKS = "tenant"  # of the tenant whose schedule it is
+ROOTS = ("schedule",)  # what the tags of a payload start with
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """A schedule of one tenant, of every tenant ("*"), or of the app's own (None)."""
+
+    cron: str
+    timezone: str = OWN_CLOCKS
+    catch_up: CatchUp = "last"
+    catch_up_limit: int = 10
+    overlap: Overlap = "allow"
+    jitter_s: int = 0
+    tenant: str | None = None
+    payload: dict[str, Json] | None = None
+
+    def to_json(self, definition: str) -> dict[str, Json]:
+        """Its settings, as create_trigger takes them."""
+        return {
+            "label": definition,
+            "definition": definition,
+            "cron": self.cron,
+            "timezone": self.timezone,
+            "catch_up": self.catch_up,
+            "catch_up_limit": self.catch_up_limit,
+            "overlap": self.overlap,
+            "jitter_s": self.jitter_s,
+            "payload": self.payload or {},
+        }
+
+
+def read_schedule(  # noqa: PLR0913 - one for each setting
+    cron: str | None,
+    *,
+    tz: str | None = None,
+    catch_up: CatchUp | None = None,
+    catch_up_limit: int | None = None,
+    overlap: Overlap | None = None,
+    jitter: Duration | None = None,
+    tenant: str | UUID | None = None,
+    payload: dict[str, Json] | None = None,
+) -> Schedule | None:
+    """None without a cron. Invalid for one that could never fire, or a payload with bad tags."""
+    given = {
+        "tz": tz,
+        "catch_up": catch_up,
+        "catch_up_limit": catch_up_limit,
+        "overlap": overlap,
+        "jitter": jitter,
+        "tenant": tenant,
+        "payload": payload,
+    }
+    if cron is None:
+        idle = next((name for name, value in given.items() if value is not None), None)
+        if idle is not None:
+            raise Invalid(f"{idle} is for a job with a schedule: give it a cron", field=idle)
+        return None
+    from jobforge.scheduler import cron as crons  # noqa: PLC0415 - most jobs have no schedule
+    from jobforge.scheduler import template  # noqa: PLC0415 - as above
+
+    zone = tz or OWN_CLOCKS
+    crons.parse(cron, "UTC" if zone == OWN_CLOCKS else zone)
+    template.check(payload or {}, roots=ROOTS)
+    return Schedule(
+        cron=cron,
+        timezone=zone,
+        catch_up=catch_up or "last",
+        catch_up_limit=10 if catch_up_limit is None else catch_up_limit,
+        overlap=overlap or "allow",
+        jitter_s=0 if jitter is None else round(seconds(jitter, "jitter")),
+        tenant=None if tenant is None else str(tenant),
+        payload=payload,
+    )

@@ -1,0 +1,216 @@
+"""What a definition declares about how its jobs run, as frozen data.
+
+Made from the decorator's arguments, read by the worker and its runners, registered in the database.
+"""
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+from uuid import UUID
+
+from jobforge.errors import Invalid, Json
+from jobforge.sdk.duration import Duration, seconds
+from jobforge.sdk.retry import DEFAULT_ATTEMPTS, DEFAULT_BASE_S, DEFAULT_CAP_S, Retry
+from jobforge.sdk.schedule import CatchUp, Overlap, Schedule, read_schedule
+
+Isolation = Literal["process", "inline"]
+Size = int | str  # bytes, or "256MB"
+
+MIB = 1024**2
+GIB = 1024**3
+
+_UNITS = {"": 1, "B": 1, "KB": 1024, "MB": MIB, "GB": GIB, "TB": 1024**4}
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)(?:I?(B))?\s*", re.IGNORECASE)
+_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
+_QUEUE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,49}")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one job's process may use. `cpu_s` of None is bounded by the timeout alone."""
+
+    memory_bytes: int = 2 * GIB
+    cpu_s: int | None = None
+    open_files: int = 1024
+    file_size_bytes: int | None = GIB
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """So many jobs in each period; `burst` may start at once after a pause, else `jobs`."""
+
+    jobs: int
+    period_s: float = 1.0
+    burst: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """One definition's settings; durations in seconds."""
+
+    key: str
+    version: int = 1
+    queue: str = "default"
+    timeout_s: int = 3600
+    max_attempts: int = DEFAULT_ATTEMPTS
+    backoff_base_s: float = DEFAULT_BASE_S
+    backoff_cap_s: float = DEFAULT_CAP_S
+    give_up_on: tuple[type[Exception], ...] = ()
+    isolation: Isolation = "process"
+    limits: Limits = field(default_factory=Limits)
+    grace_s: float = 10.0
+    description: str | None = None
+    max_running: int | None = None
+    max_running_per_key: int | None = None
+    rate: Rate | None = None
+    rate_per_key: Rate | None = None
+    hooks: bool = False
+    schedule: Schedule | None = None
+
+    def __post_init__(self) -> None:
+        _check_name(_KEY, self.key, "key")
+        _check_name(_QUEUE, self.queue, "queue")
+        _check_whole(self.version, "version", 1, 2**31 - 1)
+        _check_whole(self.timeout_s, "timeout", 1, 604_800)
+        _check_whole(self.max_attempts, "max_attempts", 1, 1000)
+        if self.isolation not in get_args(Isolation):
+            raise Invalid(
+                f"isolation is process or inline, not {self.isolation!r}", field="isolation"
+            )
+
+    @property
+    def name(self) -> str:
+        return f"{self.key}@{self.version}"
+
+    def registration(self, schema: dict[str, Json] | None = None) -> dict[str, Json]:
+        """What put_definition takes; `schema` is the JSON Schema of the parameters."""
+        given = {
+            "description": self.description,
+            "parameters": schema,
+            "queue": self.queue,
+            "timeout_s": self.timeout_s,
+            "max_attempts": self.max_attempts,
+            "backoff_base_s": self.backoff_base_s,
+            "backoff_cap_s": self.backoff_cap_s,
+            "max_running": self.max_running,
+            "max_running_per_key": self.max_running_per_key,
+            **_rate("", self.rate),
+            **_rate("_per_key", self.rate_per_key),
+            "hooks": self.hooks or None,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def read_settings(  # noqa: PLR0913 - one for each setting
+    *,
+    key: str = "_",
+    version: int = 1,
+    queue: str = "default",
+    retry: Retry | int | None = None,
+    timeout: Duration = 3600,
+    isolation: Isolation = "process",
+    memory: Size | None = None,
+    cpu: Duration | None = None,
+    open_files: int | None = None,
+    file_size: Size | None = None,
+    grace: Duration = 10,
+    description: str | None = None,
+    max_running: int | None = None,
+    max_running_per_key: int | None = None,
+    rate: Rate | None = None,
+    rate_per_key: Rate | None = None,
+    cron: str | None = None,
+    tz: str | None = None,
+    catch_up: CatchUp | None = None,
+    catch_up_limit: int | None = None,
+    overlap: Overlap | None = None,
+    jitter: Duration | None = None,
+    tenant: str | UUID | None = None,
+    payload: dict[str, Json] | None = None,
+) -> Settings:
+    """Settings as people give them: durations and sizes in words, retries as a policy."""
+    policy = Retry(max_attempts=retry) if isinstance(retry, int) else retry or Retry()
+    return Settings(
+        key=key,
+        version=version,
+        queue=queue,
+        timeout_s=whole_seconds(timeout, "timeout"),
+        max_attempts=policy.max_attempts,
+        backoff_base_s=policy.base_s,
+        backoff_cap_s=policy.cap_s,
+        give_up_on=policy.give_up_on,
+        isolation=isolation,
+        limits=_read_limits(memory, cpu, open_files, file_size),
+        grace_s=seconds(grace, "grace"),
+        description=description,
+        max_running=max_running,
+        max_running_per_key=max_running_per_key,
+        rate=rate,
+        rate_per_key=rate_per_key,
+        schedule=read_schedule(
+            cron,
+            tz=tz,
+            catch_up=catch_up,
+            catch_up_limit=catch_up_limit,
+            overlap=overlap,
+            jitter=jitter,
+            tenant=tenant,
+            payload=payload,
+        ),
+    )
+
+
+def size(given: Size, field: str) -> int:
+    """Bytes of "256MB", "1.5 GiB" or a plain number; units count by 1024."""
+    if isinstance(given, int) and not isinstance(given, bool):
+        count = float(given)
+    else:
+        match = _SIZE.fullmatch(str(given))
+        if match is None:
+            raise Invalid(f'{field} is bytes or a text like "256MB", not {given!r}', field=field)
+        count = float(match[1]) * _UNITS[f"{match[2].upper()}B" if match[2] else ""]
+    if count < 1:
+        raise Invalid(f"{field} must be at least one byte", field=field)
+    return int(count)
+
+
+def whole_seconds(given: Duration, field: str) -> int:
+    """Seconds for a setting that counts whole ones; a part of a second is one."""
+    exact = seconds(given, field)
+    return int(exact) + (exact > int(exact))
+
+
+def _read_limits(
+    memory: Size | None, cpu: Duration | None, open_files: int | None, file_size: Size | None
+) -> Limits:
+    limits = Limits()
+    if memory is not None:
+        limits = replace(limits, memory_bytes=size(memory, "memory"))
+    if cpu is not None:
+        limits = replace(limits, cpu_s=whole_seconds(cpu, "cpu"))
+    if open_files is not None:
+        _check_whole(open_files, "open_files", 16, 2**20)
+        limits = replace(limits, open_files=open_files)
+    if file_size is not None:
+        limits = replace(limits, file_size_bytes=size(file_size, "file_size"))
+    return limits
+
+
+def _rate(suffix: str, rate: Rate | None) -> dict[str, Json]:
+    if rate is None:
+        return {}
+    return {
+        f"rate_limit{suffix}": rate.jobs,
+        f"rate_period{suffix}_s": rate.period_s,
+        f"rate_burst{suffix}": rate.burst,
+    }
+
+
+def _check_name(pattern: re.Pattern[str], name: object, field: str) -> None:
+    if not isinstance(name, str) or pattern.fullmatch(name) is None:
+        raise Invalid(f"{field} must be a name of letters, digits and _ . : -", field=field)
+
+
+def _check_whole(number: object, field: str, least: int, most: int) -> None:
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        raise Invalid(f"{field} must be a whole number from {least} to {most}", field=field)

@@ -1,0 +1,199 @@
+"""What a job has done in earlier attempts, as the next one finds it, and what its steps give back.
+
+A step is known by its kind, its name, and its turn among those of that name: the order of calls in
+the handler is all that counts, and only for equal names. Storing steps is left to whoever runs the
+job, waiting to the engine.
+"""
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache, partial
+from typing import Any, TypeVar
+from uuid import UUID
+
+from jobforge.errors import Invalid, InvalidResult, Json
+from jobforge.payloads.signature import Shape, read_result
+from jobforge.sdk.duration import Duration, seconds
+from jobforge.sdk.retry import Waiting
+from jobforge.types.jsonb import decode, encode
+
+R = TypeVar("R")
+
+Scalar = str | int | float | bool | None
+
+_LONGEST_NAME = 200
+_LONGEST_WAIT_S = 366 * 86_400
+# As the engine has them, or less.
+_LARGEST_RESULT = 1024**2
+_LARGEST_MATCH = 2_000
+_MOST_JOBS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class StepKey:
+    kind: str  # step, sleep, event, enqueue or gather
+    name: str
+    index: int
+
+    def __str__(self) -> str:
+        return self.name if self.index == 0 else f"{self.name} ({self.index + 1})"
+
+
+class Steps:
+    """Those of one job: stored ones by their key, and how many this attempt has come to."""
+
+    def __init__(self, steps_json: str | None) -> None:
+        stored = decode(steps_json) if steps_json else []
+        self._results = {
+            StepKey(each["kind"], each["name"], each["index"]): each["result"] for each in stored
+        }
+        self._turns: Counter[tuple[str, str]] = Counter()
+
+    def __contains__(self, key: StepKey) -> bool:
+        return key in self._results
+
+    def __getitem__(self, key: StepKey) -> Json:
+        return self._results[key]
+
+    def begin(self, kind: str, name: str) -> StepKey:
+        """The key of the next step of that name."""
+        if not 1 <= len(name) <= _LONGEST_NAME or "\n" in name:
+            raise Invalid(
+                f"the name of a step is a line of 1 to {_LONGEST_NAME} letters", field="name"
+            )
+        encode(name, "name")
+        key = StepKey(kind, name, self._turns[kind, name])
+        self._turns[kind, name] += 1
+        return key
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event that a job waited for. Async handlers may await it: it is there."""
+
+    id: UUID
+    name: str
+    data: Json
+
+    def __await__(self) -> Generator[None, None, "Event"]:
+        yield from ()
+        return self
+
+
+class Results(list[R]):
+    """What other jobs returned, in the order of their handles. Async handlers may await it."""
+
+    def __await__(self) -> Generator[None, None, "Results[R]"]:
+        yield from ()
+        return self
+
+
+def sleeping(key: StepKey, until: Duration | datetime) -> Waiting:
+    if isinstance(until, datetime):
+        if until.tzinfo is None:
+            raise Invalid("a moment to sleep until needs a time zone", field="moment")
+        return Waiting(_wait(key), run_at=until)
+    return Waiting(_wait(key), delay_s=_bounded(until, "duration"))
+
+
+def waiting_for_event(
+    key: StepKey,
+    match: Mapping[str, Scalar] | None,
+    timeout: Duration,
+    since: datetime | None = None,
+) -> Waiting:
+    wait = {**_wait(key), "match": nested(match or {})}
+    if since is not None:
+        if since.tzinfo is None:
+            raise Invalid("since must have a time zone", field="since")
+        wait["since"] = since.timestamp()
+    if len(encode(wait["match"], "match")) > _LARGEST_MATCH:
+        raise Invalid(f"a match has at most {_LARGEST_MATCH:,} bytes of JSON", field="match")
+    return Waiting(wait, delay_s=_bounded(timeout, "timeout"))
+
+
+def waiting_for_jobs(key: StepKey, jobs: Iterable[UUID]) -> Waiting:
+    ids = [str(job_id) for job_id in dict.fromkeys(jobs)]
+    if len(ids) > _MOST_JOBS:
+        raise Invalid(f"a gather waits for at most {_MOST_JOBS:,} jobs", field="handles")
+    return Waiting({**_wait(key), "jobs": ids}, delay_s=0)
+
+
+def nested(match: Mapping[str, Scalar]) -> dict[str, Json]:
+    """`{"order.id": 7}` as what the event's data must contain: `{"order": {"id": 7}}`."""
+    found: dict[str, Json] = {}
+    for path, value in match.items():
+        if not isinstance(value, str | int | float | bool | None):
+            raise Invalid(f"{path} can match a text, a number, true, false or null", field="match")
+        *outer, last = path.split(".")
+        inner = found
+        for name in outer:
+            inner = inner.setdefault(name, {})
+            if not isinstance(inner, dict):
+                raise Invalid(f"{path} lies within another path of the match", field="match")
+        if last in inner:
+            raise Invalid(f"{path} lies within another path of the match", field="match")
+        inner[last] = value
+    return found
+
+
+def written(key: StepKey, shape: Shape, result: Any) -> Json:  # noqa: ANN401 - whatever it returned
+    """The result as JSON; InvalidResult when it cannot be kept, and so would run again for ever."""
+    if shape.hides_secrets:
+        raise InvalidResult(
+            f"the result of step {key} would be kept as asterisks: it is a secret", field="result"
+        )
+    try:
+        document = shape.write(result)
+        size = len(encode(document, "result"))
+    except Invalid as error:
+        raise InvalidResult(f"the result of step {key} {error.message}", field="result") from error
+    if size > _LARGEST_RESULT:
+        raise InvalidResult(
+            f"the result of step {key} has {size:,} bytes of JSON, and a step keeps at most "
+            f"{_LARGEST_RESULT:,}: store it elsewhere, and return where",
+            field="result",
+            detail={"limit": _LARGEST_RESULT, "size": size},
+        )
+    return document
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it gives a coroutine, as far as can be known before."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(function, "__call__", None)  # noqa: B004 - to look at, not whether it is there
+    )
+
+
+def shape_of(function: Callable[..., Any]) -> Shape:
+    """What it returns, as its annotation says; anything, where that says nothing."""
+    while isinstance(function, partial):
+        function = function.func
+    if getattr(function, "__annotations__", {}).get("return") is None:
+        return _ANYTHING
+    return _annotated(function)
+
+
+@lru_cache(maxsize=1_000)
+def _annotated(function: Callable[..., Any]) -> Shape:
+    try:
+        return read_result(function)
+    except (Invalid, NameError):  # not of JSON as it stands, or known to checkers only
+        return _ANYTHING
+
+
+def _wait(key: StepKey) -> dict[str, Json]:
+    return {"kind": key.kind, "name": key.name, "index": key.index}
+
+
+def _bounded(duration: Duration, field: str) -> float:
+    given = seconds(duration, field)
+    if given > _LONGEST_WAIT_S:
+        raise Invalid("a job waits for at most 366 days at a time", field=field)
+    return given
+
+
+_ANYTHING = Shape(Any)

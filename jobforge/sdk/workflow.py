@@ -1,0 +1,253 @@
+"""Workflows as an app makes and follows them: `with jf.workflow("nightly") as wf:`.
+
+The nodes are collected while the block runs (workflow_nodes.py) and go to the engine in one call
+at its end: all of their jobs or none.
+"""
+
+from collections.abc import Iterable
+from contextvars import Token
+from types import TracebackType
+from typing import Any, Self
+from uuid import UUID
+
+from jobforge import calls
+from jobforge.calls import Call
+from jobforge.errors import Conflict, JobFailed, Json
+from jobforge.sdk.call_runner import Build
+from jobforge.sdk.duration import Duration
+from jobforge.sdk.engine_client import Client, Submission
+from jobforge.sdk.enqueue import AnyArgs, request_of
+from jobforge.sdk.handle import Awaited, auntil, until
+from jobforge.sdk.inherited import here, workflow_by
+from jobforge.sdk.options import OnParentFailure, Parent, Tenant, read_parents
+from jobforge.sdk.workflow_nodes import BUILDING, Nodes, Place
+from jobforge.types.workflows import (
+    MadeWorkflow,
+    WorkflowDetail,
+    WorkflowRequest,
+    WorkflowState,
+)
+
+
+class WorkflowHandle:
+    """A workflow that was enqueued. Waiting asks again and again, less and less often."""
+
+    def __init__(self, client: Client, tenant_id: UUID, workflow_id: UUID) -> None:
+        self._client = client
+        self.id = workflow_id
+        self.tenant_id = tenant_id
+
+    def __repr__(self) -> str:
+        return f"<WorkflowHandle {self.id}>"
+
+    def detail(self) -> WorkflowDetail:
+        """The workflow as it is now, with its nodes, edges and results."""
+        return self._client.run_for(self.tenant_id, self._reading)
+
+    async def adetail(self) -> WorkflowDetail:
+        return await self._client.arun_for(self.tenant_id, self._reading)
+
+    def wait(self, timeout: Duration | None = None) -> WorkflowDetail:
+        """The workflow once all of its jobs have ended; WaitTimeout before that."""
+        return until(self.detail, _is_over, timeout, self._waited_for)
+
+    async def await_(self, timeout: Duration | None = None) -> WorkflowDetail:  # noqa: ASYNC109 - as wait
+        """As `wait`, for async code."""
+        return await auntil(self.adetail, _is_over, timeout, self._waited_for)
+
+    def result(self, timeout: Duration | None = None) -> dict[str, Json]:
+        """What its last nodes returned, by their names; JobFailed when it did not succeed."""
+        return _result(self.wait(timeout))
+
+    async def aresult(self, timeout: Duration | None = None) -> dict[str, Json]:  # noqa: ASYNC109 - as wait
+        """As `result`, for async code."""
+        return _result(await self.await_(timeout))
+
+    def cancel(self, reason: str | None = None) -> WorkflowState:
+        """`canceling` while some of its jobs have yet to be stopped."""
+        return self._client.run_for(self.tenant_id, self._canceling(reason))
+
+    async def acancel(self, reason: str | None = None) -> WorkflowState:
+        return await self._client.arun_for(self.tenant_id, self._canceling(reason))
+
+    def retry(self, from_node: str | None = None) -> int:
+        """What did not succeed, or a node and all that come after it. Answers how many jobs."""
+        return self._client.run_for(self.tenant_id, self._retrying(from_node))
+
+    async def aretry(self, from_node: str | None = None) -> int:
+        return await self._client.arun_for(self.tenant_id, self._retrying(from_node))
+
+    @property
+    def _waited_for(self) -> Awaited:
+        return Awaited("workflow", self.id, "id")
+
+    def _reading(self, tenant_id: UUID | None) -> Call[WorkflowDetail]:
+        return calls.get_workflow(self.id, tenant_id=tenant_id)
+
+    def _canceling(self, reason: str | None) -> Build[WorkflowState]:
+        return lambda tenant: calls.cancel_workflow(self.id, reason=reason, tenant_id=tenant)
+
+    def _retrying(self, from_node: str | None) -> Build[int]:
+        return lambda tenant: calls.retry_workflow(self.id, from_node=from_node, tenant_id=tenant)
+
+
+class Workflow(Place):
+    """A workflow that is being built, by `with` or `async with`; an error in it enqueues nothing.
+
+    Within the block `definition.node(…)` adds a job to it. Afterwards it has a handle.
+    """
+
+    def __init__(  # noqa: PLR0913 - one for each thing that can be said
+        self,
+        client: Client,
+        name: str,
+        *,
+        input: Json = None,  # noqa: A002 - as the engine calls it
+        correlation_id: str | None = None,
+        on_success: AnyArgs | None = None,
+        on_failure: AnyArgs | None = None,
+        on_complete: AnyArgs | None = None,
+        tenant: Tenant | None = None,
+        conn: Any = None,  # noqa: ANN401 - a connection of any of several libraries
+    ) -> None:
+        super().__init__(Nodes(), name)  # a home of its own: it is no node of another yet
+        self.nodes = Nodes()
+        self._client = client
+        self._title = name
+        self._input = input
+        self._correlation_id = correlation_id
+        self._callbacks = [request_of(each) for each in (on_success, on_failure, on_complete)]
+        self._tenant = tenant
+        self._conn = conn
+        self._entered: list[Token[Nodes | None]] = []
+        self._is_inner = False
+        self._after: tuple[Any, ...] = ()
+        self._on_parent_failure: OnParentFailure | None = None
+        self._handle: WorkflowHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<Workflow {self._title}>"
+
+    @property
+    def handle(self) -> WorkflowHandle:
+        """Conflict before it was enqueued."""
+        if self._handle is None:
+            raise Conflict(f"workflow {self._title} is not enqueued, or is within another")
+        return self._handle
+
+    @property
+    def id(self) -> UUID:
+        """Conflict before it was enqueued."""
+        return self.handle.id
+
+    def workflow(
+        self,
+        name: str,
+        *,
+        input: Json = None,  # noqa: A002 - as above
+        after: Parent | Iterable[Parent] | None = None,
+        on_parent_failure: OnParentFailure | None = None,
+    ) -> "Workflow":
+        """A workflow that is a node of this one; its own nodes are added within `with`."""
+        inner = Workflow(self._client, name, input=input)
+        inner._is_inner = True
+        inner.home = self.nodes
+        inner.name = self.nodes.reserve(name)
+        inner._after = read_parents(after)
+        inner._on_parent_failure = on_parent_failure
+        return inner
+
+    def enqueue(self) -> WorkflowHandle:
+        """Makes its jobs: what the end of the `with` block does."""
+        self._refuse_twice()
+        tenant_id, made = self._client.submit(self._submission(), self._tenant, self._conn)
+        return self._settled(tenant_id, made)
+
+    async def aenqueue(self) -> WorkflowHandle:
+        """As `enqueue`, for async code."""
+        self._refuse_twice()
+        tenant_id, made = await self._client.asubmit(self._submission(), self._tenant, self._conn)
+        return self._settled(tenant_id, made)
+
+    def __enter__(self) -> Self:
+        self._entered.append(BUILDING.set(self.nodes))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        BUILDING.reset(self._entered.pop())
+        if kind is None and not self._joined_outer():
+            self.enqueue()
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        BUILDING.reset(self._entered.pop())
+        if kind is None and not self._joined_outer():
+            await self.aenqueue()
+
+    def _refuse_twice(self) -> None:
+        if self._handle is not None:
+            raise Conflict(
+                f"workflow {self._title} is enqueued already, as {self._handle.id}: the end of its"
+                " with block does so"
+            )
+
+    def _joined_outer(self) -> bool:
+        if self._is_inner:
+            document: dict[str, Json] = {"workflow": self._request().to_json()}
+            if self._on_parent_failure is not None:
+                document["on_parent_failure"] = self._on_parent_failure
+            self.home.add_inner(self.nodes, self.name, self._after, document)
+        return self._is_inner
+
+    def _request(self) -> WorkflowRequest:
+        return WorkflowRequest(
+            self._title, self.nodes.documents, self._input, self._correlation_id, *self._callbacks
+        )
+
+    def _submission(self) -> Submission[MadeWorkflow]:
+        request = here(workflow_by, self._request())
+        return Submission(
+            lambda tenant_id: calls.enqueue_workflow(request, tenant_id=tenant_id),
+            "enqueue_workflow",
+            request.to_json(),
+            read_made,
+        )
+
+    def _settled(self, tenant_id: UUID, made: MadeWorkflow) -> WorkflowHandle:
+        self.nodes.settle(tenant_id, made.jobs)
+        self._handle = WorkflowHandle(self._client, tenant_id, made.id)
+        return self._handle
+
+
+def read_made(answer: Json) -> MadeWorkflow:
+    """What a worker answers that made a workflow for one of its jobs."""
+    return MadeWorkflow(
+        UUID(answer["id"]), {path: UUID(job_id) for path, job_id in answer["jobs"].items()}
+    )
+
+
+def _is_over(detail: WorkflowDetail) -> bool:
+    return detail.workflow.state.is_over
+
+
+def _result(detail: WorkflowDetail) -> dict[str, Json]:
+    workflow = detail.workflow
+    if workflow.state is not WorkflowState.SUCCEEDED:
+        failed = [node.node for node in detail.nodes if node.state in {"dead", "canceled"}]
+        raise JobFailed(
+            f"workflow {workflow.id} is {workflow.state}: {', '.join(failed[:5])}",
+            detail={"id": str(workflow.id), "state": str(workflow.state), "nodes": failed[:100]},
+        )
+    return detail.result

@@ -1,0 +1,130 @@
+"""The nodes of a workflow that is being built: what `with jf.workflow(…)` collects.
+
+A node knows its name and what it comes after, and once the workflow is enqueued, its job. How a
+workflow gets to the engine is in workflow.py.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from typing import Any, Generic, TypeVar
+from uuid import UUID
+
+from jobforge.errors import Conflict, Invalid, Json
+from jobforge.sdk.handle import Handle
+from jobforge.types.jobs import Enqueued, EnqueueStatus, JobRequest
+
+R_co = TypeVar("R_co", covariant=True)
+
+MakeHandle = Callable[[UUID, Enqueued], Handle[Any]]
+
+
+class Place:
+    """Something in a workflow that others can come after: a job, or a workflow of its own."""
+
+    __slots__ = ("home", "name")
+
+    def __init__(self, home: "Nodes", name: str) -> None:
+        self.home = home
+        self.name = name
+
+
+class Node(Place, Generic[R_co]):
+    """A job of a workflow. It has a handle when the workflow was enqueued."""
+
+    __slots__ = ("_handle",)
+
+    def __init__(self, home: "Nodes", name: str) -> None:
+        super().__init__(home, name)
+        self._handle: Handle[R_co] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name}>"
+
+    @property
+    def handle(self) -> Handle[R_co]:
+        """Conflict before the workflow was enqueued."""
+        if self._handle is None:
+            raise Conflict(f"node {self.name} has no job before its workflow is enqueued")
+        return self._handle
+
+    @property
+    def id(self) -> UUID:
+        """Of its job."""
+        return self.handle.id
+
+    def settle(self, handle: Handle[R_co]) -> None:
+        self._handle = handle
+
+
+class Nodes:
+    """What one workflow consists of, in the order in which it was said."""
+
+    def __init__(self) -> None:
+        self.documents: list[dict[str, Json]] = []
+        self._jobs: list[tuple[Node[Any], MakeHandle]] = []
+        self._inner: list[tuple[str, Nodes]] = []
+        self._names: set[str] = set()
+        self._last: Counter[str] = Counter()  # the number of the last node of a name
+
+    def add(
+        self, request: JobRequest, name: str | None, after: Iterable[object], handle: MakeHandle
+    ) -> Node[Any]:
+        if request.key is not None:
+            raise Invalid("a node has no idempotency key: the workflow is made once", field="key")
+        node: Node[Any] = Node(self, self._named(name, request.definition))
+        self._jobs.append((node, handle))
+        self.documents.append(self._document(node.name, after) | request.to_json())
+        return node
+
+    def add_inner(
+        self, inner: "Nodes", name: str, after: Iterable[object], document: dict[str, Json]
+    ) -> None:
+        self._inner.append((name, inner))
+        self.documents.append(self._document(name, after) | document)
+
+    def reserve(self, name: str) -> str:
+        """The name of a node that is added later; a number follows it when it is taken."""
+        return self._named(None, name)
+
+    def settle(self, tenant_id: UUID, jobs: dict[str, UUID], prefix: str = "") -> None:
+        """Gives the nodes their handles, from their jobs by path."""
+        for node, handle in self._jobs:
+            made = Enqueued(jobs[prefix + node.name], EnqueueStatus.CREATED)
+            node.settle(handle(tenant_id, made))
+        for name, inner in self._inner:
+            inner.settle(tenant_id, jobs, f"{prefix}{name}/")
+
+    def _named(self, given: str | None, otherwise: str) -> str:
+        name = given or otherwise
+        while name in self._names:
+            if given is not None:
+                raise Invalid(f"there are two nodes {name}", field="node")
+            self._last[otherwise] += 1
+            name = f"{otherwise}-{self._last[otherwise] + 1}"
+        self._names.add(name)
+        return name
+
+    def _document(self, name: str, after: Iterable[object]) -> dict[str, Json]:
+        names = [self._name_of(parent, name) for parent in after]
+        return {"name": name, "after": names} if names else {"name": name}
+
+    def _name_of(self, parent: object, child: str) -> str:
+        if isinstance(parent, Place) and parent.home is self:
+            return parent.name
+        raise Invalid(
+            f"node {child} can only come after nodes of the same workflow, not after {parent!r}",
+            field="after",
+        )
+
+
+# Set within `with jf.workflow(…)`.
+BUILDING: ContextVar[Nodes | None] = ContextVar("jobforge_workflow", default=None)
+
+
+def building() -> Nodes:
+    """Those of the workflow around this call; Conflict when there is none."""
+    nodes = BUILDING.get()
+    if nodes is None:
+        raise Conflict("a node is made within a workflow: with jf.workflow(…):")
+    return nodes

@@ -1,0 +1,106 @@
+"""Secrets by their names: from the secrets folder, then from variables.
+
+A secret is a file of that name, as Kubernetes and Docker mount them, or the variable
+JOBFORGE_SECRET_<NAME>. What a job looks up is hidden in the logs from then on; the
+caller hides it in the output of the job.
+"""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from uuid import UUID
+
+from jobforge.errors import Invalid, NotFound
+from jobforge.process.environment import environment
+from jobforge.redact import register_handed_secret
+
+LARGEST = 65_536
+
+# Settings of this process, whose names only look like those of a secret.
+_RESERVED = frozenset(
+    f"JOBFORGE_SECRET_{name}" for name in ("KEY", "KEY_FILE", "KEY_PREVIOUS", "KEY_PREVIOUS_FILE")
+)
+
+# The variables of `lookup_of_tenant`, which only connectors of that tenant read.
+_OF_A_TENANT = re.compile(r"JOBFORGE_SECRET_[0-9A-F]{32}_")
+
+
+class Secrets:
+    """The secrets that this process may hand to its jobs."""
+
+    def __init__(
+        self, folder: Path | None = None, environ: Mapping[str, str] | None = None
+    ) -> None:
+        self._folder = folder
+        self._environ = environment() if environ is None else environ
+
+    def lookup(self, name: str) -> str:
+        """Return the secret of this name, which must not be a tenant's own.
+
+        NotFound says where it was looked for, and no more.
+        """
+        _check(name)
+        variable = _variable(name)
+        value = self._from_folder(name)
+        if value is None and variable not in _RESERVED and not _OF_A_TENANT.match(variable):
+            value = self._environ.get(variable)
+        if value is None:
+            raise NotFound(f"there is no secret {name}", hint=self._looked_at(name))
+        register_handed_secret(value)
+        return value
+
+    def lookup_of_tenant(self, reference: str, tenant_id: UUID) -> str:
+        """`env:NAME` or `file:NAME`, of those that the operator put here for that tenant.
+
+        Tenants choose these names themselves, so they reach what is theirs alone: the file NAME of
+        the folder `<tenant id>`, and the variable JOBFORGE_SECRET_<tenant id>_<NAME>.
+        """
+        kind, _, name = reference.partition(":")
+        _check(name)
+        if kind == "file" and self._folder is not None:
+            value = Secrets(self._folder / str(tenant_id), {})._from_folder(name)  # noqa: SLF001 - of this class
+        else:
+            value = self._environ.get(_variable(f"{tenant_id.hex}_{name}"))
+        if value is None:
+            raise NotFound(f"there is no secret {reference}")
+        return value
+
+    def _from_folder(self, name: str) -> str | None:
+        if self._folder is None:
+            return None
+        path = self._folder / name
+        if not _lies_within(path, self._folder):
+            return None
+        try:
+            with path.open("rb") as file:
+                raw = file.read(LARGEST + 1)
+        except OSError:
+            return None
+        if len(raw) > LARGEST:
+            raise Invalid(f"the secret {name} is larger than {LARGEST:,} bytes", field="name")
+        try:
+            return raw.decode().removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError:
+            # The error would show the bytes.
+            raise Invalid(f"the secret {name} is no UTF-8 text", field="name") from None
+
+    def _looked_at(self, name: str) -> str:
+        folder = f"the file {self._folder / name}" if self._folder else "no secrets folder is set"
+        return f"looked at: {folder}; the variable {_variable(name)}"
+
+
+def _check(name: str) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,100}", name) or name.startswith(".."):
+        raise Invalid("the name of a secret has letters, digits, _ . and - only", field="name")
+
+
+def _variable(name: str) -> str:
+    return f"JOBFORGE_SECRET_{re.sub(r'[.-]', '_', name).upper()}"
+
+
+def _lies_within(path: Path, folder: Path) -> bool:
+    """Kubernetes mounts files as links into ..data, which stays inside; other links may not."""
+    try:
+        return path.resolve(strict=True).is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):
+        return False

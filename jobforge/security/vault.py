@@ -1,0 +1,158 @@
+"""Secrets at rest: sealed by a key of their tenant, which is itself sealed by the installation's.
+
+    secret_key (ours alone)  ──wraps──►  tenant's key (tenant_keys)  ──seals──►  a secret in a row
+
+A seal holds for one place: tenant, table, row and column. Moved elsewhere it does not open. A dump
+of the database has nothing but sealed bytes, and `jobforge secrets rotate` changes the outer key
+without touching a secret.
+"""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+from uuid import UUID
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from jobforge import calls
+from jobforge.calls import Call
+from jobforge.config import Config
+from jobforge.errors import ConfigError, SealBroken
+from jobforge.types.control import WrappedKey
+
+_NONCE = 12
+_VERSION = b"\x01"
+
+
+class Place(NamedTuple):
+    """Where a sealed value stands."""
+
+    table: str
+    row: UUID
+    column: str
+
+
+class TenantKey:
+    """What seals and opens the secrets of one tenant."""
+
+    __slots__ = ("_cipher", "_tenant_id")
+
+    def __init__(self, tenant_id: UUID, key: bytes) -> None:
+        self._tenant_id = tenant_id
+        self._cipher = AESGCM(key)
+
+    def seal(self, place: Place, plain: bytes) -> bytes:
+        nonce = secrets.token_bytes(_NONCE)
+        return _VERSION + nonce + self._cipher.encrypt(nonce, plain, self._about(place))
+
+    def open(self, place: Place, sealed: bytes) -> bytes:
+        """Raises SealBroken."""
+        version, nonce, body = sealed[:1], sealed[1 : 1 + _NONCE], sealed[1 + _NONCE :]
+        if version != _VERSION or len(nonce) != _NONCE:
+            raise SealBroken
+        try:
+            return self._cipher.decrypt(nonce, body, self._about(place))
+        except InvalidTag:
+            raise SealBroken from None
+
+    def _about(self, place: Place) -> bytes:
+        return "|".join((str(self._tenant_id), place.table, str(place.row), place.column)).encode()
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _OuterKey:
+    """The installation's key; `id` tells which one wrapped a tenant's."""
+
+    id: str
+    cipher: AESGCM
+
+
+class Vault:
+    """The installation's keys: the one that wraps, and the one before it, which only unwraps."""
+
+    def __init__(self, secret_key: str, previous: str | None = None) -> None:
+        self._current = _outer_key(secret_key)
+        keys = [self._current] if previous is None else [_outer_key(previous), self._current]
+        self._keys = {key.id: key for key in keys}
+
+    @property
+    def key_id(self) -> str:
+        """Of the key that wraps now."""
+        return self._current.id
+
+    def key_of(self, tenant_id: UUID) -> Call[TenantKey]:
+        """Asks for the tenant's key, and makes it if there is none yet."""
+        made = self._wrap(tenant_id, AESGCM.generate_key(256))
+        call = calls.keep_tenant_key(made, tenant_id=tenant_id).for_tenant(tenant_id)
+        return call.then(lambda kept: TenantKey(tenant_id, self._unwrap(tenant_id, kept)))
+
+    def rewrap(self, tenant_id: UUID, kept: WrappedKey) -> WrappedKey:
+        """The same key of the tenant, wrapped by the current key of the installation."""
+        return self._wrap(tenant_id, self._unwrap(tenant_id, kept))
+
+    def _wrap(self, tenant_id: UUID, key: bytes) -> WrappedKey:
+        nonce = secrets.token_bytes(_NONCE)
+        sealed = self._current.cipher.encrypt(nonce, key, _about_key(tenant_id))
+        return WrappedKey(self._current.id, nonce + sealed)
+
+    def _unwrap(self, tenant_id: UUID, kept: WrappedKey) -> bytes:
+        key = self._keys.get(kept.key_id)
+        if key is None:
+            raise ConfigError(
+                f"the secrets are sealed by the key {kept.key_id}, which is not set here",
+                field="secret_key",
+                hint="set it as secret_key, or as secret_key_previous until it was rotated away",
+            )
+        nonce, body = kept.wrapped[:_NONCE], kept.wrapped[_NONCE:]
+        try:
+            return key.cipher.decrypt(nonce, body, _about_key(tenant_id))
+        except InvalidTag:
+            raise SealBroken("the key of the tenant cannot be unwrapped") from None
+
+
+def open_vault(config: Config) -> Vault:
+    """By secret_key, or by the key that `jobforge dev` keeps in the data folder."""
+    key = config.secret_key or _kept_key(dev_key_path(config))
+    if key is None:
+        raise ConfigError(
+            "no secret_key is set, so no secret can be sealed or opened",
+            field="secret_key",
+            hint="make one with 'jobforge secrets key', and set JOBFORGE_SECRET_KEY or _FILE",
+        )
+    return Vault(key, config.secret_key_previous)
+
+
+def make_secret_key() -> str:
+    """A new key of the installation."""
+    return secrets.token_urlsafe(32)
+
+
+def dev_key_path(config: Config) -> Path:
+    return config.data_dir / "secret_key"
+
+
+def ensure_dev_key(config: Config) -> None:
+    """A key of this folder, for `jobforge dev`."""
+    path = dev_key_path(config)
+    if config.secret_key is None and not path.exists():
+        path.touch(mode=0o600)
+        path.write_text(make_secret_key() + "\n", encoding="utf-8")
+
+
+def _kept_key(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8").strip() or None
+    except OSError:
+        return None
+
+
+def _outer_key(text: str) -> _OuterKey:
+    key = hashlib.blake2b(text.encode(), digest_size=32, person=b"jobforge-kek").digest()
+    return _OuterKey(hashlib.sha256(key).hexdigest()[:16], AESGCM(key))
+
+
+def _about_key(tenant_id: UUID) -> bytes:
+    return f"{tenant_id}|tenant_keys".encode()

@@ -1,0 +1,72 @@
+"""The pytest plugin: the fixture `jf_test`, and the settings that go with it.
+
+It is loaded in every run of pytest where JobForge is installed, so it imports nothing and starts
+nothing before a test asks for the fixture. What the fixture offers is in jobforge.testing.
+"""
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+if TYPE_CHECKING:
+    from jobforge.testing import Kit
+    from jobforge.testing.cluster import Postgres
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("jobforge_app", "The app under test: app.py:jf or package.module:jf", default="")
+    parser.addini("jobforge_tenants", "Slugs of tenants that every test has", default="")
+
+
+@pytest.fixture
+def jf_test(request: pytest.FixtureRequest, jobforge_postgres: "Postgres") -> "Iterator[Kit]":
+    """JobForge on a database of the test's own, with what a test wants to know and to do."""
+    from jobforge.testing import kit  # noqa: PLC0415 - see above
+
+    with pytest.MonkeyPatch.context() as environment, kit.opened(jobforge_postgres) as opened:
+        # Whatever the test starts finds this database, and cannot find another by mistake.
+        environment.setenv("JOBFORGE_DATABASE_URL", opened.url)
+        environment.delenv("JOBFORGE_LISTEN_URL", raising=False)
+        for slug in _words(request.config, "jobforge_tenants"):
+            opened.tenant(slug)
+        for target in _words(request.config, "jobforge_app"):
+            opened.use(_load(target, request.config.rootpath))
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def jobforge_postgres(request: pytest.FixtureRequest) -> "Iterator[Postgres]":
+    """The server where tests have their databases. A conftest may give another one."""
+    from jobforge import config  # noqa: PLC0415 - see above
+    from jobforge.testing.cluster import Cluster, Postgres  # noqa: PLC0415 - see above
+
+    settings = config.load()
+    if settings.test_database_url:
+        yield Postgres(settings.test_database_url)
+        return
+    with Cluster.of_run(run_of(request.config), settings.pg_bin).held() as postgres:
+        yield postgres
+
+
+def run_of(config: pytest.Config) -> str:
+    """A name that all processes of this run have in common, and no other run has."""
+    given: dict[str, str] = getattr(config, "workerinput", {})  # by xdist
+    return given.get("testrunuid") or uuid4().hex
+
+
+def _words(config: pytest.Config, name: str) -> list[str]:
+    return shlex.split(str(config.getini(name)))
+
+
+def _load(target: str, root: Path) -> Any:  # noqa: ANN401 - whatever the file has by that name
+    """Files are named as seen from the root of the project, wherever pytest was started."""
+    from jobforge.sdk.loader import load  # noqa: PLC0415 - see above
+
+    file, colon, name = target.partition(":")
+    if file.endswith(".py"):
+        return load(f"{root / file}{colon}{name}")
+    return load(target)

@@ -1,0 +1,1 @@
+"""Frozen data, one module for each subject. No behavior beyond reading and writing JSON."""

@@ -1,0 +1,387 @@
+"""The engine's words as data: what its functions take and what they answer.
+
+Owns no behaviour beyond being written as JSON. Calls are made in calls/; what people are told of
+one job is in job_history.py. Rows that pass by the thousand are NamedTuples, because a frozen
+dataclass takes ten times as long to make; the rest are frozen dataclasses.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Literal, NamedTuple, overload
+from uuid import UUID
+
+from jobforge.errors import Json
+from jobforge.types.jsonb import decode
+
+
+class State(StrEnum):
+    """Where a job stands. `canceling` is a running job that was asked to stop."""
+
+    SCHEDULED = "scheduled"
+    BLOCKED = "blocked"
+    QUEUED = "queued"
+    RUNNING = "running"
+    CANCELING = "canceling"
+    SUCCEEDED = "succeeded"
+    CANCELED = "canceled"
+    DEAD = "dead"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    CRASHED = "crashed"
+    LEASE_LOST = "lease_lost"
+    CANCELED = "canceled"
+    RELEASED = "released"
+    SNOOZED = "snoozed"
+
+
+class EnqueueStatus(StrEnum):
+    CREATED = "created"
+    EXISTING = "existing"  # the job that holds the idempotency key
+    REPLACED = "replaced"  # that job had not started, and now has the new content
+
+
+class JobRequest(NamedTuple):
+    """A job to be enqueued. What is None is not given; docs/sql.md explains each field."""
+
+    definition: str
+    payload: dict[str, Json] | None = None
+    version: int | None = None
+    queue: str | None = None
+    priority: int | None = None
+    run_at: datetime | None = None
+    delay_s: float | None = None
+    expires_at: datetime | None = None
+    expires_in_s: float | None = None
+    max_attempts: int | None = None
+    timeout_s: int | None = None
+    key: str | None = None
+    key_mode: str | None = None
+    key_window_s: float | None = None
+    on_conflict: str | None = None
+    limit_key: str | None = None
+    tags: Sequence[str] | None = None
+    correlation_id: str | None = None
+    traceparent: str | None = None
+    created_by: str | None = None
+    artifact_ref: str | None = None
+    far_future: bool | None = None
+    after: Sequence[UUID] | None = None  # the jobs that have to end first
+    on_parent_failure: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        if self.version is not None and self.payload is not None and self[3:] == _NO_OPTIONS:
+            return {
+                "definition": self.definition,
+                "payload": self.payload,
+                "version": self.version,
+            }
+        return _given(self._fields, self)
+
+    def options(self) -> dict[str, Json]:
+        """Of to_json what is neither definition nor payload."""
+        if self.version is not None and self[3:] == _NO_OPTIONS:
+            return {"version": self.version}
+        return _given(self._fields[2:], self[2:])
+
+    def with_payload(self, payload: dict[str, Json] | None) -> "JobRequest":
+        # Not by _replace, which takes four times as long.
+        return JobRequest._make((self[0], payload, *self[2:]))
+
+    @property
+    def may_be_shared(self) -> bool:
+        """Whether jobs can have the rest of it in common: they have keys and parents each."""
+        return self.key is None and self.after is None and self.on_parent_failure is None
+
+
+# What the jobs of enqueue_many mostly look like: they come by the thousand.
+_NO_OPTIONS = JobRequest("")[3:]
+
+
+class Alike(Sequence[JobRequest]):
+    """Jobs that differ in their payloads only; also the requests of all of them, one by one."""
+
+    __slots__ = ("payloads", "shared")
+
+    def __init__(self, shared: JobRequest, payloads: Sequence[dict[str, Json] | None]) -> None:
+        self.shared = shared
+        self.payloads = payloads
+
+    def __len__(self) -> int:
+        return len(self.payloads)
+
+    @overload
+    def __getitem__(self, place: int) -> JobRequest: ...
+    @overload
+    def __getitem__(self, place: slice) -> "Alike": ...
+    def __getitem__(self, place: int | slice) -> "JobRequest | Alike":
+        if isinstance(place, slice):
+            return Alike(self.shared, self.payloads[place])
+        return self.shared.with_payload(self.payloads[place])
+
+
+class Enqueued(NamedTuple):
+    job_id: UUID
+    status: EnqueueStatus
+
+
+class Token(NamedTuple):
+    """What proves to the engine, together with the worker's id, that a job is still held."""
+
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+
+
+class ClaimedJob(NamedTuple):
+    """A job that this worker holds, with everything that its run needs."""
+
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+    definition: str
+    version: int
+    queue: str
+    attempt: int
+    max_attempts: int
+    timeout_s: int | None
+    started: bytes  # a time as Postgres sends it: most runs never look at it
+    source: str
+    correlation_id: str | None
+    traceparent: str | None
+    idempotency_key: str | None
+    tags: list[str] | None
+    payload_json: str
+    steps_json: str | None = None  # what it has done in earlier attempts
+    waited_s: float = 0.0  # in its queue, until it was claimed
+
+    @property
+    def token(self) -> Token:
+        return Token(self.tenant_id, self.job_id, self.lease)
+
+    @property
+    def started_at(self) -> datetime:
+        return _EPOCH + timedelta(microseconds=int.from_bytes(self.started, "big", signed=True))
+
+    @property
+    def payload(self) -> dict[str, Json]:
+        document: dict[str, Json] = decode(self.payload_json)
+        return document
+
+
+_EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def sent(at: datetime) -> bytes:
+    """A time as Postgres sends it."""
+    return ((at - _EPOCH) // timedelta(microseconds=1)).to_bytes(8, "big", signed=True)
+
+
+class OutcomeReport(NamedTuple):
+    """How an attempt ended, for complete_jobs. What is None is not given."""
+
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+    outcome: Outcome
+    started_at: datetime | None = None  # as claimed: spares the engine a search in its history
+    result: Json = None
+    error: dict[str, Json] | None = None
+    reason: str | None = None
+    final: bool | None = None
+    retry_in_s: float | None = None
+    run_at: datetime | None = None
+    artifact_ref: str | None = None
+    exit_code: int | None = None
+    pid: int | None = None
+    peak_memory_bytes: int | None = None
+    cpu_ms: int | None = None
+    stdout_tail: str | None = None
+    stderr_tail: str | None = None
+    wait: dict[str, Json] | None = None  # of a snooze: what for
+
+    def to_json(self) -> dict[str, Json]:
+        return _given(self._fields, self)
+
+
+class Note(NamedTuple):
+    """Something a running job says: its progress, a log line, a custom event."""
+
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+    kind: str  # progress, log or event
+    data: dict[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something that a running job has done and need not do again."""
+
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+    name: str
+    index: int
+    result: Json
+
+    def to_json(self) -> dict[str, Json]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+class SaveStatus(StrEnum):
+    OK = "ok"
+    LOST = "lost"  # the lease is not held, and nothing was stored
+    TOO_LARGE = "too_large"
+    TOO_MANY = "too_many"
+
+
+class Noted(NamedTuple):
+    """Whether the notes of a lease were kept."""
+
+    job_id: UUID
+    lease: int
+    is_lost: bool
+
+
+class SettleStatus(StrEnum):
+    OK = "ok"
+    LOST = "lost"  # the lease has ended, and nothing was recorded
+    BUSY = "busy"  # another transaction has locked the job, or a row that its end needs
+
+
+class Settled(NamedTuple):
+    """The status of an outcome. A repeated report is `ok` too, but without the job's state."""
+
+    job_id: UUID
+    lease: int
+    status: SettleStatus
+    state: State | None
+
+
+class Reaped(NamedTuple):
+    tenant_id: UUID
+    job_id: UUID
+    lease: int
+    state: State
+
+
+class BeatStatus(StrEnum):
+    OK = "ok"
+    CANCEL = "cancel"  # the lease was extended, and somebody asked to cancel the job
+    HELD = "held"  # another transaction holds the heartbeat: the lease was not extended
+    LOST = "lost"
+
+
+class WorkerCommand(StrEnum):
+    """What a heartbeat tells the worker about itself."""
+
+    OK = "ok"
+    DRAIN = "drain"
+    STOP = "stop"
+    UNKNOWN = "unknown"  # it is not registered, and should be
+
+
+class Beat(NamedTuple):
+    job_id: UUID
+    lease: int
+    status: BeatStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Heartbeat:
+    command: WorkerCommand
+    jobs: list[Beat]
+
+
+JobOrder = Literal["newest", "oldest"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs of a tenant; all that is given must hold. `failed` is a state here too."""
+
+    state: str | Sequence[str] | None = None
+    definition: str | None = None
+    queue: str | None = None
+    tag: str | None = None
+    source: str | None = None
+    key: str | None = None
+    correlation_id: str | None = None
+    fingerprint: str | None = None
+    created_after: datetime | None = None
+    created_before: datetime | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        names = [field.name for field in fields(self)]
+        return _given(names, [getattr(self, name) for name in names])
+
+
+@dataclass(frozen=True, slots=True)
+class JobListing:
+    """A job as a list shows it."""
+
+    id: UUID
+    state: State
+    definition: str
+    version: int
+    queue: str
+    priority: int
+    attempt: int
+    max_attempts: int
+    created_at: datetime
+    run_at: datetime
+    queued_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    worker_id: UUID | None
+    source: str
+    source_ref: str | None
+    correlation_id: str | None
+    idempotency_key: str | None
+    tags: list[str] | None
+    fingerprint: str | None
+    error: dict[str, Json] | None
+    retry_of: UUID | None
+    created_by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Job(JobListing):
+    """A job with all its fields."""
+
+    tenant_id: UUID
+    lease: int
+    heartbeat_at: datetime | None
+    lease_expires_at: datetime | None
+    cancel_requested_at: datetime | None
+    cancel_reason: str | None
+    expires_at: datetime | None
+    timeout_s: int | None
+    limit_key: str | None
+    traceparent: str | None
+    artifact_ref: str | None
+    payload: dict[str, Json]
+    result: Json
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryLine:
+    """How many jobs of a tenant are in a state, in one queue."""
+
+    queue: str
+    state: State
+    jobs: int
+    oldest_queued_at: datetime | None
+
+
+def _given(names: Sequence[str], values: Sequence[Json]) -> dict[str, Json]:
+    pairs = zip(names, values, strict=True)
+    return {name: value for name, value in pairs if value is not None}

@@ -1,0 +1,182 @@
+"""The words of workflows and batches as data: what their functions take and what they answer.
+
+As jobs.py has those of jobs. Owns no behaviour beyond being written as JSON.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import StrEnum
+from typing import NamedTuple
+from uuid import UUID
+
+from jobforge.errors import Json
+from jobforge.types.jobs import Enqueued, JobRequest
+
+
+class WorkflowState(StrEnum):
+    """`canceling`: some of its jobs were asked to stop, and still run."""
+
+    RUNNING = "running"
+    CANCELING = "canceling"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+    @property
+    def is_over(self) -> bool:
+        return self not in {WorkflowState.RUNNING, WorkflowState.CANCELING}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRequest:
+    """A workflow to be enqueued: a name, and nodes as docs/sql.md lists their fields."""
+
+    name: str
+    nodes: Sequence[Mapping[str, Json]]
+    input: Json = None
+    correlation_id: str | None = None
+    on_success: JobRequest | Mapping[str, Json] | None = None
+    on_failure: JobRequest | Mapping[str, Json] | None = None
+    on_complete: JobRequest | Mapping[str, Json] | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return _given(self)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRequest:
+    """A batch to be made. While it is open it does not end."""
+
+    name: str | None = None
+    input: Json = None
+    correlation_id: str | None = None
+    on_success: JobRequest | Mapping[str, Json] | None = None
+    on_failure: JobRequest | Mapping[str, Json] | None = None
+    on_complete: JobRequest | Mapping[str, Json] | None = None
+    open: bool | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return _given(self)
+
+
+class MadeWorkflow(NamedTuple):
+    """Its jobs, by the path of their nodes."""
+
+    id: UUID
+    jobs: dict[str, UUID]
+
+
+class MadeBatch(NamedTuple):
+    id: UUID
+    jobs: list[Enqueued]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowFilter:
+    """Which workflows or batches; all that is given must hold."""
+
+    name: str | None = None
+    state: str | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return _given(self)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowInfo:
+    """A workflow or a batch. `counts`: how many of its jobs are in which state.
+
+    Lists have no counts of one that still runs. `node` is its name within `parent_id`.
+    """
+
+    id: UUID
+    name: str | None
+    parent_id: UUID | None
+    node: str | None
+    state: WorkflowState
+    size: int
+    is_open: bool
+    counts: dict[str, int] | None
+    input: Json
+    correlation_id: str | None
+    callbacks: dict[str, Json]
+    called: list[str]
+    created_by: str
+    created_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeInfo:
+    """A node with its job; `node` is its path, `inner/name` when it is within another workflow."""
+
+    node: str
+    job_id: UUID
+    workflow_id: UUID
+    state: str
+    definition: str | None
+    version: int | None
+    queue: str | None
+    attempt: int | None
+    max_attempts: int | None
+    created_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    error: dict[str, Json] | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowDetail:
+    """All that is known of a workflow. An edge is a pair of paths, the parent's first.
+
+    `result` is what its last nodes returned. Without `is_whole` there are more nodes than these.
+    """
+
+    workflow: WorkflowInfo
+    nodes: list[NodeInfo]
+    edges: list[tuple[str, str]]
+    result: dict[str, Json]
+    is_whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ParentJob:
+    """A job that another one was to wait for. `name` is the path of its node."""
+
+    job_id: UUID
+    name: str | None
+    state: str
+    definition: str
+    result: Json
+    error: dict[str, Json] | None
+    artifact_ref: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """What a workflow or batch is to one of its jobs."""
+
+    id: UUID
+    kind: str
+    name: str | None
+    node: str | None
+    input: Json
+    correlation_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """What a running job comes from."""
+
+    parents: list[ParentJob]
+    workflow: Family | None
+
+
+def _given(what: WorkflowRequest | BatchRequest | WorkflowFilter) -> dict[str, Json]:
+    values = ((field.name, getattr(what, field.name)) for field in fields(what))
+    return {
+        name: value.to_json() if isinstance(value, JobRequest) else value
+        for name, value in values
+        if value is not None
+    }

@@ -1,0 +1,198 @@
+"""A job's end of the socket to its worker: a Channel for its context, a Door for its enqueues.
+
+Blocking, because a job has nothing better to do; safe for threads, because its handler may have
+some. The worker's end is in job_process.py.
+"""
+
+import marshal
+import os
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from os import read, write
+from threading import Lock, get_ident
+from typing import TypeVar
+from uuid import UUID
+
+import orjson
+
+from jobforge import errors
+from jobforge.errors import Invalid, JobForgeError, Json
+from jobforge.redact import register_secret
+from jobforge.sdk.retry import Cancelled
+from jobforge.types.jobs import ClaimedJob, Enqueued, EnqueueStatus, JobRequest
+from jobforge.types.jsonb import decode, encode, legible
+from jobforge.worker.isolation.frames import Frames, Kind, frame, pieces
+
+# A failure of the machinery, not of the job (sysexits.h).
+EX_SOFTWARE = 70
+
+T = TypeVar("T")
+
+_READ = 65_536
+_LONGEST_PAYLOAD_IN_FRAME = 1024**2
+# The worker holds what its jobs say until it is stored. Of each value ctx passes on 64 KiB at most.
+LONGEST_NOTE = 1024**2
+
+
+class SocketChannel:
+    """`was_interrupted` is set by a signal that came while `is_busy`, and is obeyed afterwards.
+
+    The socket is the bare descriptor: an object around it is more pages to copy in a fresh fork.
+    """
+
+    __slots__ = (
+        *("_control", "_frames", "_lock", "_main", "_tenant_id"),
+        *("is_busy", "was_interrupted"),
+    )
+
+    def __init__(self, control: int) -> None:
+        self._control = control
+        self._frames = Frames()
+        self._lock = Lock()
+        self._main = get_ident()
+        self._tenant_id: UUID
+        self.is_busy = False
+        self.was_interrupted = False
+
+    def receive_job(self) -> tuple[ClaimedJob, UUID | None]:
+        payload: list[bytes] = []
+        # marshal, because both ends are of one Python, and it touches the fewest pages.
+        (tenant_id, job_id, *fields), worker_id = marshal.loads(self._receive(Kind.RUN, payload))  # noqa: S302 - from the worker
+        job = ClaimedJob(UUID(bytes=tenant_id), UUID(bytes=job_id), *fields)
+        if payload:
+            job = job._replace(payload_json=b"".join(payload).decode())
+        self._tenant_id = job.tenant_id
+        return job, worker_id and UUID(bytes=worker_id)
+
+    @property
+    def tenant_id(self) -> UUID:
+        return self._tenant_id
+
+    def note(self, kind: str, data: dict[str, Json]) -> None:
+        said = {"kind": kind, "data": data}
+        try:
+            body = orjson.dumps(said, default=str)
+        except TypeError:  # half a character, as in the name of a file that is no UTF-8
+            body = orjson.dumps(legible(said))
+        self._say(Kind.NOTE, body)
+
+    def span(self, body: bytes) -> None:
+        self._say(Kind.SPAN, body)
+
+    def secret(self, name: str) -> str:
+        value = str(self._ask(Kind.SECRET, {"name": name}))
+        register_secret(value)
+        return value
+
+    def enqueue(self, jobs: Sequence[JobRequest]) -> list[Enqueued]:
+        answer = self._ask(Kind.ENQUEUE, {"jobs": [job.to_json() for job in jobs]})
+        return [Enqueued(UUID(job_id), EnqueueStatus(status)) for job_id, status in answer]
+
+    def ask(self, kind: str, data: Json) -> Json:
+        return self._ask(Kind.ASK, {"kind": kind, "data": data})
+
+    async def aask(self, kind: str, data: Json) -> Json:
+        return self.ask(kind, data)
+
+    def send(self, kind: Kind, body: bytes) -> None:
+        self._uninterrupted(partial(self._write, frame(kind, body)))
+
+    def send_document(self, kind: Kind, document: bytes) -> None:
+        self._uninterrupted(partial(self._send_pieces, kind, document))
+
+    def _send_pieces(self, kind: Kind, document: bytes) -> None:
+        for piece in pieces(kind, document):
+            self._write(piece)
+
+    def _say(self, kind: Kind, body: bytes) -> None:
+        if len(body) > LONGEST_NOTE:
+            raise Invalid(f"{len(body):,} bytes are more than can be said at once", field="data")
+        self.send(kind, body)
+
+    def _ask(self, kind: Kind, question: dict[str, Json]) -> Json:
+        asked = frame(kind, encode(question, "jobs").encode())
+        answer = decode(self._uninterrupted(partial(self._answered, asked)))
+        if "error" in answer:
+            raise _error(answer["error"])
+        return answer["value"]
+
+    def _answered(self, question: bytes) -> bytes:
+        self._write(question)
+        return self._receive(Kind.ANSWER)
+
+    def _receive(self, expected: Kind, payload: list[bytes] | None = None) -> bytes:
+        while data := read(self._control, _READ):
+            for kind, body in self._frames.feed(data):
+                if kind is expected:
+                    return body
+                if kind is Kind.PAYLOAD and payload is not None:
+                    payload.append(body)
+        # The worker has gone: nobody waits for this process any more.
+        os._exit(EX_SOFTWARE)
+
+    def _write(self, data: bytes) -> None:
+        sent = write(self._control, data)
+        while sent < len(data):
+            data = data[sent:]
+            sent = write(self._control, data)
+
+    def _uninterrupted(self, talk: Callable[[], T]) -> T:
+        """Half a frame would end the conversation: Cancelled waits until it is sent."""
+        is_main = get_ident() == self._main
+        with self._lock:
+            self.is_busy = is_main
+            try:
+                heard = talk()
+            finally:
+                self.is_busy = False
+        if is_main and self.was_interrupted:
+            self.was_interrupted = False
+            raise Cancelled("the job was asked to stop")
+        return heard
+
+
+# The worker's half of the same conversation.
+
+
+def job_frames(job: ClaimedJob, worker_id: UUID | None) -> bytes:
+    """A payload of a size that comes from the artifact store goes before, as it is."""
+    if len(job.payload_json) <= _LONGEST_PAYLOAD_IN_FRAME:
+        return _job_frame(job, worker_id)
+    payload = pieces(Kind.PAYLOAD, job.payload_json.encode())
+    return b"".join([*payload, _job_frame(job._replace(payload_json=""), worker_id)])
+
+
+def _job_frame(job: ClaimedJob, worker_id: UUID | None) -> bytes:
+    fields: Json = (job.tenant_id.bytes, job.job_id.bytes, *job[2:])
+    return frame(Kind.RUN, marshal.dumps((fields, worker_id.bytes if worker_id else None)))
+
+
+def answer_frame(value: Json) -> bytes:
+    return frame(Kind.ANSWER, orjson.dumps({"value": value}))
+
+
+def refusal_frame(error: Exception) -> bytes:
+    facts: dict[str, Json] = {"type": type(error).__name__, "message": str(error)}
+    for name in ("field", "detail", "hint"):
+        facts[name] = getattr(error, name, None)
+    return frame(Kind.ANSWER, orjson.dumps({"error": facts}, default=str))
+
+
+def job_requests(body: bytes) -> list[JobRequest]:
+    """What a job asks to be enqueued."""
+    return [_request(document) for document in decode(body)["jobs"]]
+
+
+def _request(document: dict[str, Json]) -> JobRequest:
+    for name in {"run_at", "expires_at"} & document.keys():
+        document[name] = datetime.fromisoformat(document[name])
+    return JobRequest(**document)
+
+
+def _error(document: dict[str, Json]) -> JobForgeError:
+    kind = getattr(errors, document["type"], None)
+    if not (isinstance(kind, type) and issubclass(kind, JobForgeError)):
+        return JobForgeError(f"{document['type']}: {document['message']}")
+    facts = {name: document[name] for name in ("field", "detail", "hint")}
+    return kind(document["message"], **facts)

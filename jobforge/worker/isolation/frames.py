@@ -1,0 +1,180 @@
+"""The frames on the sockets between worker, zygote and job.
+
+A frame is its length, its kind and its body. Requests to the zygote are all of one size instead,
+because file descriptors travel with them and must not be read past. Owns the bytes, not what they
+make anybody do.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from typing import NamedTuple
+
+from jobforge.errors import Invalid
+from jobforge.sdk.settings import Limits
+from jobforge.worker.isolation.proc import LONGEST_MARK
+
+# More than the engine would keep of any payload or result.
+LONGEST_FRAME = 32 * 1024**2
+
+_HEAD = struct.Struct("<IB")
+
+
+class Kind(IntEnum):
+    # From the worker to its zygote, once.
+    SETUP = 1
+    # From the zygote to the worker.
+    READY = 2
+    FAILED = 3
+    ENDED = 4
+    ECHO = 13
+    # From the worker to a job's process.
+    RUN = 5
+    ANSWER = 6
+    # From a job's process to the worker.
+    NOTE = 7
+    SECRET = 8
+    ENQUEUE = 9
+    VERDICT = 10
+    ASK = 11
+    SPAN = 12
+    # Documents that are too large for one frame, before the RUN or the VERDICT that they belong to.
+    PAYLOAD = 20
+    RESULT = 21
+
+
+_KINDS: dict[int, Kind] = {int(kind): kind for kind in Kind}
+_PIECE = 1024**2
+
+
+class BrokenWire(Exception):
+    """What came over a socket is no frame."""
+
+
+def frame(kind: Kind, body: bytes = b"") -> bytes:
+    if len(body) > LONGEST_FRAME:
+        size = len(body) // 1024**2
+        raise Invalid(f"{size} MiB are more than can be passed between processes", field="result")
+    return _HEAD.pack(len(body), kind) + body
+
+
+def pieces(kind: Kind, document: bytes) -> Iterator[bytes]:
+    """The frames of a large document."""
+    for start in range(0, len(document), _PIECE):
+        yield frame(kind, document[start : start + _PIECE])
+
+
+class Frames:
+    """Cuts a stream of bytes into frames."""
+
+    __slots__ = ("_rest",)
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> Iterable[tuple[Kind, bytes]]:
+        if not self._rest and len(data) >= _HEAD.size:
+            length, kind = _HEAD.unpack_from(data)
+            if length == len(data) - _HEAD.size and kind in _KINDS:
+                # Most come by the one, and whole.
+                return ((_KINDS[kind], data[_HEAD.size :]),)
+        return self._cut(data)
+
+    def _cut(self, data: bytes) -> Iterator[tuple[Kind, bytes]]:
+        rest = self._rest
+        rest += data
+        start = 0
+        try:
+            while len(rest) - start >= _HEAD.size:
+                length, kind = _HEAD.unpack_from(rest, start)
+                end = start + _HEAD.size + length
+                if length > LONGEST_FRAME or kind not in _KINDS:
+                    raise BrokenWire
+                if end > len(rest):
+                    return
+                body = bytes(rest[start + _HEAD.size : end])
+                start = end
+                yield _KINDS[kind], body
+        finally:
+            del rest[:start]
+
+
+class Op(IntEnum):
+    FORK = 1
+    SIGNAL = 2  # the job's own process
+    SIGNAL_GROUP = 3
+    KILL = 4  # the whole tree
+    ECHO = 5  # says that it is there
+
+
+class Request(NamedTuple):
+    """What the worker asks of its zygote. `run` numbers the runs of one zygote.
+
+    `mark` is what every process of the job carries in its environment: its id and its lease.
+    """
+
+    op: int
+    run: int
+    signal: int = 0
+    memory_bytes: int = 0
+    cpu_s: int = 0
+    open_files: int = 0
+    file_size_bytes: int = 0
+    mark: str = ""
+
+    def pack(self) -> bytes:
+        return _REQUEST.pack(*self[:7], self.mark.encode())
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Request":
+        *fields, mark = _REQUEST.unpack(data)
+        return cls._make((*fields, mark.rstrip(b"\0").decode()))
+
+    @classmethod
+    def fork(cls, run: int, limits: Limits, mark: str) -> "Request":
+        return cls(
+            *(Op.FORK, run, 0, limits.memory_bytes, limits.cpu_s or 0, limits.open_files),
+            *(limits.file_size_bytes or 0, mark),
+        )
+
+    @property
+    def limits(self) -> Limits:
+        return Limits(
+            self.memory_bytes, self.cpu_s or None, self.open_files, self.file_size_bytes or None
+        )
+
+
+_REQUEST = struct.Struct(f"<BQBqqqq{LONGEST_MARK}s")
+REQUEST_SIZE = _REQUEST.size
+
+
+class Over(IntEnum):
+    """Which limit a process went over, as far as the zygote knows."""
+
+    NONE = 0
+    MEMORY = 1
+    CPU = 2
+    FILE_SIZE = 3
+    PROCESSES = 4
+
+
+class Ended(NamedTuple):
+    """A job's process has ended. A pid of 0: it could not be forked, `status` is the errno."""
+
+    run: int
+    pid: int
+    status: int
+    peak_memory_bytes: int
+    cpu_ms: int
+    over: Over
+
+    def pack(self) -> bytes:
+        return _ENDED.pack(*self)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Ended":
+        ended = cls._make(_ENDED.unpack(data))
+        return ended._replace(over=Over(ended.over))
+
+
+_ENDED = struct.Struct("<QIiqqB")

@@ -1,0 +1,390 @@
+"""One job's process as the worker sees it: what it says, what it prints, how it is stopped.
+
+The zygote is its parent and tells of its end; the process itself talks over a socket. Both are
+needed for a verdict.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import orjson
+
+from jobforge.errors import Json
+from jobforge.observability import tracing
+from jobforge.redact import Scope, job_scope, redact, redact_text
+from jobforge.redact.background import LARGE, off_the_loop
+from jobforge.sdk.command import Command
+from jobforge.sdk.definition import Definition
+from jobforge.sdk.verdict import Exit, Limit, Verdict, exited
+from jobforge.types.jobs import ClaimedJob, Outcome
+from jobforge.types.jsonb import decode
+from jobforge.worker.isolation.channel import (
+    LONGEST_NOTE,
+    answer_frame,
+    job_frames,
+    job_requests,
+    refusal_frame,
+)
+from jobforge.worker.isolation.frames import (
+    LONGEST_FRAME,
+    BrokenWire,
+    Ended,
+    Frames,
+    Kind,
+    Op,
+    Over,
+    Request,
+)
+from jobforge.worker.isolation.output_tail import Tail
+from jobforge.worker.runner import Host, OnEnd, Report, Stop
+
+# At most so much is read at a time, so that one job's flood does not hold up the others.
+_READ = 65_536
+# What may be left in a pipe after its writers have died; the most that Linux lets it grow to.
+_LEFT_IN_PIPE = 1024**2
+# A handler has this long to see that it was asked to stop.
+_ASKING_S = 1.0
+
+# A job's channel asks one at a time, so that only code around it reaches this number.
+_MOST_QUESTIONS = 16
+_UNREAD = "asked its worker again and again without reading the answers"
+
+_NOTES = {"progress", "log", "event"}
+
+Send = Callable[[Request], None]
+
+_LIMITS: dict[Over, Limit] = {
+    Over.MEMORY: "memory",
+    Over.CPU: "cpu",
+    Over.FILE_SIZE: "file_size",
+    Over.PROCESSES: "processes",
+}
+
+
+class Process:
+    """A run in a process of its own, from the fork to the report."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - what one run is made of
+        self,
+        number: int,
+        job: ClaimedJob,
+        definition: Definition[..., Any],
+        host: Host,
+        on_end: OnEnd,
+        send: Send,
+        result_limit: int,
+    ) -> None:
+        self.number = number
+        self.job = job
+        self._definition = definition
+        self._host = host
+        self._on_end = on_end
+        self._send = send
+        self._result_limit = result_limit
+        self._large_result = bytearray()
+        self._scope = job_scope(job.payload_json)
+        self._loop = asyncio.get_running_loop()
+        self._stopped: Stop | None = None
+        self._said: Verdict | None = None
+        self._timers: list[asyncio.TimerHandle] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._frames = Frames()
+        self._unsent = bytearray()
+        self._is_waiting = False  # for room in the socket
+        self._control: socket.socket
+        self._pipes: dict[int, Tail] = {}
+        self._open: set[int] = set()
+        self._is_closed = False
+
+    def begin(self) -> tuple[int, int, int]:
+        """Opens its socket and pipes; returns the ends that are the child's."""
+        about = job_frames(self.job, self._host.worker_id)
+        with ExitStack() as undo:
+            self._control, control = socket.socketpair()
+            undo.callback(control.close)
+            undo.callback(self._control.close)
+            stdout, stderr = (self._new_pipe(undo) for _ in range(2))
+            undo.pop_all()
+        self._control.setblocking(False)  # noqa: FBT003 - its only argument
+        for fd in self._pipes:
+            self._watch(fd, self._read_pipe, fd)
+        self._watch(self._control.fileno(), self._read_control)
+        self._unsent += about
+        self._flush()
+        return control.detach(), stdout, stderr
+
+    def _new_pipe(self, undo: ExitStack) -> int:
+        ours, theirs = os.pipe()
+        undo.callback(os.close, ours)
+        undo.callback(os.close, theirs)
+        os.set_blocking(ours, False)
+        self._pipes[ours] = Tail()
+        return theirs
+
+    def stop(self, why: Stop) -> None:
+        if self._is_closed or (self._stopped is not None and not why.is_final):
+            return
+        was_asked, self._stopped = self._stopped is not None, why
+        if why.is_final:
+            self._kill()
+        elif not was_asked:
+            self._ask()
+
+    def end(self, ended: Ended) -> None:
+        """Its process has ended, and so has all that descends from it."""
+        how = _exit(ended)
+        if ended.pid == 0:
+            self._said = crashed(f"could not be forked: {os.strerror(ended.status)}")
+        self._read_what_is_left()
+        if self._said is None and isinstance(self._definition, Command):
+            self._said = self._definition.ended(how)
+        report = Report(
+            exited(how, self._stopped, self._said),
+            exit_code=how.code if how.signal is None else -how.signal,
+            pid=ended.pid or None,
+            peak_memory_bytes=ended.peak_memory_bytes or None,
+            cpu_ms=ended.cpu_ms,
+        )
+        if sum(map(len, self._pipes.values())) <= LARGE:
+            self._report(report)
+            return
+        self._close()
+        task = self._loop.create_task(self._report_long(report))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def end_without_process(self, message: str) -> None:
+        """There is no telling how it ended, or it never began."""
+        self._read_what_is_left()
+        said = self._said or crashed(message)
+        self._report(Report(exited(Exit(), self._stopped, said)))
+
+    async def _report_long(self, report: Report) -> None:
+        """As `_report`, with the output redacted in a thread."""
+        size = sum(map(len, self._pipes.values()))
+        self._tell(await off_the_loop(size, self._redacted, report))
+
+    def _report(self, report: Report) -> None:
+        self._close()
+        self._tell(self._redacted(report))
+
+    def _redacted(self, report: Report) -> Report:
+        stdout, stderr = (tail.text(self._scope) for tail in self._pipes.values())
+        said = report.verdict and _without_secrets(report.verdict, self._scope)
+        return report._replace(verdict=said, stdout_tail=stdout, stderr_tail=stderr)
+
+    def _tell(self, report: Report) -> None:
+        verdict = report.verdict
+        if self._large_result and verdict and verdict.outcome is Outcome.SUCCEEDED:
+            report = report._replace(large_result=bytes(self._large_result))
+        self._on_end(self.job, report)
+
+    def _close(self) -> None:
+        self._is_closed = True
+        for timer in self._timers:
+            timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        for fd in [*self._open]:
+            self._unwatch(fd)
+        if self._is_waiting:
+            self._loop.remove_writer(self._control)
+        self._control.close()
+        for fd in self._pipes:
+            os.close(fd)
+
+    # Stopping.
+
+    def _ask(self) -> None:
+        grace_s = self._definition.settings.grace_s
+        if isinstance(self._definition, Command):
+            self._signal(Op.SIGNAL_GROUP, signal.SIGTERM)
+        else:
+            self._signal(Op.SIGNAL, signal.SIGUSR1)
+            self._later(min(_ASKING_S, grace_s / 2), self._signal, Op.SIGNAL, signal.SIGTERM)
+        self._later(grace_s, self._kill)
+
+    def _later(self, delay_s: float, act: Callable[..., None], *arguments: object) -> None:
+        self._timers.append(self._loop.call_later(delay_s, act, *arguments))
+
+    def _signal(self, op: Op, number: signal.Signals) -> None:
+        self._send(Request(op, self.number, number))
+
+    def _kill(self) -> None:
+        self._send(Request(Op.KILL, self.number))
+
+    # Listening.
+
+    def _watch(self, fd: int, read: Callable[..., object], *arguments: int) -> None:
+        self._open.add(fd)
+        self._loop.add_reader(fd, read, *arguments)
+
+    def _unwatch(self, fd: int) -> None:
+        if fd in self._open:
+            self._open.remove(fd)
+            self._loop.remove_reader(fd)
+
+    def _read_pipe(self, fd: int) -> int:
+        """How much there was to read."""
+        try:
+            data = os.read(fd, _READ)
+        except BlockingIOError:
+            return 0
+        if not data:
+            self._unwatch(fd)
+        self._pipes[fd].feed(data)
+        return len(data)
+
+    def _read_control(self) -> int:
+        try:
+            data = self._control.recv(_READ)
+        except BlockingIOError:
+            return 0
+        except OSError:
+            data = b""
+        if not data:
+            self._unwatch(self._control.fileno())
+        try:
+            for kind, body in self._frames.feed(data):
+                self._take(kind, body)
+                if self._control.fileno() not in self._open:
+                    return 0
+        except Exception:  # noqa: BLE001 - whatever it made of the frame, its end must be reported
+            self._hang_up()
+        return len(data)
+
+    def _hang_up(self, why: str = "wrote to the socket that is for its worker") -> None:
+        """Nothing that child.py would send: the handler wrote to a descriptor not its own."""
+        self._unwatch(self._control.fileno())
+        self._said = crashed(why)
+        self._kill()
+
+    def _read_what_is_left(self) -> None:
+        # A grandchild may still hold the other ends; it is not waited for.
+        while self._control.fileno() in self._open and self._read_control():
+            pass
+        for fd in self._pipes:
+            left = _LEFT_IN_PIPE
+            while fd in self._open and left > 0 and (count := self._read_pipe(fd)):
+                left -= count
+
+    def _take(self, kind: Kind, body: bytes) -> None:
+        match kind:
+            case Kind.NOTE if len(body) <= LONGEST_NOTE:
+                self._note(**orjson.loads(body))
+            case Kind.VERDICT:
+                self._said = self._said or Verdict.from_json(decode(body))
+            case Kind.RESULT:
+                self._take_result(body)
+            case Kind.SECRET | Kind.ENQUEUE | Kind.ASK if self._has_too_many_questions:
+                self._hang_up(_UNREAD)
+            case Kind.SECRET:
+                self._answer_secret(orjson.loads(body)["name"])
+            case Kind.ENQUEUE:
+                self._begin(partial(self._enqueue, body))
+            case Kind.ASK:
+                self._begin(partial(self._host.ask, self.job, **decode(body)))
+            case Kind.SPAN if len(body) <= LONGEST_NOTE:
+                tracing.receive_span(self.job.traceparent, body)
+            case _:
+                raise BrokenWire
+
+    def _take_result(self, piece: bytes) -> None:
+        if len(self._large_result) + len(piece) <= self._result_limit:
+            self._large_result += piece
+            return
+        self._large_result.clear()
+        message = f"a result has at most {self._result_limit:,} bytes"
+        error = {"type": "ResultTooLarge", "message": message}
+        self._said = Verdict(Outcome.FAILED, error=error, final=True)
+
+    def _note(self, kind: str, data: Json) -> None:
+        # One that the engine would refuse would take those of other jobs along.
+        if kind not in _NOTES or not isinstance(data, dict):
+            raise BrokenWire
+        self._host.note(self.job, kind, data, self._scope)
+
+    # Answering.
+
+    @property
+    def _has_too_many_questions(self) -> bool:
+        """Whether it does not wait for answers: a job has one question at a time (channel.py)."""
+        return len(self._tasks) >= _MOST_QUESTIONS or self._is_waiting
+
+    def _answer_secret(self, name: str) -> None:
+        try:
+            value = self._host.secret(name)
+            self._scope.add(value)
+            answer = answer_frame(value)
+        except Exception as error:  # noqa: BLE001 - it is the job that asked, and is told
+            answer = refusal_frame(error)
+        self._write(answer)
+
+    def _begin(self, find: Callable[[], Awaitable[Json]]) -> None:
+        task = self._loop.create_task(self._answer(find))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, find: Callable[[], Awaitable[Json]]) -> None:
+        try:
+            answer = answer_frame(await find())
+        except Exception as error:  # noqa: BLE001 - as above
+            answer = refusal_frame(error)
+        try:
+            self._write(answer)
+        except BrokenWire:
+            self._hang_up(_UNREAD)
+
+    async def _enqueue(self, body: bytes) -> Json:
+        enqueued = await self._host.enqueue(self.job, job_requests(body))
+        return [[each.job_id, each.status] for each in enqueued]
+
+    def _write(self, data: bytes) -> None:
+        if len(self._unsent) + len(data) > 2 * LONGEST_FRAME:  # it asks and asks, and never reads
+            raise BrokenWire
+        self._unsent += data
+        if len(self._unsent) == len(data):
+            self._flush()
+
+    def _flush(self) -> None:
+        try:
+            sent = self._control.send(self._unsent)
+        except BlockingIOError:
+            sent = 0
+        except OSError:
+            self._unsent.clear()  # nobody reads it; its end is told by the zygote
+            sent = 0
+        del self._unsent[:sent]
+        if bool(self._unsent) is self._is_waiting:
+            return
+        self._is_waiting = bool(self._unsent)
+        if self._is_waiting:
+            self._loop.add_writer(self._control, self._flush)
+        else:
+            self._loop.remove_writer(self._control)
+
+
+def _exit(ended: Ended) -> Exit:
+    limit = _LIMITS.get(ended.over)
+    if os.WIFSIGNALED(ended.status):
+        return Exit(signal=os.WTERMSIG(ended.status), reason=limit)
+    return Exit(code=os.WEXITSTATUS(ended.status), reason=limit)
+
+
+def _without_secrets(said: Verdict, scope: Scope) -> Verdict:
+    """The verdict without the secrets that the job was given; the process may not have redacted."""
+    if said.error is None and said.reason is None:
+        return said
+    reason = said.reason and redact_text(said.reason, scope)
+    return replace(said, error=redact(said.error, scope), reason=reason)
+
+
+def crashed(message: str) -> Verdict:
+    return Verdict(Outcome.CRASHED, error={"type": "Crashed", "message": message})

@@ -1,0 +1,142 @@
+"""A separate user ID for each running job, from the setting `job_user_range`.
+
+Several workers of one host may share the range: each takes blocks of it, locked in one file.
+"""
+
+import fcntl
+import os
+import signal
+import tempfile
+from collections import deque
+from collections.abc import Callable
+from errno import EAGAIN
+
+from jobforge.worker.isolation import proc
+
+_BLOCK = 256
+_UNCHANGED = 2**32 - 1  # what this user ID means in system calls
+_LOCK_NAME = "jobforge-users.lock"
+
+
+class Users:
+    """User IDs that are free, the least recently used first."""
+
+    def __init__(self, first: int, last: int) -> None:
+        if not 0 < first < last < _UNCHANGED:
+            raise ValueError(f"{first}-{last} is not a range of user IDs")
+        self._blocks = deque(range(first, last + 1, _BLOCK))
+        self._last = last
+        self._free: deque[int] = deque()
+        self._warden = 0
+        self._lock = _open_lock()
+
+    @property
+    def lock_fd(self) -> int:
+        return self._lock
+
+    def take(self) -> "User":
+        while not self._free and self._blocks:
+            self._add_block(self._blocks.popleft())
+        if not self._free:
+            raise OSError(EAGAIN, "all user IDs of job_user_range are in use")
+        uid = self._free.popleft()
+        return User(uid, self._warden)
+
+    def give_back(self, user: "User") -> None:
+        self._free.append(user.uid)
+
+    def _add_block(self, first: int) -> None:
+        size = min(_BLOCK, self._last + 1 - first)
+        try:
+            # A POSIX lock: forks do not inherit it.
+            fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB, size, first)
+        except OSError:
+            return  # another worker has the block
+        # The first one runs no jobs, see User.call.
+        self._warden = first
+        users = range(first + 1, first + size)
+        # Left by a zygote that was killed, which has lost its lock by that.
+        for uid in {user_of(pid) for pid in proc.table()}:
+            if uid is not None and uid in users:
+                User(uid, first).kill_all(os.fork)
+        self._free.extend(users)
+
+
+class User:
+    """One job's user and group ID."""
+
+    __slots__ = ("_warden", "uid")
+
+    def __init__(self, uid: int, warden: int) -> None:
+        self.uid = uid
+        self._warden = warden
+
+    def become(self) -> None:
+        """Change this process to the user, permanently; also drops all capabilities."""
+        uid = self.uid
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+        if os.getresuid() != (uid, uid, uid):
+            raise PermissionError(f"the user ID did not become {uid}")
+
+    def call(self, fork: Callable[[], int], act: Callable[[], int]) -> int | None:
+        """Return what `act` returns in a fork with the user's rights; None when it failed.
+
+        The fork's real and saved IDs are others than the user's, so the user's processes cannot
+        signal or trace the fork.
+        """
+        reader, writer = os.pipe()
+        pid = fork()
+        if pid == 0:
+            try:
+                os.setgroups([])
+                os.setresgid(self._warden, self.uid, self._warden)
+                os.setresuid(self._warden, self.uid, self._warden)
+                if os.getresuid() == (self._warden, self.uid, self._warden):
+                    os.write(writer, b"%d" % act())
+            finally:
+                os._exit(0)
+        os.close(writer)
+        with open(reader, "rb") as answer:  # noqa: PTH123 - a descriptor
+            said = answer.read()
+        os.waitpid(pid, 0)
+        return int(said) if said else None
+
+    def kill_all(self, fork: Callable[[], int]) -> None:
+        """Kill all processes of the user at once. None can escape by forking meanwhile."""
+        self.call(fork, _kill_all)
+
+
+def _kill_all() -> int:
+    # The kernel delivers it to all processes that it permits, in one step.
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError:
+        return 0
+    return 1
+
+
+def user_of(pid: int) -> int | None:
+    """The real user ID of a process; None when the process has gone."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as status:  # noqa: PTH123 - may be many a second
+            for line in status:
+                if line.startswith(b"Uid:"):
+                    return int(line.split()[1])
+    except OSError:
+        pass
+    return None
+
+
+def _open_lock() -> int:
+    for folder in ("/run", tempfile.gettempdir()):
+        path = f"{folder}/{_LOCK_NAME}"
+        try:
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        except OSError:
+            continue
+        if os.fstat(fd).st_uid == os.geteuid():
+            return fd
+        os.close(fd)
+    raise PermissionError(f"no {_LOCK_NAME} of the worker's own in /run or {tempfile.gettempdir()}")

@@ -1,0 +1,115 @@
+"""Whether the processes of a job hold more memory than it may have.
+
+The kernel limits each process by itself (limits.py) and does not count memory that is shared. This
+looks at all of a job's processes together, now and then: seldom when there is much room, every
+tenth of a second when there is little. A job with a cgroup does not need it.
+"""
+
+import os
+from collections.abc import Callable, Collection, Iterator
+from typing import Protocol
+
+from jobforge.worker.isolation import proc
+
+SOONEST_S = 0.1
+_LATEST_S = 1.0
+# Faster than this, memory is seldom taken.
+_BYTES_PER_S = 1024**3
+_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - its files are memory
+_OPEN_FILES = ("/memfd:", f"{_SHARED_MEMORY}/")
+_BLOCK = 512
+
+
+class Owner(Protocol):
+    """What a job may hold outside of its processes, and how its processes are read."""
+
+    @property
+    def uid(self) -> int | None: ...
+
+    @property
+    def has_mounts(self) -> bool: ...
+
+    def read(self, measure: Callable[[], int]) -> int | None:
+        """What `measure` returns, with the right to read the job's processes."""
+
+
+class Watch:
+    """One job's watch.
+
+    Its processes are forks of the zygote, as a rule, and share with it what they have not changed.
+    What a process holds beyond what the zygote does is the job's.
+    """
+
+    __slots__ = ("_limit", "_owner", "_zygote", "due_at")
+
+    def __init__(self, limit: int, zygote: int, due_at: float, owner: Owner | None = None) -> None:
+        self._limit = limit
+        self._zygote = zygote
+        self._owner = owner
+        self.due_at = due_at
+
+    def is_over(self, pids: Collection[int], now: float) -> bool:
+        common = proc.resident(self._zygote)
+        held = sum(max(0, proc.resident(pid) - common) for pid in pids)
+        held += self._measure(lambda: _files(pids, self._owner))
+        if held > self._limit:
+            own = proc.taken(self._zygote)
+            held = self._measure(lambda: _exactly(pids, own, self._owner))
+        room = self._limit - held
+        self.due_at = now + min(_LATEST_S, max(SOONEST_S, room / _BYTES_PER_S))
+        return room < 0
+
+    def _measure(self, measure: Callable[[], int]) -> int:
+        return measure() if self._owner is None else self._owner.read(measure) or 0
+
+
+def _exactly(pids: Collection[int], common: proc.Taken, owner: Owner | None) -> int:
+    """Memory that is both in a file and mapped counts once."""
+    taken = [proc.taken(pid) for pid in pids]
+    mapped = sum(max(0, each.shared - common.shared) for each in taken)
+    private = sum(max(0, each.private - common.private) for each in taken)
+    return private + max(mapped, _files(pids, owner))
+
+
+def _files(pids: Collection[int], owner: Owner | None) -> int:
+    """The size of the files that are memory: open ones, and those in the job's /dev/shm."""
+    sizes = {(found.st_dev, found.st_ino): found.st_blocks for found in _open_files(pids)}
+    if owner is not None and owner.uid is not None:
+        found_files = _files_in_shared_memory(owner.uid)
+        sizes |= {(found.st_dev, found.st_ino): found.st_blocks for found in found_files}
+    private = _in_private_mounts(pids) if owner is not None and owner.has_mounts else 0
+    return sum(sizes.values()) * _BLOCK + private
+
+
+def _open_files(pids: Collection[int]) -> Iterator[os.stat_result]:
+    for pid in pids:
+        folder = f"/proc/{pid}/fd"
+        try:
+            for name in os.listdir(folder):  # noqa: PTH208 - called many times a second
+                path = f"{folder}/{name}"
+                if os.readlink(path).startswith(_OPEN_FILES):  # noqa: PTH115 - called many times a second
+                    yield os.stat(path)  # noqa: PTH116 - called many times a second
+        except OSError:  # it has ended
+            continue
+
+
+def _files_in_shared_memory(uid: int) -> Iterator[os.stat_result]:
+    try:
+        with os.scandir(_SHARED_MEMORY) as entries:
+            for entry in entries:
+                found = entry.stat(follow_symlinks=False)
+                if found.st_uid == uid:
+                    yield found
+    except OSError:
+        return
+
+
+def _in_private_mounts(pids: Collection[int]) -> int:
+    """What is in the tmpfs of the job; all its processes have the same, unless they left it."""
+    for pid in pids:
+        try:
+            about = os.statvfs(f"/proc/{pid}/root{_SHARED_MEMORY}")
+        except OSError:
+            continue
+        return (about.f_blocks - about.f_bfree) * about.f_frsize
+    return 0

@@ -1,0 +1,300 @@
+"""What confines one job's process: its user, its namespaces and its cgroup.
+
+Namespaces of process IDs and cgroups are costly to create, so the next job gets those of a job that
+has ended, once all processes in them have ended. A job shares neither its user nor its mounts with
+a job that runs at the same time.
+"""
+
+import os
+import resource
+from collections.abc import Callable, Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from jobforge.sdk.settings import Limits
+from jobforge.worker.isolation import proc
+from jobforge.worker.isolation.cgroups import Cgroup, Cgroups
+from jobforge.worker.isolation.cleanup import remove
+from jobforge.worker.isolation.job_users import User, Users, user_of
+from jobforge.worker.isolation.levels import Level
+from jobforge.worker.isolation.namespaces import (
+    Mounts,
+    PidNamespace,
+    PidNamespaces,
+    drop_capabilities,
+)
+
+Fork = Callable[[], int]
+
+_CAP_SYS_PTRACE = 19
+
+# Where every user may write. Only with mounts of its own has a job private ones.
+_SHARED_FOLDERS = ("/dev/shm", "/tmp", "/var/tmp")  # noqa: S108 - it is about these folders
+
+
+class _Slot(NamedTuple):
+    """What one job after another may use."""
+
+    namespace: PidNamespace
+    cgroup: Cgroup | None
+
+
+class Sandbox:
+    """One job's confinement."""
+
+    __slots__ = ("_memory_bytes", "_mounts", "_processes", "is_dead", "slot", "user")
+
+    def __init__(
+        self,
+        user: User | None,
+        slot: _Slot | None,
+        mounts: Mounts | None,
+        memory_bytes: int,
+        processes: int,
+    ) -> None:
+        self.user = user
+        self.slot = slot
+        self.is_dead = False
+        self._mounts = mounts
+        self._memory_bytes = memory_bytes
+        self._processes = processes
+
+    @property
+    def key(self) -> int:
+        """Its keeper's process ID, or its user ID."""
+        if self.slot is not None:
+            return self.slot.namespace.keeper
+        return 0 if self.user is None else self.user.uid
+
+    @property
+    def uid(self) -> int | None:
+        return None if self.user is None else self.user.uid
+
+    @property
+    def has_mounts(self) -> bool:
+        return self._mounts is not None
+
+    def read(self, measure: Callable[[], int]) -> int | None:
+        if self.user is None or may_trace():
+            return measure()
+        return self.user.call(os.fork, measure)
+
+    @property
+    def cgroup(self) -> Cgroup | None:
+        return None if self.slot is None else self.slot.cgroup
+
+    def enter(self, folder: str) -> None:
+        """Confine this process, which has just been forked, permanently."""
+        if self.cgroup is not None:
+            self.cgroup.enter()
+        if self.user is not None:
+            uid = self.user.uid
+            for owned in (folder, 1, 2):
+                os.chown(owned, uid, uid)
+        if self._mounts is not None:
+            self._mounts.make_private(folder, self._memory_bytes)
+        if self.user is None:
+            drop_capabilities()
+        else:
+            # The kernel counts the processes of each user.
+            resource.setrlimit(resource.RLIMIT_NPROC, (self._processes, self._processes))
+            self.user.become()
+
+    def processes(self, leader: int, orphans: Iterable[int], among: proc.Table) -> set[int]:
+        """All processes of the job; `orphans` are those that have lost their parents."""
+        if self.slot is not None:
+            keeper = self.slot.namespace.keeper
+            return proc.descendants([leader, keeper], among) - {keeper}
+        own = [pid for pid in orphans if user_of(pid) == self.uid]
+        return proc.descendants([leader, *own], among)
+
+
+class Sandboxes:
+    """Creates sandboxes for the jobs of one zygote, and clears them when the jobs have ended."""
+
+    def __init__(
+        self,
+        level: Level,
+        fork: Fork,
+        *,
+        users: Users | None,
+        processes: int,
+        cgroups: Cgroups | None = None,
+    ) -> None:
+        self._fork = fork
+        self._users = users
+        self._processes = processes
+        self._cgroups = cgroups
+        self._namespaces = PidNamespaces() if level >= Level.NAMESPACE else None
+        self._mounts = Mounts() if level >= Level.NAMESPACE else None
+        self._pid = os.getpid()
+        self._free: list[_Slot] = []
+        self._busy: dict[int, Sandbox] = {}
+        self._old_cgroups: list[Cgroup] = []
+        self._seen = {path: _changed_at(path) for path in _SHARED_FOLDERS}
+
+    def use(self, fork: Fork) -> None:
+        """From now on, instead of the fork that it was created with."""
+        self._fork = fork
+
+    @property
+    def fds(self) -> list[int]:
+        """Descriptors that a job must not inherit."""
+        own = [] if self._users is None else [self._users.lock_fd]
+        if self._namespaces is None:
+            return own
+        busy = (each.slot for each in self._busy.values() if each.slot is not None)
+        slots = [slot.namespace.fd for slot in (*busy, *self._free) if slot.namespace.fd >= 0]
+        return [*own, self._namespaces.own_fd, *slots]
+
+    @property
+    def keepers(self) -> set[int]:
+        if self._namespaces is None:
+            return set()
+        return {*self._busy, *(slot.namespace.keeper for slot in self._free)}
+
+    def take(self, limits: Limits) -> Sandbox:
+        """OSError when there is no user, process or cgroup left for it."""
+        user = None if self._users is None else self._users.take()
+        try:
+            slot = self._take_slot(limits)
+        except OSError:
+            if self._users is not None and user is not None:
+                self._users.give_back(user)
+            raise
+        sandbox = Sandbox(user, slot, self._mounts, limits.memory_bytes, self._processes)
+        self._busy[sandbox.key] = sandbox
+        return sandbox
+
+    def fork(self, sandbox: Sandbox) -> int:
+        if sandbox.slot is None or self._namespaces is None:
+            return self._fork()
+        return self._namespaces.fork_into(sandbox.slot.namespace, self._fork)
+
+    def kill(self, sandbox: Sandbox) -> None:
+        """Kill all processes of the job. None can escape by forking meanwhile."""
+        if sandbox.slot is not None:
+            if not sandbox.is_dead:
+                sandbox.is_dead = True
+                sandbox.slot.namespace.kill()
+        elif sandbox.user is not None:
+            sandbox.user.kill_all(self._fork)
+
+    def give_back(self, sandbox: Sandbox, known: Iterable[int]) -> None:
+        """The job's own process has ended: kill what it has left, and keep the rest for others.
+
+        `known` are the children of this process that are not left by jobs.
+        """
+        del self._busy[sandbox.key]
+        if sandbox.slot is None:
+            self._clear_user(sandbox, known)
+        else:
+            self._clear_slot(sandbox, sandbox.slot)
+        if self._users is not None and sandbox.user is not None:
+            self._users.give_back(sandbox.user)
+        if self._old_cgroups:
+            self._old_cgroups = [each for each in self._old_cgroups if not each.remove()]
+
+    def lose(self, pid: int) -> None:
+        """A keeper has ended, and with it all processes of its namespace."""
+        sandbox = self._busy.get(pid)
+        if sandbox is not None and sandbox.slot is not None:
+            sandbox.is_dead = True
+            sandbox.slot.namespace.close()
+        lost = [slot for slot in self._free if slot.namespace.keeper == pid]
+        for slot in lost:
+            self._free.remove(slot)
+            slot.namespace.close()
+            if slot.cgroup is not None:
+                self._old_cgroups.append(slot.cgroup)
+
+    def end(self) -> None:
+        """Kill all processes of all jobs."""
+        for sandbox in self._busy.values():
+            self.kill(sandbox)
+        for slot in self._free:
+            slot.namespace.kill()
+
+    def close(self) -> None:
+        """All processes have ended: remove what was created for them."""
+        busy = [sandbox.slot for sandbox in self._busy.values() if sandbox.slot is not None]
+        cgroups = [slot.cgroup for slot in (*self._free, *busy) if slot.cgroup is not None]
+        for cgroup in (*self._old_cgroups, *cgroups):
+            cgroup.remove()
+        for fd in self.fds:
+            os.close(fd)
+
+    def _take_slot(self, limits: Limits) -> _Slot | None:
+        if self._namespaces is None:
+            return None
+        slot = self._free.pop() if self._free else self._new_slot(self._namespaces)
+        if slot.cgroup is not None:
+            slot.cgroup.limit_memory(limits.memory_bytes)
+        return slot
+
+    def _new_slot(self, namespaces: PidNamespaces) -> _Slot:
+        cgroup = None if self._cgroups is None else self._cgroups.create(self._processes)
+        return _Slot(namespaces.create(self._fork), cgroup)
+
+    def _clear_slot(self, sandbox: Sandbox, slot: _Slot) -> None:
+        # With their parents gone, all processes that are left are the keeper's children.
+        if not sandbox.is_dead and proc.children(slot.namespace.keeper) == set():
+            self._free.append(slot)
+            return
+        if not sandbox.is_dead:
+            slot.namespace.kill()
+        if slot.cgroup is not None:
+            self._old_cgroups.append(slot.cgroup)
+
+    def _clear_user(self, sandbox: Sandbox, known: Iterable[int]) -> None:
+        user = sandbox.user
+        if user is None:
+            return
+        children = proc.children(self._pid)
+        left = None if children is None else children.difference(known)
+        if left is None or any(user_of(pid) in {user.uid, None} for pid in left):
+            user.kill_all(self._fork)
+        changed = [path for path in _SHARED_FOLDERS if _changed_at(path) != self._seen[path]]
+        if not changed:
+            return
+        left_files = [path for folder in changed for path in _files_of(user.uid, folder)]
+        if left_files:
+            user.call(self._fork, lambda: _remove_all(left_files))
+        self._seen |= {path: _changed_at(path) for path in changed}
+
+
+@cache
+def may_trace() -> bool:
+    """Whether this process may read those of other users."""
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
+    effective = int(status.partition("CapEff:")[2].split()[0], 16)
+    return bool(effective >> _CAP_SYS_PTRACE & 1)
+
+
+def _changed_at(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns  # noqa: PTH116 - for every job
+    except OSError:
+        return 0
+
+
+def _files_of(uid: int, folder: str) -> list[str]:
+    found = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                if entry.stat(follow_symlinks=False).st_uid == uid:
+                    found.append(entry.path)
+            except OSError:
+                continue
+    return found
+
+
+def _remove_all(paths: Iterable[str]) -> int:
+    for path in paths:
+        if Path(path).is_dir() and not Path(path).is_symlink():
+            remove(path)
+        else:
+            Path(path).unlink(missing_ok=True)
+    return 0

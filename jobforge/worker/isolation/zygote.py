@@ -1,0 +1,422 @@
+"""The fork server: a process with the app imported, and nothing else, that forks one child per job.
+
+The worker starts it (zygote_client.py) and talks to it over one socket. It has one thread and no
+connection, so that a fork is safe and cheap. It never sees a payload: that goes from the worker
+straight to the child. When the worker is gone, it ends its family (children.py) and itself.
+"""
+
+import contextlib
+import gc
+import io
+import os
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from os import close
+from pathlib import Path
+from resource import struct_rusage
+from signal import set_wakeup_fd
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import orjson
+
+from jobforge.errors import JobForgeError, Json
+from jobforge.observability import tracing
+from jobforge.process.hardening import hide
+from jobforge.redact import log_scope, redact_text
+from jobforge.sdk.app import JobForge
+from jobforge.sdk.command import Command, add_commands
+from jobforge.sdk.loader import load
+from jobforge.sdk.settings import Limits
+from jobforge.worker.isolation import environment, limits, proc
+from jobforge.worker.isolation.channel import EX_SOFTWARE
+from jobforge.worker.isolation.child import (
+    SIG_DFL,
+    SIGCHLD,
+    SIGUSR2,
+    Definitions,
+    Setup,
+    become_job,
+    run_job,
+    set_signal,
+)
+from jobforge.worker.isolation.children import Child, Family
+from jobforge.worker.isolation.environment import JobVariables
+from jobforge.worker.isolation.fast_fork import Hooks, choose_fork
+from jobforge.worker.isolation.frames import (
+    REQUEST_SIZE,
+    Ended,
+    Frames,
+    Kind,
+    Op,
+    Over,
+    Request,
+    frame,
+)
+from jobforge.worker.isolation.landlock import Landlock
+from jobforge.worker.isolation.levels import confine
+from jobforge.worker.isolation.limits import Bounds
+from jobforge.worker.isolation.warmup import rehearse
+
+if TYPE_CHECKING:
+    from jobforge.worker.isolation.sandbox import Sandboxes
+
+_FD = struct.calcsize("i")
+_SPACE_FOR_FDS = socket.CMSG_SPACE(3 * _FD)
+# No program that a job becomes or runs may talk to the worker in its name. Linux only.
+_CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+
+class Zygote:
+    def __init__(  # noqa: PLR0913 - what a zygote works with
+        self,
+        definitions: Definitions,
+        worker: socket.socket,
+        folder: str,
+        fork: Callable[[], int],
+        landlock: Landlock,
+        *,
+        sandboxes: "Sandboxes | None" = None,
+        processes: int,
+    ) -> None:
+        self._definitions = definitions
+        self._landlock = landlock
+        self._fork = fork
+        self._sandboxes = sandboxes
+        self._worker = worker
+        self._folder = folder
+        self._variables = JobVariables(folder)
+        self._pid = os.getpid()
+        self._data_in_use = limits.data_in_use()
+        self._allowances: dict[tuple[int | str, ...], tuple[Limits, Bounds]] = {}
+        self._family = Family(sandboxes, processes)
+        self._wake, self._woken = socket.socketpair()
+        self._wake_fd = self._wake.fileno()
+        self._own_fds = [end.fileno() for end in (worker, self._wake, self._woken)]
+        self._poll = select.poll()
+        self._poll.register(worker, select.POLLIN)
+        self._poll.register(self._wake, select.POLLIN)
+
+    def serve(self) -> None:
+        """Returns when the worker is gone, after all that descends from here."""
+        self._listen_to_signals()
+        try:
+            while self._step():
+                pass
+        finally:
+            self._family.end()
+
+    def _listen_to_signals(self) -> None:
+        for end in (self._wake, self._woken):
+            end.setblocking(False)  # noqa: FBT003 - its only argument
+        # A byte on the socket wakes the poll; the handlers have nothing to do.
+        signal.set_wakeup_fd(self._woken.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGUSR2):
+            signal.signal(number, _wake)
+        # A service manager may signal all processes of the worker; it is the worker who decides.
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
+        # A child is forked with it blocked, and heeds what came meanwhile.
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def _step(self) -> bool:
+        """False when the worker is gone."""
+        patience_s = self._family.patience_s()
+        for fd, _ in self._poll.poll(None if patience_s is None else patience_s * 1000 + 1):
+            if fd != self._wake_fd:
+                if not self._serve_one():
+                    return False
+            elif SIGUSR2 in os.read(fd, 4096):  # the worker has died
+                return False
+            else:
+                self._reap()
+        self._family.look_after()
+        return True
+
+    def _reap(self) -> None:
+        for child, status, usage in self._family.reap():
+            self._tell(_ended(child, status, usage))
+            self._remove_folder(child.folder)
+
+    def _serve_one(self) -> bool:
+        data, ancillary, _, _ = self._worker.recvmsg(REQUEST_SIZE, _SPACE_FOR_FDS, _CLOSE_ON_EXEC)
+        fds = _received(ancillary)
+        while data and len(data) < REQUEST_SIZE:
+            rest = self._worker.recv(REQUEST_SIZE - len(data))
+            data = data + rest if rest else b""
+        if not data:
+            return False
+        self._obey(Request.unpack(data), fds)
+        return True
+
+    def _obey(self, request: Request, fds: list[int]) -> None:
+        if request.op == Op.FORK:
+            self._start(request, fds)
+            return
+        if request.op == Op.ECHO:
+            self._say(frame(Kind.ECHO))
+            return
+        child = self._family.get(request.run)
+        if child is None:  # it has ended meanwhile
+            return
+        match request.op:
+            case Op.SIGNAL:
+                os.kill(child.pid, request.signal)
+            case Op.SIGNAL_GROUP:
+                if not proc.signal_group(child.pid, request.signal):
+                    os.kill(child.pid, request.signal)  # it does not lead a group yet
+            case Op.KILL:
+                self._family.kill(child)
+
+    def _start(self, request: Request, fds: list[int]) -> None:
+        folder = f"{self._folder}/{request.run}"
+        allowed, bounds = self._allowances.get(request[3:7]) or self._allow(request)
+        # Here and not in the child, where each page that is written to has to be copied first.
+        self._variables.set(folder, request.mark)
+        mark = environment.written(request.mark)
+        self._landlock.prepare()
+        started = proc.now()
+        sandbox = None
+        try:
+            if self._sandboxes is None:
+                pid = self._fork()
+            else:
+                sandbox = self._sandboxes.take(allowed)
+                pid = self._sandboxes.fork(sandbox)
+        except OSError as error:
+            self._tell(Ended(request.run, 0, error.errno or 0, 0, 0, Over.NONE))
+            if self._sandboxes is not None and sandbox is not None:
+                self._sandboxes.kill(sandbox)
+                self._sandboxes.give_back(sandbox, ())
+        else:
+            if pid == 0:
+                setup: Setup = self._pid, folder, mark, bounds, sandbox, self._landlock
+                self._be_child(setup, allowed, fds)
+            child = Child(request.run, pid, request.mark, folder, allowed, started, sandbox)
+            self._family.add(child)
+        for fd in fds:
+            close(fd)
+
+    def _allow(self, request: Request) -> tuple[Limits, Bounds]:
+        """What jobs of one definition may take, worked out for the first of them."""
+        allowed = request.limits
+        allowance = allowed, limits.bounds(allowed, self._data_in_use)
+        self._allowances[request[3:7]] = allowance
+        return allowance
+
+    def _be_child(self, setup: Setup, allowed: Limits, fds: list[int]) -> NoReturn:
+        code = EX_SOFTWARE
+        try:
+            set_wakeup_fd(-1)
+            set_signal(SIGCHLD, SIG_DFL)
+            set_signal(SIGUSR2, SIG_DFL)
+            for fd in self._own_fds:
+                close(fd)
+            if self._sandboxes is not None:
+                for fd in self._sandboxes.fds:
+                    close(fd)
+            control, stdout, stderr = fds
+            become_job(setup, stdout, stderr)
+            code = run_job(self._definitions, control, allowed)
+        except BaseException:  # noqa: BLE001 - nothing may get back into the zygote's own loop
+            with contextlib.suppress(Exception):
+                traceback.print_exc()
+        finally:
+            os._exit(code)
+
+    def _tell(self, ended: Ended) -> None:
+        self._say(frame(Kind.ENDED, ended.pack()))
+
+    def _say(self, said: bytes) -> None:
+        try:  # noqa: SIM105 - without suppress a zygote has fewer pages to copy
+            self._worker.sendall(said)
+        except OSError:
+            pass  # the worker is gone, and the next read says so too
+
+    def _remove_folder(self, folder: str) -> None:
+        try:
+            os.rmdir(folder)  # noqa: PTH106 - no Path for every job
+        except FileNotFoundError:
+            return
+        except OSError:
+            self._clean(folder)
+
+    def _clean(self, folder: str) -> None:
+        """A job may leave thousands of files: they are removed in a process apart."""
+        # Here, so that it is loaded once; most zygotes never need it.
+        from jobforge.worker.isolation.cleanup import remove  # noqa: PLC0415 - as above
+
+        try:
+            pid = self._fork()
+        except OSError:
+            return
+        if pid:
+            self._family.add_helper(pid)
+            return
+        try:
+            signal.set_wakeup_fd(-1)
+            remove(folder)
+        finally:
+            os._exit(0)
+
+
+def _wake(_number: int, _frame: FrameType | None) -> None:
+    """A function of the module, so that no child is the last to hold it and takes it apart."""
+
+
+def _ended(child: Child, status: int, usage: struct_rusage) -> Ended:
+    cpu_s = usage.ru_utime + usage.ru_stime
+    over = child.over or _over(status, cpu_s, child.limits)
+    peak = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return Ended(child.run, child.pid, status, peak, int(cpu_s * 1000), over)
+
+
+def _over(status: int, cpu_s: float, allowed: Limits) -> Over:
+    """Which limit the kernel ended the process for."""
+    if status == 0 or not os.WIFSIGNALED(status):
+        return Over.NONE
+    match os.WTERMSIG(status):
+        case signal.SIGXCPU:
+            return Over.CPU
+        case signal.SIGXFSZ:
+            return Over.FILE_SIZE
+        case signal.SIGKILL if allowed.cpu_s and cpu_s > allowed.cpu_s:
+            return Over.CPU
+    return Over.NONE
+
+
+def _received(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds = [*struct.unpack_from(f"{len(data) // _FD}i", data)]
+            if not _CLOSE_ON_EXEC:
+                for fd in fds:
+                    os.set_inheritable(fd, False)  # noqa: FBT003 - as os has it
+            return fds
+    return []
+
+
+def main() -> None:
+    worker = socket.socket(fileno=int(sys.argv[1]))
+    hide()
+    # While the app is imported, nobody looks whether the worker is still there.
+    signal.signal(signal.SIGUSR2, lambda _number, _frame: sys.exit(EX_SOFTWARE))
+    limits.die_with_parent(signal.SIGUSR2)
+    environment.remember_place()
+    setup = _receive_setup(worker)
+    try:
+        zygote = _made(setup, worker)
+        level, lack = setup["chosen"]
+        ready = {"threads": _threads(), "level": level.label, "lack": lack}
+        worker.sendall(frame(Kind.READY, orjson.dumps(ready)))
+        zygote.serve()
+    except BrokenPipeError:
+        sys.exit(EX_SOFTWARE)
+    finally:
+        from jobforge.worker.isolation.cleanup import remove  # noqa: PLC0415 - as in _clean
+
+        remove(setup["folder"])
+
+
+def _made(setup: dict[str, Json], worker: socket.socket) -> Zygote:
+    hooks = Hooks()
+    processes = setup["job_processes"]
+    try:
+        sandboxes, setup["chosen"] = confine(setup)
+        # The worker has imported the app too, and passed on whatever it printed.
+        with hooks.noticed():
+            with _silence():
+                app = load(setup["target"])
+            definitions = _definitions(app, setup)
+            if setup["is_traced"]:
+                tracing.prepare_jobs()
+            rehearse(app.client)
+    except Exception as error:  # noqa: BLE001 - it is told to the worker, which refuses to start
+        worker.sendall(frame(Kind.FAILED, orjson.dumps(_told(error))))
+        sys.exit(EX_SOFTWARE)
+    _settle(setup["job_environment"])
+    landlock = Landlock([Path(path) for path in setup["secret_files"]])
+    fork = choose_fork(hooks)
+    if sandboxes is not None:
+        sandboxes.use(fork)
+    zygote = Zygote(
+        *(definitions, worker, setup["folder"], fork, landlock),
+        sandboxes=sandboxes,
+        processes=processes,
+    )
+    # Last of all, so that no child collects what all of them share.
+    gc.collect()
+    gc.freeze()
+    return zygote
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,  # noqa: PTH123 - no path of ours
+        contextlib.redirect_stdout(nowhere),
+        contextlib.redirect_stderr(nowhere),
+    ):
+        yield
+
+
+def _receive_setup(worker: socket.socket) -> dict[str, Json]:
+    frames = Frames()
+    while data := worker.recv(65_536):
+        for kind, body in frames.feed(data):
+            if kind is Kind.SETUP:
+                return dict(orjson.loads(body))
+    sys.exit(EX_SOFTWARE)
+
+
+def _definitions(app: JobForge, setup: dict[str, Json]) -> Definitions:
+    add_commands(app.command, setup["commands"])
+    for definition in app.definitions.values():
+        # Made once, here, and not in every child anew.
+        _ = definition.parameters, definition.result
+        if isinstance(definition, Command):
+            import_module("shutil")
+        if definition.settings.isolation == "process" and (
+            definition.is_async or definition.start_hooks
+        ):
+            import_module("jobforge.worker.isolation.async_handler")
+    return app.definitions
+
+
+def _settle(names: Iterable[str]) -> None:
+    """What all children should inherit is done once, here."""
+    environment.reduce(names)
+    os.umask(0o077)
+    limits.renounce_privileges()
+    limits.forbid_core_dumps()
+    limits.adopt_orphans()
+    tempfile: Any = sys.modules.get("tempfile")
+    if tempfile is not None:
+        tempfile.tempdir = None  # each child has another one
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(line_buffering=True)
+
+
+def _threads() -> list[str]:
+    """What the app should not have started: a fork has none of them, and maybe their locks."""
+    others = set(threading.enumerate()) - {threading.main_thread()}
+    return sorted(thread.name for thread in others)
+
+
+def _told(error: Exception) -> dict[str, Json]:
+    if isinstance(error, JobForgeError):
+        return {"message": redact_text(error.message, log_scope()), "hint": error.hint}
+    message = "".join(traceback.format_exception(error))
+    return {"message": redact_text(message, log_scope()), "hint": None}
+
+
+if __name__ == "__main__":
+    main()

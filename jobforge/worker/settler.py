@@ -1,0 +1,422 @@
+"""How runs ended, gathered while the last batch is on its way, and settled in the next.
+
+What a job said is sent before its outcome. An outcome stays here until the database has answered
+for it: after a lost connection it is sent again, and the engine knows it. The outcome of a job that
+another transaction holds is `busy`: it is sent again after a pause, apart from the others, which do
+not wait for it. Until it is settled, the worker extends the job's lease.
+"""
+
+import math
+import random
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from uuid import UUID
+
+import orjson
+
+from jobforge import calls
+from jobforge.calls import Call
+from jobforge.db.loop import Loop
+from jobforge.db.outage import Line
+from jobforge.errors import Contended, Denied, Invalid, Json, NotCommitted, Unavailable
+from jobforge.observability import logs
+from jobforge.observability.metrics import Meters
+from jobforge.payloads.size import RESULT_LIMIT, fits, is_surely_small
+from jobforge.redact import mask, mask_text
+from jobforge.redact.background import off_the_loop
+from jobforge.sdk.verdict import Verdict
+from jobforge.types.jobs import (
+    ClaimedJob,
+    Note,
+    Outcome,
+    OutcomeReport,
+    Settled,
+    SettleStatus,
+    State,
+    Token,
+)
+from jobforge.types.jsonb import encode
+from jobforge.worker.leases import Key, Leases, now
+from jobforge.worker.notes import Notes
+from jobforge.worker.result_uploads import Deposits
+from jobforge.worker.runner import SUCCEEDED, Report
+
+_LARGEST_BATCH = 2_000
+_HEAVIEST_BATCH = 16 * 1024**2
+# So many waiting outcomes hold up the next claim.
+_ROOM = 2 * _LARGEST_BATCH
+# Between two tries to settle a busy job.
+_FIRST_PAUSE_S = 0.05
+_LONGEST_PAUSE_S = 2.0
+# A batch that has been on its way for so long may wait for longer: its leases are to be extended.
+_SLOW_S = 1.0
+_MOST_NAMED = 100
+
+_FAILURES = {Outcome.FAILED, Outcome.TIMED_OUT, Outcome.CRASHED}
+_RELEASED = Verdict(Outcome.RELEASED)
+_UNREADABLE = "InvalidOutcome"
+
+Ended = tuple[ClaimedJob, Report, float]  # and for how many seconds it ran
+
+
+class Outcomes:
+    def __init__(  # noqa: PLR0913 - the parts that it works on
+        self,
+        worker_id: UUID,
+        line: Line,
+        *,
+        leases: Leases,
+        notes: Notes,
+        deposits: Deposits,
+        on_settled: Callable[[], None],
+        meters: Meters | None = None,
+    ) -> None:
+        self._worker_id = worker_id
+        self._line = line
+        self._leases = leases
+        self._notes = notes
+        self._deposits = deposits
+        self._on_settled = on_settled
+        self._meters = meters
+        self._ended: deque[Ended] = deque()
+        self._sending: list[Ended] = []
+        self._saying: list[Note] = []
+        self._sending_since = math.inf
+        self._busy: list[tuple[float, Ended]] = []  # and when to send it again
+        self._tries: Counter[Key] = Counter()  # of the busy ones, also while they are sent again
+        self._is_retry = False
+        self._most = _LARGEST_BATCH
+        self.settled = 0
+        leases.keep(self._tokens)
+
+    def __len__(self) -> int:
+        return len(self._ended) + len(self._sending) + len(self._busy) + len(self._deposits)
+
+    @property
+    def is_crowded(self) -> bool:
+        return len(self._ended) + len(self._busy) >= _ROOM or self._deposits.is_crowded
+
+    def add(self, job: ClaimedJob, report: Report, duration_s: float = 0.0) -> None:
+        self._ended.append((job, report, duration_s))
+
+    async def step(self, loop: Loop) -> None:
+        """Settles what has gathered; waits when there is nothing."""
+        # After a freeze: whatever may have been lost meanwhile ends before anything else happens.
+        self._leases.stop_overdue()
+        if not self._sending:
+            self._sending = self._take_busy()
+            self._is_retry = bool(self._sending)
+            self._sending = self._sending or self._take()
+            self._sending_since = now()
+        if not self._sending and not self._saying and not self._notes:
+            await loop.rest(self._next_try_s())
+            return
+        # The outcomes were taken first, so whatever these jobs said is among the notes.
+        await self._send_notes()
+        if self._sending:
+            await self._settle()
+
+    def tell_unsettled(self) -> None:
+        """Log the jobs that are left to the reaper, because the worker ends."""
+        busy = [ended for _, ended in self._busy]
+        for job, _, _ in islice(chain(busy, self._sending, self._ended), _MOST_NAMED):
+            is_busy = (job.job_id, job.lease) in self._tries
+            why = "another transaction holds the job, or a row that its end needs"
+            logs.emit(
+                "job.unsettled",
+                level="warning",
+                **logs.fields_of(job),
+                reason=why if is_busy else "the database has not answered",
+            )
+
+    def _tokens(self, waiting_for_s: float) -> Iterator[Token]:
+        """Of the busy jobs, and of all others when these have waited for so long."""
+        for _, (job, _, _) in self._busy:
+            yield job.token
+        is_slow = self._sending_since <= now() - max(waiting_for_s, _SLOW_S)
+        if self._sending and (is_slow or self._is_retry):
+            for job, _, _ in self._sending:
+                yield job.token
+        if self._sending and is_slow:
+            for job, _, _ in self._ended:
+                yield job.token
+
+    def _take_busy(self) -> list[Ended]:
+        """Those that are due to be sent again."""
+        moment = now()
+        due = [busy for busy in self._busy if busy[0] <= moment][:_LARGEST_BATCH]
+        if due:
+            taken = set(map(id, due))
+            self._busy = [busy for busy in self._busy if id(busy) not in taken]
+        return [ended for _, ended in due]
+
+    def _next_try_s(self) -> float | None:
+        if not self._busy:
+            return None
+        return max(0.0, min(at for at, _ in self._busy) - now())
+
+    def _put_off(self, ended: Ended) -> None:
+        tries = self._tries[_key(ended)]
+        self._tries[_key(ended)] += 1
+        pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** min(tries, 10))
+        at = now() + pause_s * random.uniform(0.5, 1)  # noqa: S311 - no secret
+        self._busy.append((at, ended))
+
+    def _take(self) -> list[Ended]:
+        taken: list[Ended] = []
+        weight = 0
+        while self._ended and len(taken) < self._most and weight < _HEAVIEST_BATCH:
+            ended = self._ended.popleft()
+            if ended[1] is not SUCCEEDED:
+                result = _written_result(ended[1])
+                if not is_surely_small(result, RESULT_LIMIT) and _is_large(ended[1]):
+                    self._deposits.take(ended[0], ended[1], result)
+                    continue
+                weight += len(result) + _weight_of_tails(ended[1])
+            taken.append(ended)
+        return taken
+
+    async def _settle(self) -> None:
+        try:
+            if not self._is_retry:
+                await self._send_plain()
+            if self._sending:
+                await self._send(self._sending)
+        except (Unavailable, Denied):
+            raise
+        except Contended:
+            if len(self._sending) > 1:
+                self._halve()
+            else:
+                # Somebody holds a lock on this job: the others need not wait for that.
+                self._ended.append(self._sending.pop())
+            raise
+        except Exception as error:  # noqa: BLE001 - one that cannot be sent must not keep the others
+            if len(self._sending) > 1:
+                self._halve()
+            else:
+                self._sending = _instead(self._sending[0], error)
+            return
+        self._sending = []
+        self._most = min(_LARGEST_BATCH, self._most * 2)
+        self._on_settled()
+
+    def _halve(self) -> None:
+        """The batch was too much for a statement's time, or there is a bad one in it."""
+        self._most = max(1, len(self._sending) // 2)
+        self._ended.extendleft(reversed(self._sending[self._most :]))
+        del self._sending[self._most :]
+
+    async def _send_plain(self) -> None:
+        """Those that succeeded and have no more to tell: most, and the engine has a way for them.
+
+        What it does not settle that way stays, for the way on which it says why.
+        """
+        plain: list[Ended] = []
+        others: list[Ended] = []
+        for ended in self._sending:
+            (plain if _is_plain(ended[1]) else others).append(ended)
+        if not plain:
+            return
+        try:
+            call = _succeed(self._worker_id, plain)
+        except Invalid:  # one of the results cannot be sent
+            return
+        sent_at = now()
+        unsettled = set(await self._line.run(call))
+        if unsettled:
+            others += [ended for ended in plain if _key(ended) in unsettled]
+            plain = [ended for ended in plain if _key(ended) not in unsettled]
+        self._sending = others
+        self.settled += len(plain)
+        if self._meters is not None:
+            self._meters.settle(len(plain), now() - sent_at)
+            self._meters.end(Outcome.SUCCEEDED, plain)
+        if logs.is_enabled("debug"):
+            done = [Settled(*_key(e), SettleStatus.OK, State.SUCCEEDED) for e in plain]
+            self._tell(plain, done)
+
+    async def _send(self, ended: Sequence[Ended]) -> None:
+        weight = sum(_weight_of_error(report) for _, report, _ in ended)
+        reports = await off_the_loop(weight, _outcomes, ended)
+        call = calls.complete_jobs(self._worker_id, reports)
+        sent_at = now()
+        answers = await self._line.run(call)
+        took_s = now() - sent_at
+        by_lease = {_key(each): each for each in ended}
+        for answer in answers:
+            if answer.status is SettleStatus.BUSY:
+                self._put_off(by_lease[answer.job_id, answer.lease])
+            elif self._tries:
+                self._tries.pop((answer.job_id, answer.lease), None)
+        answers = [answer for answer in answers if answer.status is not SettleStatus.BUSY]
+        self.settled += len(answers)
+        if self._meters is not None:
+            self._meters.settle(len(answers), took_s)
+            _measure(self._meters, ended, answers)
+        self._tell(ended, answers)
+
+    def _tell(self, ended: Sequence[Ended], answers: Sequence[Settled]) -> None:
+        if logs.is_enabled("debug"):
+            notable = list(answers)
+        else:
+            notable = [answer for answer in answers if answer.state is not State.SUCCEEDED]
+        if not notable:
+            return
+        by_lease = {_key(each): each for each in ended}
+        for answer in notable:
+            _tell_settled(by_lease[answer.job_id, answer.lease], answer)
+
+    async def _send_notes(self) -> None:
+        last = self._notes.last  # a job that goes on saying things must not keep the outcomes back
+        while self._saying or self._notes.has_until(last):
+            self._saying = self._saying or await self._notes.take()
+            call = calls.note_jobs(self._worker_id, self._saying)
+            try:
+                answers = await self._line.run(call)
+            except (Unavailable, Contended, Denied):
+                raise
+            except Exception as error:  # noqa: BLE001 - what was said must not keep outcomes back
+                logs.emit("notes.refused", level="error", error=repr(error))
+            else:
+                self._leases.lose((each.job_id, each.lease) for each in answers if each.is_lost)
+            self._saying = []
+
+
+def _is_plain(report: Report) -> bool:
+    if report is SUCCEEDED:
+        return True
+    verdict = report.verdict
+    is_success = verdict is not None and verdict.outcome is Outcome.SUCCEEDED
+    return is_success and report[1:] == SUCCEEDED[1:]
+
+
+def _key(ended: Ended) -> Key:
+    job = ended[0]
+    return job.job_id, job.lease
+
+
+def _succeed(worker_id: UUID, ended: Sequence[Ended]) -> Call[list[Key]]:
+    tokens = [job[:3] for job, _, _ in ended]  # as job.token, in a third of the time
+    if all(report is SUCCEEDED for _, report, _ in ended):
+        return calls.succeed_jobs(worker_id, tokens)
+    results = [report.verdict and report.verdict.result for _, report, _ in ended]
+    return calls.succeed_jobs(worker_id, tokens, results)
+
+
+def _outcomes(ended: Sequence[Ended]) -> list[OutcomeReport]:
+    return [_outcome(job, report) for job, report, _ in ended]
+
+
+def _outcome(job: ClaimedJob, report: Report) -> OutcomeReport:
+    """What is sent. Where the error was made, the job's secrets were hidden in it."""
+    verdict = report.verdict or _RELEASED
+    return OutcomeReport(
+        *job.token,
+        verdict.outcome,
+        job.started_at,
+        verdict.result,
+        mask(verdict.error),
+        verdict.reason and mask_text(verdict.reason),
+        verdict.final,
+        verdict.retry_in_s,
+        verdict.run_at,
+        report.artifact_ref,
+        report.exit_code,
+        report.pid,
+        report.peak_memory_bytes,
+        report.cpu_ms,
+        report.stdout_tail,
+        report.stderr_tail,
+        verdict.wait,
+    )
+
+
+def _written_result(report: Report) -> bytes:
+    """As JSON, to see how large it is."""
+    if report.large_result is not None:
+        return report.large_result
+    result: Json = report.verdict.result if report.verdict else None
+    if result is None or isinstance(result, int | float):
+        return b""
+    try:
+        return orjson.dumps(result)
+    except TypeError:  # it is settled as a failure that says so
+        return b""
+
+
+def _is_large(report: Report) -> bool:
+    """Whether no row can hold the result; what jsonb cannot hold is refused on the usual way."""
+    if report.large_result is not None:
+        return True
+    try:
+        text = encode(report.verdict and report.verdict.result, "result")
+    except Invalid:
+        return False
+    return not fits(text, RESULT_LIMIT)
+
+
+def _weight_of_error(report: Report) -> int:
+    error = report.verdict.error if report.verdict else None
+    return sum(len(each) for each in (error or {}).values() if isinstance(each, str))
+
+
+def _weight_of_tails(report: Report) -> int:
+    return len(report.stdout_tail or "") + len(report.stderr_tail or "")
+
+
+def _tell_settled(ended: Ended, answer: Settled) -> None:
+    job, report, duration_s = ended
+    verdict = report.verdict or _RELEASED
+    event, level = _event(answer, verdict)
+    if not logs.is_enabled(level):
+        return
+    error = verdict.error or {}
+    logs.emit(
+        event,
+        level=level,
+        **logs.fields_of(job),
+        outcome=verdict.outcome,
+        state=answer.state,
+        error=error.get("type") and f"{error['type']}: {error.get('message')}",
+        duration_ms=round(duration_s * 1000, 3),
+    )
+
+
+def _measure(meters: Meters, ended: Sequence[Ended], answers: Sequence[Settled]) -> None:
+    by_lease = {_key(each): each for each in ended}
+    for answer in answers:
+        each = by_lease[answer.job_id, answer.lease]
+        job, report, _ = each
+        verdict = report.verdict or _RELEASED
+        if answer.status is SettleStatus.LOST:
+            meters.lost_leases += _event(answer, verdict)[0] == "job.lost"
+            continue
+        meters.end(verdict.outcome, [each])
+        if answer.state is State.DEAD:
+            meters.dead[job.definition] += 1
+        elif verdict.outcome in _FAILURES and answer.state is not None:
+            meters.retries[job.definition] += 1
+
+
+def _event(answer: Settled, verdict: Verdict) -> tuple[str, logs.Level]:
+    if answer.status is SettleStatus.LOST:
+        # One that its own transaction has completed is not held any more, as it should be.
+        is_committed = (verdict.error or {}).get("type") == NotCommitted.__name__
+        return ("job.finished", "debug") if is_committed else ("job.lost", "warning")
+    if answer.state is State.DEAD:
+        return "job.dead", "error"
+    if verdict.outcome in _FAILURES:
+        return "job.failed", "warning"
+    return "job.finished", "debug"
+
+
+def _instead(refused: Ended, error: Exception) -> list[Ended]:
+    """What is sent for an outcome that the engine cannot read; nothing, if it was that already."""
+    job, report, duration_s = refused
+    logs.emit("outcome.refused", level="error", **logs.fields_of(job), error=repr(error))
+    if report.verdict is not None and (report.verdict.error or {}).get("type") == _UNREADABLE:
+        return []
+    words = {"type": _UNREADABLE, "message": str(error)}
+    return [(job, Report(Verdict(Outcome.FAILED, error=words, final=True)), duration_s)]

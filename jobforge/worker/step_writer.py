@@ -1,0 +1,111 @@
+"""Steps that running jobs have done, stored while the jobs wait for it.
+
+What comes while the last batch is on its way goes in the next. After a lost connection a batch is
+sent again, for as long as the jobs hold their leases: the engine knows what it has stored.
+"""
+
+from asyncio import Future, get_running_loop
+from collections import deque
+from collections.abc import Sequence
+from uuid import UUID
+
+from jobforge import calls
+from jobforge.calls import Call
+from jobforge.db.loop import Loop
+from jobforge.db.outage import Line
+from jobforge.errors import Contended, InvalidResult, Json, LeaseLost, Unavailable
+from jobforge.types.jobs import ClaimedJob, Enqueued, SaveStatus, Step
+from jobforge.worker.leases import Leases
+
+_LARGEST_BATCH = 100
+
+Asked = tuple[Step, "Future[None]"]
+
+
+class Steps:
+    def __init__(self, worker_id: UUID, line: Line, leases: Leases) -> None:
+        self._worker_id = worker_id
+        self._line = line
+        self._leases = leases
+        self._asked: deque[Asked] = deque()
+        self._sending: list[Asked] = []
+        self._most = _LARGEST_BATCH
+
+    def add(self, job: ClaimedJob, name: str, index: int, result: Json) -> "Future[None]":
+        """To be awaited: it is stored then."""
+        stored: Future[None] = get_running_loop().create_future()
+        self._asked.append((Step(*job.token, name, index, result), stored))
+        return stored
+
+    async def step(self, loop: Loop) -> None:
+        while self._asked and len(self._sending) < self._most:
+            self._sending.append(self._asked.popleft())
+        # Whoever was stopped meanwhile waits no more.
+        self._sending = [asked for asked in self._sending if not asked[1].done()]
+        if not self._sending:
+            await loop.rest()
+            return
+        try:
+            call = calls.save_steps(self._worker_id, [step for step, _ in self._sending])
+            answers = await self._line.run(call)
+        except (Unavailable, Contended):
+            raise
+        except Exception as error:  # noqa: BLE001 - the job is told, and the loop goes on
+            if len(self._sending) > 1:
+                self._halve()
+                return
+            _end(self._sending[0][1], error)
+        else:
+            for (step, stored), status in zip(self._sending, answers, strict=True):
+                self._answer(step, stored, status)
+        self._sending = []
+        self._most = min(_LARGEST_BATCH, self._most * 2)
+
+    def _halve(self) -> None:
+        """There is a bad one in the batch: the others are not to be told of it."""
+        self._most = len(self._sending) // 2
+        self._asked.extendleft(reversed(self._sending[self._most :]))
+        del self._sending[self._most :]
+
+    def _answer(self, step: Step, stored: "Future[None]", status: SaveStatus) -> None:
+        try:
+            check_saved(step, status)
+        except (LeaseLost, InvalidResult) as error:
+            _end(stored, error)
+        else:
+            _end(stored, None)
+        if status is SaveStatus.LOST:
+            self._leases.lose([(step.job_id, step.lease)])
+
+
+def check_saved(step: Step, status: SaveStatus) -> None:
+    """Raises what the job is told when its step was not stored."""
+    if status is SaveStatus.OK:
+        return
+    if status is SaveStatus.LOST:
+        raise LeaseLost
+    why = {
+        SaveStatus.TOO_LARGE: "its result is larger than 1 MiB, or nested more than 64 levels deep",
+        SaveStatus.TOO_MANY: "a job keeps at most 1,000 steps, and 16 MiB of their results",
+    }
+    raise InvalidResult(f"step {step.name} cannot be stored: {why[status]}", field="result")
+
+
+def children(
+    worker_id: UUID, job: ClaimedJob, name: str, index: int, jobs: Sequence[dict[str, Json]]
+) -> Call[list[Enqueued]]:
+    """Jobs that a running job makes as a step; its correlation flows on."""
+    flowing = {"correlation_id": job.correlation_id, "traceparent": job.traceparent}
+    given = {field: value for field, value in flowing.items() if value is not None}
+    return calls.enqueue_children(
+        worker_id, job.token, name, index, [given | each for each in jobs]
+    )
+
+
+def _end(stored: "Future[None]", error: Exception | None) -> None:
+    if stored.done():  # its job was stopped meanwhile
+        return
+    if error is None:
+        stored.set_result(None)
+    else:
+        stored.set_exception(error)

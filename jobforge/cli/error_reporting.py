@@ -8,8 +8,8 @@ import typer
 
 from jobforge import errors
 from jobforge.cli import output
-from jobforge.config import masked
 from jobforge.process import interrupts
+from jobforge.process.hardening import masked
 
 # The first class that fits decides; 2 is for wrong use, 130 for Ctrl-C and 1 for a reader of our
 # output that went away, all from typer.

@@ -7,7 +7,6 @@ default. What is secret may also be named by a file that holds it: database_url_
 """
 
 import difflib
-import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -182,15 +181,6 @@ def wants_colour(environ: Mapping[str, str] | None = None) -> bool:
     """Whether a terminal may be given colours, as no-color.org has it."""
     found = environment() if environ is None else environ
     return not found.get("NO_COLOR") and found.get("TERM") != "dumb"
-
-
-def masked(text: str) -> str:
-    """The text with the passwords of the database URLs and connection strings in it hidden."""
-    # Up to the last @: a password that should have been percent-encoded is one all the same.
-    without = re.sub(r"(://[^/\s:@]*):\S*@", r"\1:***@", text)
-    return re.sub(
-        r"(\b(?:ssl)?password\s*=\s*)('[^']*'|[^\s&]+)", r"\1***", without, flags=re.IGNORECASE
-    )
 
 
 class _Found(NamedTuple):

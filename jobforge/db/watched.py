@@ -15,7 +15,7 @@ from psycopg.pq.abc import PGresult
 from psycopg_pool import AsyncConnectionPool
 
 from jobforge.calls import Answer, Call
-from jobforge.db import prepared as statement
+from jobforge.db import prepared
 from jobforge.db.driver import Explained
 from jobforge.db.prepared import AsyncSession
 
@@ -84,11 +84,11 @@ class Watch:
 
     async def run(self, call: Call[T]) -> T:
         """Raises psycopg.Error."""
-        return statement.read(self.connection, call, await self._asked(call))
+        return prepared.read(self.connection, call, await self._asked(call))
 
     async def ask(self, call: Call[T]) -> Answer[T]:
         """As `run`, but reading the answer is left for later."""
-        return statement.answer(self.connection, call, await self._asked(call))
+        return prepared.answer(self.connection, call, await self._asked(call))
 
     def watch(self) -> None:
         """Once more after the driver was used, which ends a watch."""
@@ -102,25 +102,25 @@ class Watch:
             self._pgconn.finish()
 
     async def _asked(self, call: Call[object]) -> PGresult:
-        prepared = statement.statement_of(call)
-        if prepared not in self.connection.prepared:
-            await self._prepare(prepared)
+        query = prepared.statement_of(call)
+        if query not in self.connection.prepared:
+            await self._prepare(query)
         try:
-            return await self._sent(prepared, call)
+            return await self._sent(query, call)
         except InvalidSqlStatementName:  # as in prepared.py
-            await self._prepare(prepared)
-        return await self._sent(prepared, call)
+            await self._prepare(query)
+        return await self._sent(query, call)
 
-    async def _sent(self, prepared: statement.Statement, call: Call[object]) -> PGresult:
-        statement.send(self.connection, prepared, call)
+    async def _sent(self, query: prepared.Statement, call: Call[object]) -> PGresult:
+        prepared.send(self.connection, query, call)
         result = await self._answer_to_come()
-        statement.check(self.connection, result)
+        prepared.check(self.connection, result)
         return result
 
-    async def _prepare(self, prepared: statement.Statement) -> None:
-        self._pgconn.send_prepare(*prepared)
-        statement.check(self.connection, await self._answer_to_come())
-        self.connection.prepared |= {prepared}
+    async def _prepare(self, query: prepared.Statement) -> None:
+        self._pgconn.send_prepare(*query)
+        prepared.check(self.connection, await self._answer_to_come())
+        self.connection.prepared |= {query}
 
     def _answer_to_come(self) -> "asyncio.Future[PGresult]":
         self._answer = answer = self._loop.create_future()

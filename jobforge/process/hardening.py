@@ -8,6 +8,7 @@ other systems the environment is reduced, and nothing else is done.
 
 import ctypes
 import os
+import re
 import socket
 import sys
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,15 @@ def harden() -> None:
     start = started_with()
     _erase_environment(*start.environment)
     _mask_arguments(*start.arguments)
+
+
+def masked(text: str) -> str:
+    """The text with the passwords of the database URLs and connection strings in it hidden."""
+    # Up to the last @: a password that should have been percent-encoded is one all the same.
+    without = re.sub(r"(://[^/\s:@]*):\S*@", r"\1:***@", text)
+    return re.sub(
+        r"(\b(?:ssl)?password\s*=\s*)('[^']*'|[^\s&]+)", r"\1***", without, flags=re.IGNORECASE
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +138,6 @@ def _mask_arguments(start: int, end: int) -> None:
 
 def _shown(arguments: Sequence[str]) -> list[str]:
     """The arguments without credentials."""
-    from jobforge.config import masked  # noqa: PLC0415 - the zygote does without settings
-
     shown: list[str] = []
     is_value = False
     for argument in arguments:

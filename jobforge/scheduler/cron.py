@@ -22,6 +22,7 @@ from cronsim import CronSim
 from jobforge.errors import Invalid
 
 LONGEST = 100
+OWN_CLOCKS = "tenant"  # for a time zone: that of the tenant whose schedule it is
 
 NAMES = {
     "@yearly": "0 0 1 1 *",

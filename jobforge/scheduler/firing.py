@@ -19,7 +19,6 @@ from jobforge.payloads import json_schema
 from jobforge.payloads.json_schema import Validator
 from jobforge.scheduler import cron, template
 from jobforge.scheduler.cron import Cron
-from jobforge.sdk.schedule import ROOTS
 from jobforge.types.triggers import (
     CatchUp,
     DueSchedule,
@@ -206,7 +205,11 @@ class _Payloads:
     @classmethod
     def of(cls, schedule: DueSchedule, definition: Target) -> "_Payloads":
         try:
-            return cls(schedule, definition, template.parse(schedule.payload, roots=ROOTS))
+            return cls(
+                schedule,
+                definition,
+                template.parse(schedule.payload, roots=template.SCHEDULE_ROOTS),
+            )
         except Invalid as fault:
             return cls(schedule, definition, fault)
 

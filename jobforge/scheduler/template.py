@@ -22,6 +22,7 @@ MOST_BYTES = 256 * 1024  # of a template, and of what it makes
 MOST_TAGS = 1000
 MOST_FILTERS = 4
 DEEPEST = 64  # as the engine has it
+SCHEDULE_ROOTS = ("schedule",)  # what the tags of a schedule's payload start with
 
 Path = tuple[str | int, ...]
 # What a path leads to when there is nothing; None is a value.

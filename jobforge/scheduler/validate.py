@@ -8,8 +8,7 @@ from datetime import datetime
 
 from jobforge.errors import Invalid, Json
 from jobforge.scheduler import cron, event_filter, template
-from jobforge.scheduler.cron import Cron
-from jobforge.sdk.schedule import OWN_CLOCKS, ROOTS
+from jobforge.scheduler.cron import OWN_CLOCKS, Cron
 from jobforge.types.triggers import Trigger, TriggerType
 
 MOST_BACKFILLED = 1000
@@ -50,7 +49,7 @@ def _check_schedule(settings: Mapping[str, Json], before: Trigger | None) -> Non
         if isinstance(text, str) and isinstance(zone, str):  # else SQL says what is missing
             read_cron(text, zone)
     if "payload" in settings:
-        template.check(settings["payload"], roots=ROOTS)
+        template.check(settings["payload"], roots=template.SCHEDULE_ROOTS)
 
 
 def _check_event(settings: Mapping[str, Json]) -> None:

@@ -10,16 +10,13 @@ from jobforge.sdk.duration import Duration, seconds
 CatchUp = Literal["none", "last", "all"]
 Overlap = Literal["allow", "skip", "queue", "cancel_running"]
 
-OWN_CLOCKS = "tenant"  # of the tenant whose schedule it is
-ROOTS = ("schedule",)  # what the tags of a payload start with
-
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """A schedule of one tenant, of every tenant ("*"), or of the app's own (None)."""
 
     cron: str
-    timezone: str = OWN_CLOCKS
+    timezone: str
     catch_up: CatchUp = "last"
     catch_up_limit: int = 10
     overlap: Overlap = "allow"
@@ -71,9 +68,9 @@ def read_schedule(  # noqa: PLR0913 - one for each setting
     from jobforge.scheduler import cron as crons  # noqa: PLC0415 - most jobs have no schedule
     from jobforge.scheduler import template  # noqa: PLC0415 - as above
 
-    zone = tz or OWN_CLOCKS
-    crons.parse(cron, "UTC" if zone == OWN_CLOCKS else zone)
-    template.check(payload or {}, roots=ROOTS)
+    zone = tz or crons.OWN_CLOCKS
+    crons.parse(cron, "UTC" if zone == crons.OWN_CLOCKS else zone)
+    template.check(payload or {}, roots=template.SCHEDULE_ROOTS)
     return Schedule(
         cron=cron,
         timezone=zone,

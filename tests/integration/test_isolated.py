@@ -28,7 +28,7 @@ from integration.isolation import (
 from jobforge.errors import ConfigError
 from jobforge.types.jobs import Outcome
 from jobforge.worker.isolation import landlock, zygote_client
-from jobforge.worker.isolation import runner as isolated
+from jobforge.worker.isolation import runner as process_runner
 from jobforge.worker.isolation.runner import Isolated
 from jobforge.worker.runner import Report, Stop
 
@@ -484,7 +484,7 @@ def test_an_app_that_starts_threads_is_warned_of(
 
 
 def test_a_system_without_such_processes_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(isolated, "sys", type("sys", (), {"platform": "win32"}))
+    monkeypatch.setattr(process_runner, "sys", type("sys", (), {"platform": "win32"}))
     with pytest.raises(ConfigError, match="win32"):
         asyncio.run(_open(APP))
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from jobforge.config import Config, load, masked, misspelt, secret_files, wants_colour
+from jobforge.config import Config, load, misspelt, secret_files, wants_colour
 from jobforge.errors import ConfigError
+from jobforge.process.hardening import masked
 
 
 def _settle(

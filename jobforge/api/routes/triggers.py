@@ -27,8 +27,8 @@ from jobforge.api.schemas.triggers import (
 from jobforge.errors import Invalid, Json
 from jobforge.redact import mask
 from jobforge.scheduler import cron, template, validate
+from jobforge.scheduler.cron import OWN_CLOCKS
 from jobforge.scheduler.reaction import Occurrence
-from jobforge.sdk.schedule import OWN_CLOCKS
 from jobforge.types.triggers import Firing, Trigger, TriggerFilter, TriggerType
 
 router = area("triggers")

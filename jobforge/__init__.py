@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from jobforge.sdk.settings import Rate
     from jobforge.sdk.workflow import WorkflowHandle
     from jobforge.sdk.workflow_nodes import Node
+    from jobforge.types.jobs import JobFilter, JobRequest, Outcome, OutcomeReport
     from jobforge.types.webhooks import verify_webhook
 
 __version__ = "0.1.0"
@@ -32,8 +33,12 @@ __all__ = [
     "Dead",
     "Definition",
     "Handle",
+    "JobFilter",
     "JobForge",
+    "JobRequest",
     "Node",
+    "Outcome",
+    "OutcomeReport",
     "Rate",
     "Retry",
     "Snooze",
@@ -52,8 +57,12 @@ _MODULES = {
     "Dead": "sdk.retry",
     "Definition": "sdk.definition",
     "Handle": "sdk.handle",
+    "JobFilter": "types.jobs",
     "JobForge": "sdk.app",
+    "JobRequest": "types.jobs",
     "Node": "sdk.workflow_nodes",
+    "Outcome": "types.jobs",
+    "OutcomeReport": "types.jobs",
     "Rate": "sdk.settings",
     "Retry": "sdk.retry",
     "Snooze": "sdk.retry",

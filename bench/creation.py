@@ -14,7 +14,7 @@ from side import HERE
 from sql import Figure, figure
 from stage import Stuck
 
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 _LONGEST_S = 300
 

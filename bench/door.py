@@ -24,7 +24,7 @@ from stage import Stage, Stuck
 
 from jobforge import calls, db
 from jobforge.security.api_keys import make_key
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 _LOGIN = "bench_server"
 _LIMITS = {"JOBFORGE_REQUEST_RATE": "1000000", "JOBFORGE_TENANT_REQUEST_RATE": "1000000"}

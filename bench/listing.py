@@ -17,7 +17,7 @@ from scene import TENANT, Scene, in_turn
 from sql import Figure
 from stage import Stuck, settle_down
 
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 _PAGE = 50
 _WARM = 5

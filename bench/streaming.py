@@ -15,7 +15,7 @@ from side import HERE
 from sql import Figure
 from stage import Stuck
 
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 _SPARE_FILES = 15  # the server's own: connections to the database that it has opened meanwhile
 

@@ -25,7 +25,7 @@ from side import ours
 from sql import Figure, line
 from stage import Stage
 
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 TENANT = UUID(int=1)
 LONGEST_MS = 200.0

@@ -16,7 +16,7 @@ from jobforge.calls import Call
 from jobforge.errors import Forbidden, Invalid, NotFound, TenantRequired
 from jobforge.payloads.size import may_have_large_payload
 from jobforge.sdk.tenancy import as_uuid
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 from jobforge.types.jobs import JobRequest
 
 T = TypeVar("T")

@@ -6,8 +6,10 @@ from urllib.parse import urlsplit
 
 from jobforge.errors import Json
 from jobforge.redact import MARKER, mask, mask_text
-from jobforge.types.control import AuditEntry, ConnectorConfig, FailureGroup
+from jobforge.types.audit import AuditEntry
+from jobforge.types.connectors import ConnectorConfig
 from jobforge.types.events import Event
+from jobforge.types.failures import FailureGroup
 from jobforge.types.job_history import Attempt, JobEvent, JobHistory, StoredStep
 from jobforge.types.jobs import Enqueued, Job, JobListing
 from jobforge.types.triggers import Trigger

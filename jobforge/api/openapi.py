@@ -10,7 +10,7 @@ from jobforge.api.auth.permissions import RULES, Rule
 from jobforge.api.caller import TENANT_HEADER
 from jobforge.api.problems import STATUSES, Problem
 from jobforge.errors import JobForgeError, Json
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 _METHODS = ("get", "put", "post", "patch", "delete")
 _TITLES = {

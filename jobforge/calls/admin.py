@@ -8,8 +8,10 @@ from jobforge.calls import rows
 from jobforge.calls.call import Call
 from jobforge.calls.rows import Rows
 from jobforge.errors import Json
-from jobforge.types.control import Erasure, SweepPosition, TenantInfo, WorkerInfo
 from jobforge.types.jsonb import encode
+from jobforge.types.operations import SweepPosition
+from jobforge.types.tenants import Erasure, TenantInfo
+from jobforge.types.workers import WorkerInfo
 
 RetentionKind = Literal[
     "partitions",

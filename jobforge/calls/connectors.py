@@ -7,7 +7,7 @@ from jobforge.calls import rows
 from jobforge.calls.call import Call
 from jobforge.calls.rows import Rows
 from jobforge.errors import Json
-from jobforge.types.control import ConnectorConfig, OpenConfig, TenantWrappedKey, WrappedKey
+from jobforge.types.connectors import ConnectorConfig, OpenConfig, TenantWrappedKey, WrappedKey
 from jobforge.types.jsonb import encode
 
 

@@ -4,14 +4,8 @@ from uuid import UUID
 
 from jobforge.calls.call import Call
 from jobforge.calls.rows import Rows
-from jobforge.types.control import (
-    AuditEntry,
-    AuditFilter,
-    DefinitionInfo,
-    DefinitionListing,
-    QueueInfo,
-    SlotHolder,
-)
+from jobforge.types.audit import AuditEntry, AuditFilter
+from jobforge.types.definitions import DefinitionInfo, DefinitionListing, QueueInfo, SlotHolder
 from jobforge.types.jsonb import encode
 
 EVERY_ENTRY = AuditFilter()

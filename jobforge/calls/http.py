@@ -7,7 +7,7 @@ from jobforge.calls import rows
 from jobforge.calls.call import Call
 from jobforge.calls.encoding import encode_jobs
 from jobforge.calls.rows import STATUSES, Rows
-from jobforge.types.control import Allowance, EnqueuedOnce
+from jobforge.types.http import Allowance, EnqueuedOnce
 from jobforge.types.jobs import JobRequest
 
 

@@ -12,7 +12,7 @@ from jobforge.calls import rows
 from jobforge.calls.call import Call
 from jobforge.calls.rows import Rows
 from jobforge.errors import Invalid
-from jobforge.types.control import ApiKey, FoundKey, Role
+from jobforge.types.api_keys import ApiKey, FoundKey, Role
 
 
 def create_api_key(

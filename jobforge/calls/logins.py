@@ -6,7 +6,7 @@ from uuid import UUID
 from jobforge.calls import rows
 from jobforge.calls.call import Call
 from jobforge.calls.rows import Rows
-from jobforge.types.control import BoundLogin
+from jobforge.types.tenants import BoundLogin
 
 
 def bind_login(login: str, tenants: Sequence[UUID]) -> Call[None]:

@@ -5,15 +5,15 @@ from uuid import UUID
 from jobforge.calls import rows
 from jobforge.calls.call import Call
 from jobforge.calls.rows import Rows
-from jobforge.types.control import (
+from jobforge.types.jobs import JobFilter
+from jobforge.types.jsonb import encode
+from jobforge.types.operations import (
     Operation,
     OperationKind,
     OperationOptions,
     OperationState,
     OperationStep,
 )
-from jobforge.types.jobs import JobFilter
-from jobforge.types.jsonb import encode
 
 NO_OPTIONS = OperationOptions()
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from jobforge.cli.tenant_session import Session
-    from jobforge.types.control import Operation, OperationKind, OperationOptions
     from jobforge.types.jobs import JobFilter
+    from jobforge.types.operations import Operation, OperationKind, OperationOptions
 
 _PAUSE_S = 0.2
 _SOON_S = 10.0  # so long it may take until somebody has begun

@@ -29,7 +29,7 @@ def find_key(path: Path, conn: "Connection") -> "KeyText":
     """The super admin's key of this folder: the one that is there, unless it was ended."""
     from jobforge import calls, db
     from jobforge.security.api_keys import make_key, read_key
-    from jobforge.types.control import Role
+    from jobforge.types.api_keys import Role
 
     kept = read_key(path.read_text(encoding="utf-8").strip()) if path.exists() else None
     if kept is not None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from jobforge.client.address import ServerAddress
     from jobforge.client.transport import Transport
     from jobforge.db import Connection
-    from jobforge.types.control import Role
+    from jobforge.types.api_keys import Role
     from jobforge.types.jobs import Job, JobRequest
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from jobforge.errors import Invalid
 
 if TYPE_CHECKING:
     from jobforge.cli.tenant_session import Session
-    from jobforge.types.control import OperationKind, OperationOptions
     from jobforge.types.jobs import JobFilter, JobListing
+    from jobforge.types.operations import OperationKind, OperationOptions
 
 All = Annotated[bool, typer.Option("--all", help="All of the tenant's; instead of a filter.")]
 Key = Annotated[str | None, typer.Option(help="Only the job with this idempotency key.")]

@@ -15,9 +15,11 @@ from jobforge.cli.tenant_session import find_tenant_or_all
 from jobforge.errors import Denied, Json
 
 if TYPE_CHECKING:
-    from jobforge.types.control import QueueInfo, TenantInfo, WorkerInfo
+    from jobforge.types.definitions import QueueInfo
     from jobforge.types.jobs import JobListing
     from jobforge.types.statistics import Usage
+    from jobforge.types.tenants import TenantInfo
+    from jobforge.types.workers import WorkerInfo
 
 T = TypeVar("T")
 Rows = list[dict[str, Json]]

@@ -11,7 +11,7 @@ from uuid import UUID
 from jobforge.client.params import written
 from jobforge.client.request import TENANT_HEADER, Request
 from jobforge.errors import Invalid, Json
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 
 @dataclass(frozen=True, slots=True)

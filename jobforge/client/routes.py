@@ -30,26 +30,21 @@ from jobforge.client.rows import (
     workflow,
 )
 from jobforge.errors import Conflict, Json, TenantRequired
-from jobforge.types.control import (
-    ApiKey,
-    AuditEntry,
-    ConnectorConfig,
-    DefinitionInfo,
-    DefinitionListing,
-    FailureGroup,
-    Operation,
-    QueueInfo,
-    SlotHolder,
-    TenantInfo,
-    WorkerInfo,
-)
+from jobforge.types.api_keys import ApiKey
+from jobforge.types.audit import AuditEntry
+from jobforge.types.connectors import ConnectorConfig
+from jobforge.types.definitions import DefinitionInfo, DefinitionListing, QueueInfo, SlotHolder
 from jobforge.types.events import Event, EventDelivery, EventListing
+from jobforge.types.failures import FailureGroup
 from jobforge.types.job_history import Explanation, JobEvent, StoredStep
 from jobforge.types.jobs import JobListing, SummaryLine
 from jobforge.types.jsonb import decode
+from jobforge.types.operations import Operation
 from jobforge.types.statistics import Statistic, Usage
+from jobforge.types.tenants import TenantInfo
 from jobforge.types.triggers import Firing, Trigger
 from jobforge.types.webhooks import Delivery, Webhook
+from jobforge.types.workers import WorkerInfo
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from jobforge.client.routes import ROUTES, Route, Routes
 from jobforge.client.rows import Read, heartbeat, items, made_jobs, nothing, one
 from jobforge.client.transport import AsyncTransport
 from jobforge.errors import Conflict, Denied, Json, TooManyRequests, Unauthenticated, Unavailable
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from jobforge.calls.statistics import MaintenanceTask
 from jobforge.db.loop import Loop
 from jobforge.errors import JobForgeError
 from jobforge.observability import logs
-from jobforge.types.control import SweepPosition
+from jobforge.types.operations import SweepPosition
 
 _SOON_S = 2.0
 # What was kept for weeks is kept a minute longer: who has just started has other things to do.

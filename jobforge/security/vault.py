@@ -21,7 +21,7 @@ from jobforge import calls
 from jobforge.calls import Call
 from jobforge.config import Config
 from jobforge.errors import ConfigError, SealBroken
-from jobforge.types.control import WrappedKey
+from jobforge.types.connectors import WrappedKey
 
 _NONCE = 12
 _VERSION = b"\x01"

@@ -8,12 +8,16 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from decimal import Decimal
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
 
 from jobforge.errors import Invalid, Json
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 # What orjson would read as a float starts at 20 digits.
 _LONG_NUMBER = re.compile(rb"\d{19}")
@@ -56,6 +60,12 @@ def legible(value: Json, depth: int = 0) -> Json:
     if isinstance(value, list | tuple) and depth < _DEEPEST:
         return [legible(inner, depth + 1) for inner in value]
     return value if _is_plain(value) else f"<{type(value).__name__}>"
+
+
+def given_fields(record: "DataclassInstance") -> dict[str, Json]:
+    """Return the fields of a dataclass that are not None."""
+    values = ((field.name, getattr(record, field.name)) for field in fields(record))
+    return {name: value for name, value in values if value is not None}
 
 
 def _is_plain(value: Json) -> bool:

@@ -17,7 +17,7 @@ from jobforge.api import create_app
 from jobforge.api.serve import bind, url_of, uvicorn_config
 from jobforge.config import Config
 from jobforge.security.api_keys import make_key
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 API = "/api/v1"
 SECRET_KEY = "seals what tenants of the house keep secret"

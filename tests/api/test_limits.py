@@ -17,7 +17,8 @@ from jobforge.calls import Call
 from jobforge.config import Config
 from jobforge.embedded import Server
 from jobforge.security.api_keys import make_key
-from jobforge.types.control import Allowance, Role
+from jobforge.types.api_keys import Role
+from jobforge.types.http import Allowance
 
 RATES: dict[str, Any] = {"request_rate": 5, "tenant_request_rate": 10}
 

@@ -14,7 +14,7 @@ from jobforge.api.auth.permissions import PREFIX, RULES, SCOPES, Rule
 from jobforge.api.guard import area
 from jobforge.config import Config
 from jobforge.errors import ConfigError
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 TENANT_ROLES = ("viewer", "tenant_admin", "worker")
 EVERYBODY = (None, *TENANT_ROLES, "super_admin")

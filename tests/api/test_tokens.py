@@ -24,7 +24,7 @@ from jobforge.api.auth.jwt import Tokens
 from jobforge.api.auth.permissions import PREFIX, RULES
 from jobforge.config import Config, load
 from jobforge.errors import ConfigError, OutOfScope, Unauthenticated
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 SECRET = "s" * 64
 TENANT = str(uuid4())

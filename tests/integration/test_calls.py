@@ -10,7 +10,6 @@ from integration.seam import A_JOB, TENANT_A, WORKER, Run, report
 
 from jobforge import calls
 from jobforge.errors import Json, LeaseLost, NotFound, TenantErased
-from jobforge.types.control import Erasure, TenantInfo, WorkerInfo
 from jobforge.types.job_history import Attempt
 from jobforge.types.jobs import (
     BeatStatus,
@@ -25,6 +24,8 @@ from jobforge.types.jobs import (
     State,
     WorkerCommand,
 )
+from jobforge.types.tenants import Erasure, TenantInfo
+from jobforge.types.workers import WorkerInfo
 
 
 def _enqueue(run: Run, job: JobRequest = A_JOB) -> UUID:

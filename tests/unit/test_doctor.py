@@ -11,8 +11,8 @@ import pytest
 from jobforge.db.doctor.checks import Facts, Finding, Grade, advise_vacuum, diagnose
 from jobforge.db.doctor.probes import Connections, History, Horizon, Surroundings, Table
 from jobforge.db.doctor.server_facts import Inspection
-from jobforge.types.control import WorkerInfo
 from jobforge.types.health import Trouble
+from jobforge.types.workers import WorkerInfo
 
 NOW = datetime.now(UTC)
 SOUND = Inspection(

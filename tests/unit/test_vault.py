@@ -18,7 +18,7 @@ from jobforge.security.vault import (
     make_secret_key,
     open_vault,
 )
-from jobforge.types.control import WrappedKey
+from jobforge.types.connectors import WrappedKey
 
 OLD, NEW = "o" * 40, "n" * 40
 TENANT = uuid4()

@@ -24,7 +24,7 @@ from jobforge.db import Database
 from jobforge.errors import ForeignOrigin, JobForgeError, Unauthenticated
 from jobforge.observability import logs
 from jobforge.security.api_keys import KeyText, read_key
-from jobforge.types.control import FoundKey
+from jobforge.types.api_keys import FoundKey
 
 COOKIE = "jobforge_session"
 _REMEMBERED_S = 1.0

@@ -19,7 +19,7 @@ from jobforge.api.auth.principal import Principal
 from jobforge.config import Config
 from jobforge.errors import ConfigError, Json, Unauthenticated, Unavailable
 from jobforge.observability import logs
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 _LEEWAY_S = 30
 _LONGEST_SUBJECT = 150

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from jobforge.api.auth.principal import Principal
 from jobforge.errors import Forbidden, OutOfScope
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 PREFIX = "/api/v1"
 METRICS = "/metrics"

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from jobforge.api.masking import masked_audit
 from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
 from jobforge.api.responses import Answer
 from jobforge.api.schemas.base_types import Moment, Text
-from jobforge.types.control import AuditEntry, AuditFilter
+from jobforge.types.audit import AuditEntry, AuditFilter
 
 router = area("audit")
 

@@ -13,7 +13,7 @@ from jobforge.api.responses import Answer
 from jobforge.api.schemas.connectors import ConnectorChanges, MadeConnector, NewConnector
 from jobforge.connectors.configuration import check_settings, needs_seal, sealed_secrets
 from jobforge.errors import Json
-from jobforge.types.control import ConnectorConfig
+from jobforge.types.connectors import ConnectorConfig
 
 router = area("connectors")
 

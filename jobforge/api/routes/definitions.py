@@ -11,7 +11,7 @@ from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, re
 from jobforge.api.responses import Answer
 from jobforge.api.schemas.base_types import DefinitionKey, Text
 from jobforge.api.schemas.limits import NewDefinition, Overrides
-from jobforge.types.control import DefinitionInfo, DefinitionListing
+from jobforge.types.definitions import DefinitionInfo, DefinitionListing
 
 router = area("definitions")
 

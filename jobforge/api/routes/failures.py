@@ -13,8 +13,9 @@ from jobforge.api.responses import Answer
 from jobforge.api.schemas.base_types import Moment, Text
 from jobforge.api.schemas.failures import Annotation, Discard, OperationId, Redrive
 from jobforge.errors import NotFound
-from jobforge.types.control import FailureFilter, FailureGroup, OperationKind, OperationOptions
+from jobforge.types.failures import FailureFilter, FailureGroup
 from jobforge.types.jobs import JobFilter
+from jobforge.types.operations import OperationKind, OperationOptions
 
 router = area("failures")
 

@@ -12,7 +12,7 @@ from jobforge.api.responses import Answer
 from jobforge.api.schemas.keys import MadeKey, NewKey, Rotation
 from jobforge.errors import Invalid, OutOfScope
 from jobforge.security.api_keys import make_key
-from jobforge.types.control import ApiKey
+from jobforge.types.api_keys import ApiKey
 
 router = area("keys")
 

@@ -10,7 +10,7 @@ from jobforge.api.guard import area
 from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
 from jobforge.api.responses import Answer
 from jobforge.api.schemas.failures import Counted, Counting, NewOperation, OperationId
-from jobforge.types.control import Operation, OperationState
+from jobforge.types.operations import Operation, OperationState
 
 router = area("operations")
 

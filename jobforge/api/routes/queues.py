@@ -11,7 +11,7 @@ from jobforge.api.pagination import Items
 from jobforge.api.responses import Answer
 from jobforge.api.schemas.base_types import QueueName
 from jobforge.api.schemas.limits import Limits
-from jobforge.types.control import QueueInfo, SlotHolder
+from jobforge.types.definitions import QueueInfo, SlotHolder
 
 router = area("queues")
 

@@ -9,7 +9,7 @@ from jobforge.api.pagination import Items
 from jobforge.api.responses import Answer
 from jobforge.api.schemas.failures import OperationId
 from jobforge.api.schemas.limits import NewTenant, TenantId, TenantSettings
-from jobforge.types.control import TenantInfo
+from jobforge.types.tenants import TenantInfo
 
 router = area("tenants")
 

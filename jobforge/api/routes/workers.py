@@ -7,7 +7,7 @@ from jobforge.api.caller import Caller
 from jobforge.api.guard import area
 from jobforge.api.pagination import Items
 from jobforge.api.responses import Answer
-from jobforge.types.control import WorkerInfo
+from jobforge.types.workers import WorkerInfo
 
 router = area("workers")
 

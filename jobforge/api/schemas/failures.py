@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from jobforge.api.schemas.base_types import Body, Moment, Reason, Text, Whole
 from jobforge.api.schemas.jobs import Attempts
-from jobforge.types.control import OperationKind, OperationOptions
 from jobforge.types.jobs import JobFilter
+from jobforge.types.operations import OperationKind, OperationOptions
 
 Canary = Annotated[Whole, Field(ge=1, le=1000, description="So many first; they must end well.")]
 Rate = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False, description="Jobs per second.")]

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from jobforge.api.auth.permissions import SCOPES
 from jobforge.api.schemas.base_types import Body, Moment, Name
-from jobforge.types.control import Role
+from jobforge.types.api_keys import Role
 
 Scope = Annotated[str, Field(json_schema_extra={"enum": list(SCOPES)})]
 

@@ -12,7 +12,7 @@ from jobforge.cli.tenant_session import TenantOrAll, find_tenant_or_all
 from jobforge.errors import Json
 
 if TYPE_CHECKING:
-    from jobforge.types.control import AuditEntry
+    from jobforge.types.audit import AuditEntry
 
 
 @on_engine
@@ -32,7 +32,7 @@ def audit(
     Secrets in it are hidden.
     """
     from jobforge import calls
-    from jobforge.types.control import AuditEntry, AuditFilter
+    from jobforge.types.audit import AuditEntry, AuditFilter
 
     which = AuditFilter(actor, action, target)
     named = find_tenant_or_all(engine, tenant)

@@ -18,7 +18,7 @@ from jobforge.config import load
 from jobforge.errors import Invalid, Json, NotFound
 
 if TYPE_CHECKING:
-    from jobforge.types.control import ConnectorConfig
+    from jobforge.types.connectors import ConnectorConfig
 
 app = typer.Typer(help="Configure requests to other services.", no_args_is_help=True)
 
@@ -51,7 +51,7 @@ Sealed = Annotated[
 def list_(scope: Session, form: Form, *, quiet: Quiet = False) -> None:
     """List configurations by name."""
     from jobforge import calls
-    from jobforge.types.control import ConnectorConfig
+    from jobforge.types.connectors import ConnectorConfig
 
     configs = scope.run(calls.list_connector_configs(limit=200))
     print_listing(configs, ConnectorConfig, _line, form=form, quiet=quiet)

@@ -13,7 +13,7 @@ from jobforge.cli.tables import Form, in_form, print_listing
 from jobforge.errors import Invalid, Json, NotFound
 
 if TYPE_CHECKING:
-    from jobforge.types.control import DefinitionInfo, DefinitionListing
+    from jobforge.types.definitions import DefinitionInfo, DefinitionListing
 
 app = typer.Typer(help="See definitions, pause and override them.", no_args_is_help=True)
 
@@ -35,7 +35,7 @@ def list_(
 ) -> None:
     """List definitions by key, with the settings that hold."""
     from jobforge import calls
-    from jobforge.types.control import DefinitionListing
+    from jobforge.types.definitions import DefinitionListing
 
     listed: list[DefinitionListing] = []
     while True:

@@ -14,7 +14,7 @@ from jobforge.cli.time_args import parse_pace
 from jobforge.errors import Invalid, Json, NotFound
 
 if TYPE_CHECKING:
-    from jobforge.types.control import FailureGroup
+    from jobforge.types.failures import FailureGroup
     from jobforge.types.jobs import JobFilter
 
 app = typer.Typer(help="Dead jobs: groups, re-drive, discard.", no_args_is_help=True)
@@ -37,7 +37,7 @@ def groups(
     definition: Annotated[str | None, typer.Option(metavar="KEY")] = None,
 ) -> None:
     """List groups of dead jobs, the one that died last first."""
-    from jobforge.types.control import FailureGroup
+    from jobforge.types.failures import FailureGroup
 
     found = _groups(scope, definition)
     print_listing(found, FailureGroup, _line, _document, form=form)
@@ -86,7 +86,7 @@ def redrive(
     wait: Wait = True,
 ) -> None:
     """Run a group of dead jobs again, a canary first. Prints the operation's id."""
-    from jobforge.types.control import OperationKind, OperationOptions
+    from jobforge.types.operations import OperationKind, OperationOptions
 
     pace = None if rate is None else parse_pace(rate, "--rate")
     options = OperationOptions(attempts=attempts, canary=canary or None, rate=pace)
@@ -107,7 +107,7 @@ def discard(
     wait: Wait = True,
 ) -> None:
     """Give a group of dead jobs up: they become canceled. Prints the operation's id."""
-    from jobforge.types.control import OperationKind, OperationOptions
+    from jobforge.types.operations import OperationKind, OperationOptions
 
     which = _which(scope, group, everything=everything)
     options = OperationOptions(reason=reason)
@@ -140,7 +140,7 @@ def _which(scope: Session, group: str | None, *, everything: bool) -> "JobFilter
 
 def _groups(scope: Session, definition: str | None = None) -> list["FailureGroup"]:
     from jobforge import calls
-    from jobforge.types.control import FailureFilter
+    from jobforge.types.failures import FailureFilter
 
     return scope.run(calls.list_failures(FailureFilter(definition=definition), limit=_MOST_GROUPS))
 

@@ -195,7 +195,7 @@ def cancel_many(
     wait: Wait = True,
 ) -> None:
     """Cancel all jobs that the options name. Prints the operation's id."""
-    from jobforge.types.control import OperationKind, OperationOptions
+    from jobforge.types.operations import OperationKind, OperationOptions
 
     manner = Manner(yes, dry_run, wait, everything)
     options = OperationOptions(reason=reason)
@@ -218,7 +218,7 @@ def retry_many(
     wait: Wait = True,
 ) -> None:
     """Run dead jobs, and those that wait after a failure, again. Prints the operation's id."""
-    from jobforge.types.control import OperationKind, OperationOptions
+    from jobforge.types.operations import OperationKind, OperationOptions
 
     manner = Manner(yes, dry_run, wait, everything)
     options = OperationOptions(attempts=attempts)

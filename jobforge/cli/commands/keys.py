@@ -16,7 +16,7 @@ from jobforge.cli.time_args import parse_duration
 from jobforge.errors import Invalid, Json
 
 if TYPE_CHECKING:
-    from jobforge.types.control import ApiKey, Role
+    from jobforge.types.api_keys import ApiKey, Role
 
 app = typer.Typer(help="Create, list, rotate and revoke API keys.", no_args_is_help=True)
 
@@ -48,7 +48,7 @@ def create(
     as_json: AsJson = False,
 ) -> None:
     """Create a key and print it. It is shown this once."""
-    from jobforge.types.control import Role
+    from jobforge.types.api_keys import Role
 
     if every_tenant and role != Role.WORKER:
         raise Invalid("--every-tenant is for --role worker", field="every_tenant")
@@ -70,7 +70,7 @@ def create(
 def list_(engine: Engine, form: Form, *, quiet: Quiet = False, tenant: Tenant = None) -> None:
     """List the newest 200 keys; of one tenant, or of all."""
     from jobforge import calls
-    from jobforge.types.control import ApiKey
+    from jobforge.types.api_keys import ApiKey
 
     keys = engine.run(calls.list_api_keys(limit=200, tenant_id=_named(engine, tenant)))
     print_listing(keys, ApiKey, _line, form=form, quiet=quiet)
@@ -120,7 +120,7 @@ def _line(key: "ApiKey") -> dict[str, Json]:
 
 
 def _role(text: str) -> "Role":
-    from jobforge.types.control import Role
+    from jobforge.types.api_keys import Role
 
     return Role(one_of("role", text, Role))
 

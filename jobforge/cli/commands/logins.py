@@ -12,7 +12,7 @@ from jobforge.errors import NotFound
 
 if TYPE_CHECKING:
     from jobforge.db.migrate import Connection
-    from jobforge.types.control import BoundLogin
+    from jobforge.types.tenants import BoundLogin
 
 app = typer.Typer()
 
@@ -56,7 +56,7 @@ def unbind_login(login: Login, *, database_url: DatabaseUrl = None) -> None:
 def logins(form: Form, *, database_url: DatabaseUrl = None) -> None:
     """List the database logins that are bound to tenants."""
     from jobforge import calls, db
-    from jobforge.types.control import BoundLogin
+    from jobforge.types.tenants import BoundLogin
 
     with connect(database_url) as conn:
         found = db.run(conn, calls.list_bound_logins())

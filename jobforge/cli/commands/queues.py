@@ -26,7 +26,7 @@ _LISTED = 1000  # list_queues has no more
 def list_(engine: Engine, form: Form, *, tenant: TenantOrAll = None) -> None:
     """List queues, with how many jobs they have. For operators who name no tenant, of all."""
     from jobforge import calls
-    from jobforge.types.control import QueueInfo
+    from jobforge.types.definitions import QueueInfo
 
     queues = engine.run(calls.list_queues(tenant_id=find_tenant_or_all(engine, tenant)))
     print_listing(queues, QueueInfo, queue_line, form=form)

@@ -17,7 +17,7 @@ from jobforge.cli.time_args import parse_rate
 from jobforge.errors import Invalid, Json, NotFound
 
 if TYPE_CHECKING:
-    from jobforge.types.control import TenantInfo
+    from jobforge.types.tenants import TenantInfo
 
 app = typer.Typer(help="See tenants, create, limit and pause them.", no_args_is_help=True)
 
@@ -36,7 +36,7 @@ _NO_LIMITS: dict[str, Json] = dict.fromkeys(
 def list_(engine: Engine, form: Form, *, quiet: Quiet = False) -> None:
     """List the tenants that have settings. Others are known by their id alone."""
     from jobforge import calls
-    from jobforge.types.control import TenantInfo
+    from jobforge.types.tenants import TenantInfo
 
     print_listing(engine.run(calls.list_tenants()), TenantInfo, form=form, quiet=quiet)
 

@@ -31,7 +31,7 @@ def list_(
 ) -> None:
     """List workers, the newest first."""
     from jobforge import calls
-    from jobforge.types.control import WorkerInfo
+    from jobforge.types.workers import WorkerInfo
 
     workers = engine.run(calls.list_workers())
     shown = [worker for worker in workers if show_all or worker.state != "stopped"]

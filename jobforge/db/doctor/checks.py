@@ -12,8 +12,9 @@ from pathlib import Path
 
 from jobforge.db.doctor.probes import Connections, History, Horizon, Surroundings, Table
 from jobforge.db.doctor.server_facts import Inspection
-from jobforge.types.control import BoundLogin, WorkerInfo
 from jobforge.types.health import StoreUser, Trouble
+from jobforge.types.tenants import BoundLogin
+from jobforge.types.workers import WorkerInfo
 
 OLDEST_VERSION = 150000
 

@@ -1,0 +1,48 @@
+"""API keys: their roles, and keys as the engine lists and finds them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+
+class Role(StrEnum):
+    """What the holder of a key may do."""
+
+    VIEWER = "viewer"
+    TENANT_ADMIN = "tenant_admin"
+    WORKER = "worker"
+    SUPER_ADMIN = "super_admin"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as lists show it. Without a tenant it is the installation's."""
+
+    id: UUID
+    tenant_id: UUID | None
+    name: str
+    role: Role
+    lookup: str
+    scopes: list[str]
+    created_at: datetime
+    created_by: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    rotated_from: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundKey:
+    """A key as the server checks it. `is_live` is the database's word on expiry and revocation."""
+
+    id: UUID
+    tenant_id: UUID | None
+    role: Role
+    scopes: list[str]
+    hash: bytes
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    is_live: bool

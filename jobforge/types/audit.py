@@ -1,0 +1,35 @@
+"""Entries of the audit log."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from jobforge.errors import Json
+from jobforge.types.jsonb import given_fields
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Which entries of the log; all that is given must hold."""
+
+    actor: str | None = None
+    action: str | None = None
+    target: str | None = None
+    after: datetime | None = None
+    before: datetime | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        return given_fields(self)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditEntry:
+    """Who did what, to what."""
+
+    id: UUID
+    tenant_id: UUID | None
+    at: datetime
+    actor: str
+    action: str
+    target: str | None
+    detail: Json

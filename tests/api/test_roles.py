@@ -71,7 +71,7 @@ def test_a_route_without_a_row_cannot_be_added() -> None:
 
     async def show() -> None: ...
 
-    with pytest.raises(ConfigError, match="no row in roles"):
+    with pytest.raises(ConfigError, match="no row in permissions"):
         router.get("/jobs/secret")(show)
 
 

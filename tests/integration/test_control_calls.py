@@ -1,4 +1,4 @@
-"""The functions of the control plane through the seam: rows become what control.py says."""
+"""The functions of the control plane through the seam: rows become what types/ says."""
 
 from collections.abc import Iterator
 from dataclasses import fields

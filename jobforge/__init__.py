@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from jobforge.sdk.settings import Rate
     from jobforge.sdk.workflow import WorkflowHandle
     from jobforge.sdk.workflow_nodes import Node
+    from jobforge.security.webhook_signature import verify_webhook
     from jobforge.types.jobs import JobFilter, JobRequest, Outcome, OutcomeReport
-    from jobforge.types.webhooks import verify_webhook
 
 __version__ = "0.1.0"
 
@@ -67,7 +67,7 @@ _MODULES = {
     "Retry": "sdk.retry",
     "Snooze": "sdk.retry",
     "WorkflowHandle": "sdk.workflow",
-    "verify_webhook": "types.webhooks",
+    "verify_webhook": "security.webhook_signature",
 }
 
 

@@ -451,3 +451,16 @@ class ConfigError(JobForgeError):
 
 def _first_line(error: type[JobForgeError]) -> str:
     return (error.__doc__ or error.__name__).splitlines()[0]
+
+
+def by_code(code: str) -> type[JobForgeError] | None:
+    """The class that a server names by its code; None for one that we do not know."""
+    return _BY_CODE.get(code)
+
+
+def error_classes(root: type[JobForgeError]) -> list[type[JobForgeError]]:
+    """Return this class and every class below it."""
+    return [root, *(leaf for child in root.__subclasses__() for leaf in error_classes(child))]
+
+
+_BY_CODE = {error.code: error for error in error_classes(JobForgeError)}

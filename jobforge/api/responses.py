@@ -1,13 +1,18 @@
-"""Answers as JSON: orjson, times in UTC, tuples with names as objects."""
+"""Answers as JSON: orjson, times in UTC, tuples with names as objects.
 
-from collections.abc import Mapping
+orjson knows integers of 64 bits. A payload that was enqueued by SQL may hold longer ones, and a
+claim that cannot be answered would cost its jobs their attempts: these are written by hand.
+"""
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import orjson
 from starlette.responses import Response
-
-from jobforge.api import exact
 
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
@@ -27,7 +32,7 @@ def encode(value: object) -> bytes:
     try:
         return _encode(value)
     except TypeError:  # an integer that is longer than 64 bits
-        return exact.written(value, _encode)
+        return written(value, _encode)
 
 
 def _encode(value: object) -> bytes:
@@ -42,3 +47,26 @@ def _plain(value: Any) -> object:  # noqa: ANN401 - whatever orjson does not kno
     if isinstance(value, tuple):
         return value._asdict() if hasattr(value, "_asdict") else list(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+Leaf = Callable[[object], bytes]
+
+
+def written(value: object, leaf: Leaf) -> bytes:
+    """`leaf` writes what has no parts."""
+    if isinstance(value, int | Decimal) and not isinstance(value, bool):
+        return format(Decimal(value), "f").encode()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [field.name for field in dataclasses.fields(value)]
+        value = {name: getattr(value, name) for name in names}
+    elif isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        members = (
+            json.dumps(str(name)).encode() + b":" + written(inner, leaf)
+            for name, inner in value.items()
+        )
+        return b"{" + b",".join(members) + b"}"
+    if isinstance(value, list | tuple):
+        return b"[" + b",".join(written(inner, leaf) for inner in value) + b"]"
+    return leaf(value)

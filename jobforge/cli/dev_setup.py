@@ -1,4 +1,4 @@
-"""What `jobforge dev` puts into the database of its folder: the schema, a tenant, a key."""
+"""What `jobforge dev` puts into the database of its folder, and what it says of an app."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -7,6 +7,17 @@ from uuid import uuid4
 if TYPE_CHECKING:
     from jobforge.db.migrate import Connection
     from jobforge.security.api_keys import KeyText
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from jobforge.errors import Json
+
+if TYPE_CHECKING:
+    from jobforge.sdk.definition import Definition
+import shutil
+import sys
 
 TENANT = "acme"
 
@@ -44,3 +55,43 @@ def find_key(path: Path, conn: "Connection") -> "KeyText":
     path.touch(mode=0o600)
     path.write_text(key.text + "\n", encoding="utf-8")
     return key
+
+
+_SAMPLES = {"integer": ":=1", "number": ":=1.5", "boolean": ":=true", "array": ":=[]"}
+
+
+def print_introduction(definitions: "Iterable[Definition[..., Any]]") -> None:
+    own = program()
+    typer.echo("\n  Jobs of the app, and how to run them from another terminal:")
+    for definition in definitions:
+        if not definition.settings.key.endswith(":hooks"):
+            typer.echo(f"    {own} enqueue {sample(definition)} --tenant acme --wait")
+    typer.echo(f"    {own} jobs list --tenant acme\n")
+
+
+def sample(definition: "Definition[..., Any]") -> str:
+    """The key, and a value for each parameter that has to be given."""
+    schema = definition.registration().get("parameters") or {}
+    properties: dict[str, Json] = schema.get("properties", {})
+    required = [name for name in properties if name in schema.get("required", ())]
+    return " ".join(
+        [definition.settings.key, *(_value(name, properties[name]) for name in required)]
+    )
+
+
+def _value(name: str, schema: dict[str, Json]) -> str:
+    kind = schema.get("type")
+    if kind == "object":
+        return f"{name}:='{{}}'"
+    return f"{name}{_SAMPLES.get(str(kind), '=' + name.upper())}"
+
+
+_NAME = "jobforge"
+
+
+def program() -> str:
+    """Its name alone where a shell would find it, else its path."""
+    own = Path(sys.executable).with_name(_NAME)
+    if not own.exists() or shutil.which(_NAME) == str(own):
+        return _NAME
+    return str(own.relative_to(Path.cwd())) if own.is_relative_to(Path.cwd()) else str(own)

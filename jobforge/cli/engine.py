@@ -196,7 +196,7 @@ class Remote:
 
     def own_tenant(self) -> UUID | None:
         """That of the key, if it is of one."""
-        from jobforge.client.keys import whoami
+        from jobforge.client.requests import whoami
 
         return self.transport.run(whoami()).tenant_id
 
@@ -220,7 +220,7 @@ class Remote:
         expires_at: datetime | None,
         tenant_id: UUID | None,
     ) -> MadeKey:
-        from jobforge.client.keys import create_key
+        from jobforge.client.requests import create_key
 
         made = self.transport.run(
             create_key(name, role, scopes=scopes, expires_at=expires_at, tenant_id=tenant_id)
@@ -238,7 +238,7 @@ class Remote:
         return False
 
     def rotate_key(self, key_id: UUID, *, overlap_s: float) -> MadeKey:
-        from jobforge.client.keys import rotate_key
+        from jobforge.client.requests import rotate_key
 
         made = self.transport.run(rotate_key(key_id, overlap_s=overlap_s))
         return made.id, made.text

@@ -16,6 +16,7 @@ from typing import IO
 
 import typer
 
+from jobforge import config
 from jobforge.errors import Invalid, Json
 
 Row = Mapping[str, Json]
@@ -215,3 +216,9 @@ def _dumped(value: Json) -> str:
 def _clean_json(text: str) -> str:
     """JSON leaves those above 0x7e as they are; its own escapes keep it JSON."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def warn_of_misspelt() -> None:
+    """For what goes on for long: nobody would see that a setting is not what it should be."""
+    for name, meant in config.misspelt().items():
+        note(f"warning: {name} sets nothing; did you mean {meant}?")

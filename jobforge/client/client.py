@@ -13,7 +13,7 @@ from uuid import UUID
 from jobforge import calls
 from jobforge.artifacts.marker import Of
 from jobforge.calls import Call
-from jobforge.client import artifact, keys, stream, trials, webhooks
+from jobforge.client import artifact, requests, stream
 from jobforge.client.address import server_address
 from jobforge.client.request import Request
 from jobforge.client.stream import StreamEvent
@@ -93,7 +93,7 @@ class Operations:
     list_events = Method(calls.list_events)
     replay_event = Method(calls.replay_event)
     list_event_deliveries = Method(calls.list_event_deliveries)
-    try_trigger = Method(trials.try_trigger)
+    try_trigger = Method(requests.try_trigger)
 
     create_trigger = Method(calls.create_trigger)
     edit_trigger = Method(calls.edit_trigger)
@@ -140,13 +140,13 @@ class Operations:
     resume_tenant = Method(calls.resume_tenant)
     delete_tenant = Method(calls.delete_tenant)
 
-    create_key = Method(keys.create_key)
-    rotate_key = Method(keys.rotate_key)
+    create_key = Method(requests.create_key)
+    rotate_key = Method(requests.rotate_key)
     revoke_api_key = Method(calls.revoke_api_key)
     list_api_keys = Method(calls.list_api_keys)
-    whoami = Method(keys.whoami)
-    create_webhook = Method(webhooks.create_webhook)
-    rotate_webhook = Method(webhooks.rotate_webhook)
+    whoami = Method(requests.whoami)
+    create_webhook = Method(requests.create_webhook)
+    rotate_webhook = Method(requests.rotate_webhook)
     get_webhook = Method(calls.get_webhook)
     list_webhooks = Method(calls.list_webhooks)
     edit_webhook = Method(calls.edit_webhook)

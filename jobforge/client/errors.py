@@ -7,8 +7,7 @@ from typing import Any
 import httpx2
 
 from jobforge import errors
-from jobforge.db.sqlstates import by_code
-from jobforge.errors import JobForgeError, Json, Unavailable
+from jobforge.errors import JobForgeError, Json, Unavailable, by_code
 from jobforge.types.jsonb import decode
 
 # For codes that a newer server has, and for answers of whoever stands before it.

@@ -251,7 +251,7 @@ ROUTES: Routes = {
     "delete_connector_config": Route(
         "DELETE /connectors/{config_id}", "config_id tenant_id", nothing
     ),
-    # Webhooks; webhooks.py makes them, and new secrets.
+    # Webhooks; requests.py creates them, and new secrets.
     "get_webhook": Route("GET /webhooks/{id}", "id tenant_id", record(Webhook)),
     "list_webhooks": Route("GET /webhooks", "limit cursor tenant_id", records(Webhook)),
     "edit_webhook": Route("PATCH /webhooks/{id}", "id *changes - tenant_id", nothing),

@@ -4,24 +4,28 @@ A worker takes the Server for its database: it has links, each with a connection
 claims, outcomes and upkeep. There is no LISTEN: a claim that finds nothing waits at the server.
 """
 
+import json
 from collections.abc import Iterator, Sequence, Sized
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, NoReturn, TypeVar
 from uuid import UUID
+
+import orjson
 
 from jobforge.calls import Answer, Call
 from jobforge.calls.binary_arrays import unpacked_documents, unpacked_tokens
 from jobforge.calls.rows import Rows
 from jobforge.client.address import ServerAddress
-from jobforge.client.claimed import claimed
-from jobforge.client.keys import whoami
 from jobforge.client.params import Written, written
+from jobforge.client.requests import whoami
 from jobforge.client.routes import ROUTES, Route, Routes
 from jobforge.client.rows import Read, heartbeat, items, made_jobs, nothing, one
 from jobforge.client.transport import AsyncTransport
 from jobforge.errors import Conflict, Denied, Json, TooManyRequests, Unauthenticated, Unavailable
 from jobforge.types.api_keys import Role
+from jobforge.types.jobs import ClaimedJob, sent
 
 T = TypeVar("T")
 
@@ -133,6 +137,41 @@ def _lineage(answer: Json) -> Rows:
 
 
 _settled: Read = items(job_id=UUID, lease=None, status=None, state=None)
+
+
+def claimed(answer: Json) -> Rows:
+    return [_claimed_job(item) for item in answer["items"]]
+
+
+def _claimed_job(item: Json) -> ClaimedJob:
+    return ClaimedJob(
+        UUID(item["tenant_id"]),
+        UUID(item["job_id"]),
+        item["lease"],
+        item["definition"],
+        item["version"],
+        item["queue"],
+        item["attempt"],
+        item["max_attempts"],
+        item["timeout_s"],
+        sent(datetime.fromisoformat(item["started_at"])),
+        item["source"],
+        item["correlation_id"],
+        item["traceparent"],
+        item["idempotency_key"],
+        item["tags"],
+        _text(item["payload"]),
+        _text(steps) if (steps := item.get("steps")) is not None else None,
+        item.get("waited_s", 0.0),
+    )
+
+
+def _text(payload: Json) -> str:
+    try:
+        return orjson.dumps(payload).decode()
+    except TypeError:  # it holds an integer of more than 64 bits
+        return json.dumps(payload)
+
 
 WORK: Routes = {
     "register_worker": Route(

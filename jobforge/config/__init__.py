@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from jobforge.config import parse
-from jobforge.config.libpq import DatabaseUrl
+from jobforge.config.database_url import DatabaseUrl
 from jobforge.errors import ConfigError, Json
 from jobforge.process.environment import environment, is_withheld
 

@@ -19,7 +19,8 @@ from jobforge.observability import logs
 from jobforge.redact import mask_text
 from jobforge.redact.background import off_the_loop
 from jobforge.sdk.retry import Cancel, Dead, Retry
-from jobforge.types.webhooks import TEST, OpenDelivery, signed_headers
+from jobforge.security.webhook_signature import signed_headers
+from jobforge.types.webhooks import TEST, OpenDelivery
 
 if TYPE_CHECKING:
     from jobforge.connectors.egress import Egress, Request

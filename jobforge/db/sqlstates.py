@@ -2,7 +2,7 @@
 
 import json
 
-from jobforge.errors import Contended, Denied, JobForgeError, Json, Unavailable
+from jobforge.errors import Contended, Denied, JobForgeError, Json, Unavailable, error_classes
 
 
 def from_sqlstate(
@@ -23,11 +23,6 @@ def from_sqlstate(
     return JobForgeError(message, detail={"sqlstate": state})
 
 
-def by_code(code: str) -> type[JobForgeError] | None:
-    """The class that a server names by its code; None for one that we do not know."""
-    return _BY_CODE.get(code)
-
-
 _INSUFFICIENT_PRIVILEGE = "42501"
 _ROLES = (
     "the login needs jobforge_client, or jobforge_worker for workers, jobforge_admin for operators"
@@ -41,12 +36,7 @@ _CONTENDED = {"40001", "40P01", "55P03", "57014"}
 _UNREACHABLE = {"53300", "57P01", "57P02", "57P03"}
 
 
-def _tree(root: type[JobForgeError]) -> list[type[JobForgeError]]:
-    return [root, *(leaf for child in root.__subclasses__() for leaf in _tree(child))]
-
-
-_BY_SQLSTATE = {error.sqlstate: error for error in _tree(JobForgeError) if error.sqlstate}
-_BY_CODE = {error.code: error for error in _tree(JobForgeError)}
+_BY_SQLSTATE = {error.sqlstate: error for error in error_classes(JobForgeError) if error.sqlstate}
 
 
 def _facts(detail: str | None) -> dict[str, Json]:

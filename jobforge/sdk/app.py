@@ -23,9 +23,9 @@ from jobforge.sdk.duration import Duration
 from jobforge.sdk.engine_client import Client
 from jobforge.sdk.enqueue import AnyArgs, Enqueuer
 from jobforge.sdk.hooks import Hook, Hooks
-from jobforge.sdk.location import Whereabouts
+from jobforge.sdk.location import Address, Whereabouts
 from jobforge.sdk.options import Options, Tenant
-from jobforge.sdk.pools import Address, Pools
+from jobforge.sdk.pools import Pools
 from jobforge.sdk.retry import Retry
 from jobforge.sdk.settings import Rate, Settings, Size, read_settings
 from jobforge.sdk.tenancy import Ambient

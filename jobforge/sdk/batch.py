@@ -9,13 +9,11 @@ from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import Conflict, Invalid, JobForgeError, Json
 from jobforge.observability import tracing
-from jobforge.sdk.call_runner import Build
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.engine_client import Client, Submission
+from jobforge.sdk.engine_client import Build, Client, Submission, advised
 from jobforge.sdk.enqueue import AnyArgs, checked, request_of
-from jobforge.sdk.enqueue_hints import advised
 from jobforge.sdk.handle import Awaited, auntil, until
-from jobforge.sdk.inherited import batch_by, here, traced
+from jobforge.sdk.job_scope import batch_by, here, traced
 from jobforge.sdk.options import Tenant
 from jobforge.types.jobs import Enqueued, JobRequest
 from jobforge.types.workflows import BatchRequest, MadeBatch, WorkflowInfo, WorkflowState

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from jobforge import calls, integrations
 from jobforge.artifacts import Artifacts, marker_in
+from jobforge.calls import Call
 from jobforge.client.request import TENANT_HEADER, Request
 from jobforge.errors import (
     ConfigError,
@@ -22,12 +23,10 @@ from jobforge.errors import (
     NotFound,
     TenantRequired,
     Unavailable,
+    UnknownDefinition,
 )
 from jobforge.observability import tracing
 from jobforge.sdk import enqueue_calls
-from jobforge.sdk.call_runner import Build, Line
-from jobforge.sdk.enqueue_hints import about_slug, advised
-from jobforge.sdk.inherited import flowing, here
 from jobforge.sdk.job_scope import (
     Answer,
     Host,
@@ -35,10 +34,12 @@ from jobforge.sdk.job_scope import (
     enqueue_by,
     enqueue_through,
     find_door,
+    flowing,
+    here,
     refuse_inside_job,
     refuse_to_emit,
 )
-from jobforge.sdk.options import Tenant
+from jobforge.sdk.options import Tenant, as_given
 from jobforge.sdk.pools import Pools
 from jobforge.sdk.tenancy import Slugs, as_uuid, choose
 from jobforge.types.current_job import CURRENT
@@ -46,6 +47,7 @@ from jobforge.types.jobs import Enqueued, Job, JobRequest
 from jobforge.types.jsonb import decode
 
 T = TypeVar("T")
+Build = Callable[[UUID], Call[T]]  # a call that names its tenant by argument
 Conn = Any  # a connection of one of the libraries in integrations/
 
 _RECORD_EVERY_S = 3600.0
@@ -62,7 +64,7 @@ class Submission(NamedTuple, Generic[T]):
     read: Callable[[Json], T]
 
 
-class Client(Line):
+class Client:
     """The way of one app's definitions to the database. Opens nothing before its first use."""
 
     def __init__(
@@ -73,7 +75,8 @@ class Client(Line):
         artifacts: Callable[[], Artifacts],
         django: str | None = None,
     ) -> None:
-        super().__init__(pools, django)
+        self.pools = pools
+        self.django = django
         self.slugs = Slugs()
         self._default_tenant = tenant
         self._find_artifacts = artifacts
@@ -300,6 +303,47 @@ class Client(Line):
         self.slugs.forget()
         return before
 
+    def own_pools(self) -> Pools:
+        """Conflict where Django's connections are used."""
+        if self.django is not None:
+            raise Conflict("this app is on a Django database: use django.db.transaction.atomic")
+        return self.pools
+
+    def run(self, call: Call[T]) -> T:
+        """A call in a transaction of its own, on a connection of the app's own."""
+        refuse_inside_job()
+        if self.django is not None:
+            return integrations.run(self.django, call)
+        return self.pools.sync().pool.run(call)
+
+    async def arun(self, call: Call[T]) -> T:
+        refuse_inside_job()
+        if self.django is not None:
+            return await integrations.in_thread_of_django(integrations.run, self.django, call)
+        return await (await self.pools.of_this_loop()).pool.run(call)
+
+    def run_for(self, tenant_id: UUID, build: Build[T]) -> T:
+        """A call for a tenant: one round trip, whatever the login may do."""
+        return self.run_as(tenant_id, build(tenant_id))
+
+    async def arun_for(self, tenant_id: UUID, build: Build[T]) -> T:
+        return await self.arun_as(tenant_id, build(tenant_id))
+
+    def run_as(self, tenant_id: UUID, call: Call[T]) -> T:
+        """The call names its tenant; for a login that may not, the transaction has it too."""
+        refuse_inside_job()
+        if self.django is not None:
+            return integrations.run(self.django, call)
+        source = self.pools.sync()
+        return source.pool.run(call if source.is_service else call.for_tenant(tenant_id))
+
+    async def arun_as(self, tenant_id: UUID, call: Call[T]) -> T:
+        refuse_inside_job()
+        if self.django is not None:
+            return await integrations.in_thread_of_django(integrations.run, self.django, call)
+        source = await self.pools.of_this_loop()
+        return await source.pool.run(call if source.is_service else call.for_tenant(tenant_id))
+
     def get_job(self, tenant_id: UUID, job_id: UUID) -> Job:
         return self.run_for(tenant_id, lambda tenant: calls.get_job(job_id, tenant_id=tenant)).job
 
@@ -417,3 +461,34 @@ def _download(job: Job) -> Request[Json]:
         headers={TENANT_HEADER: str(job.tenant_id)},
         is_repeatable=True,
     )
+
+
+def advised(error: JobForgeError, conn: Any) -> JobForgeError:  # noqa: ANN401 - of any library
+    """The error of an enqueue, with advice; `conn` is the caller's connection, if there was one."""
+    advice = None
+    if isinstance(error, UnknownDefinition):
+        advice = "start a worker of this app, or call jf.register() with a login that may"
+    elif isinstance(error, TenantRequired) and conn is not None:
+        advice = (
+            "the login of the connection may not name a tenant: grant jobforge_service to it, or"
+            " set app.tenant_id in its transaction"
+        )
+    elif type(error) is Denied and not error.detail:
+        advice = "grant jobforge_client to the login of the connection"
+    if advice is None:
+        return as_given(error)
+    message = f"{error.message}; {advice}"
+    return type(error)(message, field=error.field, detail=error.detail, hint=advice)
+
+
+def about_slug(error: JobForgeError, tenant: Tenant) -> JobForgeError:
+    """The error of a look for a tenant, which names it."""
+    if isinstance(error, NotFound):
+        return NotFound(f"there is no tenant {tenant}", field="tenant")
+    if isinstance(error, Denied) and "request_id" not in error.detail:
+        return Denied(
+            f"this login may not look up the tenant {tenant}: name it by its UUID, or grant"
+            " jobforge_service to the login",
+            field="tenant",
+        )
+    return error

@@ -4,17 +4,25 @@ Each is what the app was given, else what the configuration says; a database tha
 that of `jobforge dev`. The configuration is read when something is first asked for.
 """
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from jobforge.client.address import ServerAddress, configured, server_address
 from jobforge.errors import ConfigError
 from jobforge.sdk.options import Tenant
-from jobforge.sdk.pools import Address
 
 if TYPE_CHECKING:
     from jobforge.artifacts import Artifacts
     from jobforge.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where the database is, and how it is reached."""
+
+    url: str
+    behind_pooler: bool = False
 
 
 class Whereabouts:

@@ -18,17 +18,10 @@ if TYPE_CHECKING:  # each of them is loaded when it is needed: a job's process n
 
     from jobforge.client.transport import AsyncTransport, Transport
     from jobforge.db import Database, Pool
+from jobforge.sdk.location import Address
 
 _NO_SERVER = "this app has a database, and asks no server"
 _NO_CONNECTION = "over HTTP there is no database connection, and no transaction of the app's own"
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where the database is, and how it is reached."""
-
-    url: str
-    behind_pooler: bool = False
 
 
 @dataclass(frozen=True, slots=True)

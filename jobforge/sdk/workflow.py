@@ -13,12 +13,11 @@ from uuid import UUID
 from jobforge import calls
 from jobforge.calls import Call
 from jobforge.errors import Conflict, JobFailed, Json
-from jobforge.sdk.call_runner import Build
 from jobforge.sdk.duration import Duration
-from jobforge.sdk.engine_client import Client, Submission
+from jobforge.sdk.engine_client import Build, Client, Submission
 from jobforge.sdk.enqueue import AnyArgs, request_of
 from jobforge.sdk.handle import Awaited, auntil, until
-from jobforge.sdk.inherited import here, workflow_by
+from jobforge.sdk.job_scope import here, workflow_by
 from jobforge.sdk.options import OnParentFailure, Parent, Tenant, read_parents
 from jobforge.sdk.workflow_nodes import BUILDING, Nodes, Place
 from jobforge.types.workflows import (

@@ -22,8 +22,7 @@ from jobforge.sdk.command import Command
 from jobforge.sdk.context import Context
 from jobforge.sdk.definition import Definition
 from jobforge.sdk.hooks import Hook
-from jobforge.sdk.inherited import flowing
-from jobforge.sdk.job_scope import set_door
+from jobforge.sdk.job_scope import flowing, set_door
 from jobforge.sdk.retry import Cancelled, Waiting
 from jobforge.sdk.settings import Settings
 from jobforge.sdk.tenancy import Ambient

@@ -13,7 +13,7 @@ from uuid import UUID
 from jobforge.calls import Answer
 from jobforge.observability.metrics import Meters
 from jobforge.types.jobs import ClaimedJob
-from jobforge.worker.leases import now
+from jobforge.worker.clock import now
 
 FEW = 100
 _FLOOD_LASTS_S = 1.0

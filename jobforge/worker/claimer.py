@@ -22,7 +22,7 @@ from jobforge.errors import JobForgeError, NotFound
 from jobforge.observability.metrics import Meters
 from jobforge.types.jobs import ClaimedJob
 from jobforge.worker.claim_buffer import FEW, Ready
-from jobforge.worker.leases import now
+from jobforge.worker.clock import now
 from jobforge.worker.settler import Outcomes
 from jobforge.worker.slots import Slots
 

@@ -19,7 +19,8 @@ from jobforge.errors import Unavailable
 from jobforge.observability import logs
 from jobforge.observability.metrics import Meters
 from jobforge.types.jobs import Heartbeat, WorkerCommand
-from jobforge.worker.leases import Leases, now
+from jobforge.worker.clock import now
+from jobforge.worker.leases import Leases
 
 _REAP_S = 1.9
 _REAPED_AT_ONCE = 500

@@ -17,7 +17,7 @@ from jobforge.errors import Invalid, Json
 from jobforge.observability import logs
 from jobforge.payloads.size import may_have_large_payload
 from jobforge.redact import UNSAFE, Scope, can_be_hidden, redact
-from jobforge.sdk.inherited import flowing
+from jobforge.sdk.job_scope import flowing
 from jobforge.sdk.options import as_given
 from jobforge.security.secrets import Secrets
 from jobforge.types.jobs import ClaimedJob, Enqueued, JobRequest

@@ -14,7 +14,8 @@ from jobforge.sdk.settings import Isolation
 from jobforge.sdk.verdict import raised
 from jobforge.types.jobs import ClaimedJob
 from jobforge.worker.claim_buffer import Ready
-from jobforge.worker.leases import Leases, now
+from jobforge.worker.clock import now
+from jobforge.worker.leases import Leases
 from jobforge.worker.payload_downloads import Fetch, needs_fetch
 from jobforge.worker.runner import RELEASED, OnEnd, Report, Run, Runner, Stop
 

@@ -7,22 +7,16 @@ database's.
 """
 
 import math
-import time
 from asyncio import TimerHandle
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
 from jobforge.types.jobs import Beat, BeatStatus, ClaimedJob, Token
+from jobforge.worker.clock import now
 from jobforge.worker.runner import Run, Stop
 
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
 Key = tuple[UUID, int]
-
-
-def now() -> float:
-    return time.clock_gettime(_CLOCK)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,8 @@ from jobforge.artifacts.marker import is_marked
 from jobforge.errors import ArtifactUnavailable, JobForgeError
 from jobforge.sdk.verdict import Verdict
 from jobforge.types.jobs import ClaimedJob, Outcome
-from jobforge.worker.leases import Leases, now
+from jobforge.worker.clock import now
+from jobforge.worker.leases import Leases
 from jobforge.worker.runner import RELEASED, Report, Stop
 
 # So many at once hold up the next claim.

@@ -37,7 +37,8 @@ from jobforge.types.jobs import (
     Token,
 )
 from jobforge.types.jsonb import encode
-from jobforge.worker.leases import Key, Leases, now
+from jobforge.worker.clock import now
+from jobforge.worker.leases import Key, Leases
 from jobforge.worker.notes import Notes
 from jobforge.worker.result_uploads import Deposits
 from jobforge.worker.runner import SUCCEEDED, Report

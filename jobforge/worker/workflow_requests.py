@@ -11,7 +11,7 @@ from jobforge import calls
 from jobforge.calls import Call
 from jobforge.calls.rows import Rows
 from jobforge.errors import Invalid, Json
-from jobforge.sdk.inherited import batch_by, traced, traced_nodes, workflow_by
+from jobforge.sdk.job_scope import batch_by, traced, traced_nodes, workflow_by
 from jobforge.types.jobs import ClaimedJob, JobRequest
 from jobforge.types.workflows import BatchRequest, WorkflowRequest
 

@@ -21,12 +21,12 @@ from jobforge.calls import Call
 from jobforge.client.retry import Patience
 from jobforge.client.routes import ROUTES, request_of
 from jobforge.client.stream import StreamEvent
+from jobforge.security.webhook_secrets import make_id
 from jobforge.types.api_keys import Role
 from jobforge.types.events import DeliveryOutcome, Dispatched, EventFilter, Reaction
 from jobforge.types.jobs import JobFilter, JobRequest, State, Step
 from jobforge.types.operations import OperationKind, OperationOptions, OperationState
 from jobforge.types.triggers import TriggerFilter, TriggerType
-from jobforge.types.webhooks import make_id
 from jobforge.types.workflows import WorkflowFilter, WorkflowRequest
 
 WORKER = new_worker()

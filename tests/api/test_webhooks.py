@@ -8,7 +8,7 @@ from api.house import SECRET_KEY, House
 from jobforge import calls, db
 from jobforge.security.vault import Vault
 from jobforge.security.webhook_secrets import opened
-from jobforge.types.webhooks import secret_text
+from jobforge.security.webhook_signature import secret_text
 
 
 def make(api: House, **settings: Any) -> dict[str, Any]:

@@ -35,7 +35,7 @@ from jobforge.errors import ChildFailed, JobForgeError, Json
 from jobforge.redact import scope as scopes
 from jobforge.scheduler import template
 from jobforge.sdk.definition import Definition
-from jobforge.types import webhooks
+from jobforge.security import webhook_signature
 from jobforge.worker import Worker
 
 pytestmark = pytest.mark.anyio
@@ -286,7 +286,7 @@ def test_templates_render_as_the_contract_says() -> None:
 def test_webhooks_are_signed_as_the_contract_says() -> None:
     contract = read("webhooks")
     secrets = [base64.b64decode(each.removeprefix("whsec_")) for each in contract["secrets"]]
-    signed = webhooks.signed_headers(
+    signed = webhook_signature.signed_headers(
         UUID(contract["delivery_id"]),
         contract["body"].encode(),
         secrets,

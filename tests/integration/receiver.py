@@ -15,8 +15,7 @@ from jobforge import calls, db
 from jobforge.config import Config
 from jobforge.errors import Json
 from jobforge.security.vault import open_vault
-from jobforge.security.webhook_secrets import new_secret
-from jobforge.types.webhooks import make_id
+from jobforge.security.webhook_secrets import make_id, new_secret
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from integration.seam import TENANT_A
 from integration.terminal import Program, QuickTerminal, Terminal
 
 from jobforge.connectors.webhook_deliver import SCHEDULE
-from jobforge.types.webhooks import make_secret, secret_text, signed_headers
+from jobforge.security.webhook_signature import make_secret, secret_text, signed_headers
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "webhooks.md").read_text(encoding="utf-8")

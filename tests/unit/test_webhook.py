@@ -8,7 +8,8 @@ import standardwebhooks
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobforge.types.webhooks import make_id, make_secret, secret_text, signed_headers
+from jobforge.security.webhook_secrets import make_id
+from jobforge.security.webhook_signature import make_secret, secret_text, signed_headers
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

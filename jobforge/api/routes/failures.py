@@ -11,7 +11,8 @@ from jobforge.api.guard import area
 from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
 from jobforge.api.responses import Answer
 from jobforge.api.schemas.base_types import Moment, Text
-from jobforge.api.schemas.failures import Annotation, Discard, OperationId, Redrive
+from jobforge.api.schemas.failures import Annotation, Discard, Redrive
+from jobforge.api.schemas.operations import OperationId
 from jobforge.errors import NotFound
 from jobforge.types.failures import FailureFilter, FailureGroup
 from jobforge.types.jobs import JobFilter

@@ -9,7 +9,7 @@ from jobforge.api.caller import Caller
 from jobforge.api.guard import area
 from jobforge.api.pagination import DEFAULT_LIMIT, Cursor, Limit, Page, page, read_id
 from jobforge.api.responses import Answer
-from jobforge.api.schemas.failures import Counted, Counting, NewOperation, OperationId
+from jobforge.api.schemas.operations import Counted, Counting, NewOperation, OperationId
 from jobforge.types.operations import Operation, OperationState
 
 router = area("operations")

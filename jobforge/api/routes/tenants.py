@@ -7,8 +7,8 @@ from jobforge.api.caller import Caller
 from jobforge.api.guard import area
 from jobforge.api.pagination import Items
 from jobforge.api.responses import Answer
-from jobforge.api.schemas.failures import OperationId
 from jobforge.api.schemas.limits import NewTenant, TenantId, TenantSettings
+from jobforge.api.schemas.operations import OperationId
 from jobforge.types.tenants import TenantInfo
 
 router = area("tenants")

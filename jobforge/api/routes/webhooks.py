@@ -21,8 +21,8 @@ from jobforge.api.schemas.webhooks import (
     SentTest,
     WebhookChanges,
 )
-from jobforge.security.webhook_secrets import NewSecret, new_secret, sealed_again
-from jobforge.types.webhooks import Delivery, DeliveryState, Webhook, make_id
+from jobforge.security.webhook_secrets import NewSecret, make_id, new_secret, sealed_again
+from jobforge.types.webhooks import Delivery, DeliveryState, Webhook
 
 router = area("webhooks")
 

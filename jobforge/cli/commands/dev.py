@@ -10,9 +10,8 @@ import typer
 
 from jobforge.cli import output
 from jobforge.cli.app_target import look_for_target
-from jobforge.cli.dev_setup import TENANT, find_key, prepare
+from jobforge.cli.dev_setup import TENANT, find_key, prepare, program
 from jobforge.cli.options import INTRODUCE, App
-from jobforge.cli.program import program
 from jobforge.config import Config, load
 from jobforge.process.environment import environment
 from jobforge.process.interrupts import StopRequest

@@ -67,7 +67,7 @@ def _open_files(database_url: str | None) -> "list[Path]":
 
 
 def _ask(address: "ServerAddress") -> "list[Finding]":
-    from jobforge.client.database import read_findings
+    from jobforge.client.requests import read_findings
     from jobforge.db.doctor.checks import Finding, Grade
 
     with served(address) as engine:

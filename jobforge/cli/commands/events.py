@@ -179,7 +179,7 @@ def deliveries(
 
 def _trial(scope: Session, event_id: UUID, trigger_id: UUID) -> "Reaction":
     if isinstance(scope.engine, Remote):
-        from jobforge.client.trials import try_trigger
+        from jobforge.client.requests import try_trigger
 
         request = try_trigger(trigger_id, event_id, tenant_id=scope.tenant_id)
         return scope.engine.transport.run(request)

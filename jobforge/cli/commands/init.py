@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from jobforge.cli import output
-from jobforge.cli.program import program
+from jobforge.cli.dev_setup import program
 from jobforge.errors import ConfigError, Conflict
 
 _APP = '''\

@@ -12,8 +12,8 @@ import typer
 
 from jobforge.cli import job_wait, output
 from jobforge.cli.app_target import find_target
+from jobforge.cli.dev_setup import sample
 from jobforge.cli.engine import Way, reached
-from jobforge.cli.introduction import sample
 from jobforge.cli.options import Payload
 from jobforge.cli.payload_args import parse_payload
 from jobforge.cli.tenant_session import Tenant, find_tenant

@@ -7,7 +7,7 @@ import typer
 from jobforge.cli.database import DatabaseUrl, find_url
 from jobforge.cli.engine import Way, reached
 from jobforge.cli.options import UNTIL_STDIN_CLOSES
-from jobforge.cli.variables import warn_of_misspelt
+from jobforge.cli.output import warn_of_misspelt
 from jobforge.config import Config, load
 
 

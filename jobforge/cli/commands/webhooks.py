@@ -206,12 +206,12 @@ def redeliver(
 
 def _create(scope: Session, settings: dict[str, Json]) -> tuple[UUID, str]:
     if isinstance(scope.engine, Remote):
-        from jobforge.client.webhooks import create_webhook
+        from jobforge.client.requests import create_webhook
 
         made = scope.engine.transport.run(create_webhook(settings, tenant_id=scope.tenant_id))
         return made.id, made.secret
     from jobforge import calls
-    from jobforge.types.webhooks import make_id
+    from jobforge.security.webhook_secrets import make_id
 
     _check_url(scope, settings["url"])
     webhook_id = make_id()
@@ -222,7 +222,7 @@ def _create(scope: Session, settings: dict[str, Json]) -> tuple[UUID, str]:
 
 def _rotate(scope: Session, webhook_id: UUID, overlap_s: float) -> str:
     if isinstance(scope.engine, Remote):
-        from jobforge.client.webhooks import rotate_webhook
+        from jobforge.client.requests import rotate_webhook
 
         request = rotate_webhook(webhook_id, overlap_s=overlap_s, tenant_id=scope.tenant_id)
         return scope.engine.transport.run(request)

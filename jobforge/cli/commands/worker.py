@@ -9,8 +9,8 @@ from jobforge.cli.app_target import find_target
 from jobforge.cli.database import DatabaseUrl, find_url
 from jobforge.cli.engine import ApiKey, ServerUrl, Way, reached
 from jobforge.cli.options import INTRODUCE, UNTIL_STDIN_CLOSES, App, MetricsPort
+from jobforge.cli.output import warn_of_misspelt
 from jobforge.cli.time_args import parse_duration
-from jobforge.cli.variables import warn_of_misspelt
 from jobforge.config import Config, load
 from jobforge.process import interrupts
 
@@ -100,12 +100,12 @@ def _run_fleet(config: Config) -> int:
 def _run(target: str, config: Config, *, until_stdin_closes: bool, introduce: bool) -> int:
     import asyncio
 
-    from jobforge.cli import introduction
+    from jobforge.cli import dev_setup
     from jobforge.cli.processes import worker_process
 
     app = worker_process.load_app(target, config)
     if introduce:
-        introduction.print_introduction(app.definitions.values())
+        dev_setup.print_introduction(app.definitions.values())
 
     async def serve() -> int:
         code = await worker_process.serve(
